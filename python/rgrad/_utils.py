@@ -1,0 +1,103 @@
+"""How tensors are copied and pickled: `Tensor.__copy__`, `__deepcopy__` and `__reduce_ex__` forward to this module."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import rgrad
+from rgrad import _C
+
+
+def dtype_name(dtype: Any) -> str:
+    """The bare name of a dtype, such as "float32"."""
+    return str(dtype).rpartition(".")[2]
+
+
+def reduce_tensor(tensor: Any, protocol: int) -> tuple[Any, ...]:
+    """What pickle shall write for a tensor: its elements, dtype and shape.
+
+    Args:
+        tensor: any tensor; a non-leaf must not require a gradient's history, which can't be pickled.
+        protocol: pickle's. From 5 on, the elements go out of band if the pickler asks for that.
+
+    Returns:
+        A callable and its arguments, as `__reduce_ex__` returns them.
+    """
+    if tensor.requires_grad and not tensor.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy and pickle protocols at "
+            "the moment; use detach() first"
+        )
+    plain = tensor.detach().cpu().contiguous()
+    start = plain.storage_offset() * plain.dtype.itemsize
+    elements = _C._storage_bytes(plain)[start : start + plain.numel() * plain.dtype.itemsize]
+    data = pickle.PickleBuffer(elements) if protocol >= 5 else bytes(elements)
+    arguments = (data, dtype_name(tensor.dtype), tuple(tensor.shape), str(tensor.device), tensor.requires_grad)
+    if isinstance(tensor, rgrad.nn.Parameter):
+        return _rebuild_parameter, arguments
+    return _rebuild_tensor, arguments
+
+
+def _rebuild_tensor(data: Any, dtype: str, shape: tuple[int, ...], device: str, requires_grad: bool) -> Any:
+    """The inverse of `reduce_tensor`."""
+    tensor = rgrad.empty(shape, dtype=getattr(rgrad, dtype))
+    view = memoryview(data).cast("B")
+    if view.nbytes != tensor.numel() * tensor.dtype.itemsize:
+        raise pickle.UnpicklingError(f"{view.nbytes} bytes for a tensor of shape {tuple(shape)} and dtype {dtype}")
+    if view.nbytes:
+        _C._storage_bytes(tensor)[: view.nbytes] = view
+    return tensor.to(device).requires_grad_(requires_grad)
+
+
+def _rebuild_parameter(*arguments: Any) -> Any:
+    """The inverse of `reduce_tensor` for a `Parameter`."""
+    tensor = _rebuild_tensor(*arguments)
+    return rgrad.nn.Parameter(tensor.detach(), tensor.requires_grad)
+
+
+def copy_tensor(tensor: Any) -> Any:
+    """A shallow copy: another tensor on the same storage."""
+    requires_grad = tensor.requires_grad
+    view = tensor.detach()
+    if isinstance(tensor, rgrad.nn.Parameter):
+        return rgrad.nn.Parameter(view, requires_grad)
+    return view.requires_grad_(requires_grad) if requires_grad else view
+
+
+def deepcopy_tensor(tensor: Any, memo: dict[int, Any]) -> Any:
+    """A copy with a storage of its own. Tensors that share a storage and are copied together go on sharing one.
+
+    Args:
+        tensor: a leaf.
+        memo: as `copy.deepcopy` passes it.
+
+    Returns:
+        The copy, with a copy of the gradient.
+    """
+    if id(tensor) in memo:
+        return memo[id(tensor)]
+    if not tensor.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
+            "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
+            "see https://github.com/pytorch/pytorch/pull/103001"
+        )
+    source = tensor.detach()
+    storage = source.untyped_storage()
+    key = ("rgrad storage", storage.data_ptr(), dtype_name(source.dtype), str(source.device))
+    bases: dict[Any, Any] = memo.setdefault(id(deepcopy_tensor), {})  # type: ignore[assignment]
+    if key not in bases:
+        whole = source.as_strided((storage.nbytes() // source.dtype.itemsize,), (1,), 0)
+        # The source stays referenced, so that its address can't be given to another storage meanwhile.
+        bases[key] = (whole.clone(), source)
+    result = bases[key][0].as_strided(tuple(source.shape), source.stride(), source.storage_offset())
+    if isinstance(tensor, rgrad.nn.Parameter):
+        result = rgrad.nn.Parameter(result, tensor.requires_grad)
+    else:
+        result.requires_grad_(tensor.requires_grad)
+    memo[id(tensor)] = result
+    if tensor.grad is not None:
+        result.grad = copy.deepcopy(tensor.grad, memo)
+    return result

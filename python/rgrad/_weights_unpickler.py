@@ -1,0 +1,417 @@
+"""A pickle reader for weights: a small machine of its own that can build data and nothing else.
+
+Note [No code from files]
+~~~~~~~~~~~~~~~~~~~~~~~~~
+Pickle is a language in which a file can call whatever it can import. This reader never imports: a name in the file is
+looked up in a fixed table, and every entry of the table checks its arguments before it touches memory. Opcodes beyond
+those that PyTorch's files use are refused. What a program can add on purpose goes through `add_safe_globals`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import pickle
+import pickletools
+import re
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO, Any
+
+import rgrad
+
+_safe_globals: dict[str, Any] = {}
+
+
+def add_safe_globals(safe_globals: list[Any]) -> None:
+    """Allow classes and functions in files loaded with `weights_only=True`.
+
+    Args:
+        safe_globals: the objects, or pairs of an object and the full name a file knows it by.
+    """
+    for entry in safe_globals:
+        if isinstance(entry, tuple):
+            _safe_globals[entry[1]] = entry[0]
+        else:
+            _safe_globals[f"{entry.__module__}.{entry.__qualname__}"] = entry
+
+
+def get_safe_globals() -> list[Any]:
+    """What `add_safe_globals` has allowed so far."""
+    return list(_safe_globals.values())
+
+
+def clear_safe_globals() -> None:
+    """Take back what `add_safe_globals` has allowed."""
+    _safe_globals.clear()
+
+
+@dataclass(frozen=True)
+class StorageType:
+    """What stands for a name like `torch.FloatStorage`.
+
+    Attributes:
+        dtype: the bare name of the elements' dtype.
+    """
+
+    dtype: str
+
+
+_STORAGE_TYPES = {
+    "DoubleStorage": "float64",
+    "FloatStorage": "float32",
+    "HalfStorage": "float16",
+    "BFloat16Storage": "bfloat16",
+    "LongStorage": "int64",
+    "IntStorage": "int32",
+    "ShortStorage": "int16",
+    "CharStorage": "int8",
+    "ByteStorage": "uint8",
+    "BoolStorage": "bool",
+}
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, tuple) and all(type(item) is int and 0 <= item < 2**62 for item in value)
+
+
+def rebuild_tensor(
+    storage: Any,
+    offset: Any,
+    size: Any,
+    stride: Any,
+    requires_grad: Any = False,
+    backward_hooks: Any = None,
+    metadata: Any = None,
+) -> Any:
+    """A tensor over a storage, all numbers checked against the storage's size.
+
+    Args:
+        storage: the one-dimensional tensor over it.
+        offset: where the tensor begins.
+        size: its shape.
+        stride: its strides.
+        requires_grad: whether it does.
+        backward_hooks: always empty in files.
+        metadata: PyTorch's flags, of no use here.
+    """
+    del backward_hooks, metadata
+    if not isinstance(storage, rgrad.Tensor):
+        raise pickle.UnpicklingError("a tensor without a storage")
+    size = tuple(size) if isinstance(size, rgrad.Size) else size
+    valid = _is_shape(size) and _is_shape(stride) and _is_shape((offset,)) and len(size) == len(stride) <= 64
+    # A stride of 0 lets few bytes be a huge tensor, but the number of its elements has to stay a number.
+    valid = valid and math.prod(n for n in size if n) < 2**62
+    if not valid or not isinstance(requires_grad, bool):
+        raise pickle.UnpicklingError(
+            f"malformed tensor: offset {offset!r}, size {size!r}, stride {stride!r}"[:300]
+        )
+    reach = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) + 1
+    if 0 in size:
+        reach = 0
+    if reach > storage.numel():
+        raise pickle.UnpicklingError(
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset} are out of bounds for "
+            f"storage of size {storage.numel()}"
+        )
+    if 0 in size:
+        return rgrad.empty(size, dtype=storage.dtype, device=storage.device).requires_grad_(requires_grad)
+    return storage.as_strided(size, stride, offset).requires_grad_(requires_grad)
+
+
+def rebuild_parameter(data: Any, requires_grad: Any, backward_hooks: Any = None) -> Any:
+    """A `Parameter` over a tensor."""
+    del backward_hooks
+    if not isinstance(data, rgrad.Tensor) or not isinstance(requires_grad, bool):
+        raise pickle.UnpicklingError("malformed parameter")
+    return rgrad.nn.Parameter(data, requires_grad)
+
+
+def _encode(text: Any, encoding: Any) -> bytes:
+    """How protocol 2 writes bytes."""
+    if not isinstance(text, str) or encoding != "latin1":
+        raise pickle.UnpicklingError("_codecs.encode is allowed with latin1 only")
+    return text.encode("latin1")
+
+
+@dataclass
+class _NumpyDtype:
+    """A NumPy dtype in the making: a plain number or boolean, never an object or a structure."""
+
+    code: str
+    order: str = "="
+
+    def set_state(self, state: Any) -> None:
+        if not (isinstance(state, tuple) and len(state) >= 2 and state[1] in ("<", ">", "=", "|")):
+            raise pickle.UnpicklingError("malformed numpy dtype")
+        self.order = state[1]
+
+
+def _numpy_dtype(code: Any, *flags: Any) -> _NumpyDtype:
+    if not isinstance(code, str) or not re.fullmatch(r"[biufc](1|2|4|8|16)", code):
+        raise pickle.UnpicklingError(f"numpy dtype {code!r} is not allowed"[:200])
+    return _NumpyDtype(code)
+
+
+def _numpy_scalar(dtype: Any, data: Any) -> Any:
+    import numpy
+
+    if not isinstance(dtype, _NumpyDtype) or not isinstance(data, bytes):
+        raise pickle.UnpicklingError("malformed numpy scalar")
+    kind = numpy.dtype(dtype.code).newbyteorder(dtype.order)
+    if len(data) != kind.itemsize:
+        raise pickle.UnpicklingError("malformed numpy scalar")
+    return numpy.frombuffer(data, dtype=kind)[0]
+
+
+def _known_globals() -> dict[str, Any]:
+    known: dict[str, Any] = {
+        "torch._utils._rebuild_tensor_v2": rebuild_tensor,
+        "torch._utils._rebuild_parameter": rebuild_parameter,
+        "torch.Size": lambda items=(): rgrad.Size(_tuple(items)),
+        "torch.device": lambda *parts: rgrad.device(*parts),
+        "collections.OrderedDict": lambda *items: OrderedDict(*items),
+        "collections.Counter": lambda *items: Counter(*items),
+        "_codecs.encode": _encode,
+        "numpy.dtype": _numpy_dtype,
+        "numpy.core.multiarray.scalar": _numpy_scalar,
+        "numpy._core.multiarray.scalar": _numpy_scalar,
+    }
+    for module in ("builtins", "__builtin__"):
+        known[f"{module}.set"] = lambda items=(): set(items)
+        known[f"{module}.frozenset"] = lambda items=(): frozenset(items)
+        known[f"{module}.bytearray"] = lambda data=b"": bytearray(_bytes(data))
+        known[f"{module}.complex"] = lambda *parts: complex(*parts)
+    for name, dtype in _STORAGE_TYPES.items():
+        known[f"torch.{name}"] = StorageType(dtype)
+        known[f"torch.{dtype}"] = getattr(rgrad, dtype)
+    return known
+
+
+def _tuple(items: Any) -> tuple[int, ...]:
+    if not _is_shape(items):
+        raise pickle.UnpicklingError("malformed torch.Size")
+    return items
+
+
+def _bytes(data: Any) -> bytes:
+    if not isinstance(data, bytes):
+        raise pickle.UnpicklingError("malformed bytearray")
+    return data
+
+
+_MARK = object()
+
+
+class WeightsUnpickler:
+    """Runs the pickle of a file of weights.
+
+    Args:
+        data: the pickle.
+        persistent_load: makes the storage that a persistent id names.
+    """
+
+    def __init__(self, data: bytes, persistent_load: Callable[[Any], Any]) -> None:
+        self._data = data
+        self._persistent_load = persistent_load
+        self._globals = _known_globals()
+        self._stack: list[Any] = []
+        self._memo: dict[int, Any] = {}
+
+    def load(self) -> Any:
+        """The object. Raises UnpicklingError for anything that is not a pickle of weights."""
+        try:
+            for opcode, argument, _ in pickletools.genops(self._data):
+                name = opcode.name
+                if name == "STOP":
+                    return self._stack.pop()
+                run = self._OPS.get(name)
+                if run is None:
+                    raise pickle.UnpicklingError(f"Unsupported operand {name}")
+                run(self, argument)
+        except pickle.UnpicklingError:
+            raise
+        except (RecursionError, MemoryError) as error:
+            raise pickle.UnpicklingError(f"the pickle is too deep or too large ({type(error).__name__})") from None
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, UnicodeError) as error:
+            raise pickle.UnpicklingError(f"malformed pickle: {type(error).__name__}: {error}"[:300]) from None
+        raise pickle.UnpicklingError("pickle data was truncated")
+
+    def _push(self, value: Any) -> None:
+        self._stack.append(value)
+
+    def _to_mark(self) -> list[Any]:
+        """Everything above the topmost mark, which is removed."""
+        for place in range(len(self._stack) - 1, -1, -1):
+            if self._stack[place] is _MARK:
+                items = self._stack[place + 1 :]
+                del self._stack[place:]
+                return items
+        raise pickle.UnpicklingError("malformed pickle: no mark")
+
+    def _take(self, count: int) -> list[Any]:
+        items = self._stack[len(self._stack) - count :]
+        if len(items) != count or any(item is _MARK for item in items):
+            raise pickle.UnpicklingError("malformed pickle: too few operands")
+        del self._stack[len(self._stack) - count :]
+        return items
+
+    def _global(self, argument: str) -> None:
+        module, _, name = argument.partition(" ")
+        self._lookup(module, name)
+
+    def _stack_global(self, _: None) -> None:
+        module, name = self._take(2)
+        self._lookup(module, name)
+
+    def _lookup(self, module: Any, name: Any) -> None:
+        full = f"{module}.{name}"
+        if full in self._globals:
+            self._push(self._globals[full])
+        elif full in _safe_globals:
+            self._push(_safe_globals[full])
+        else:
+            raise pickle.UnpicklingError(
+                f"Unsupported global: GLOBAL {full} was not an allowed global by default. Please use "
+                f"`torch.serialization.add_safe_globals([{name}])` to allowlist this global if you trust this "
+                "class/function."[:600]
+            )
+
+    def _allowed(self, function: Any) -> bool:
+        known = any(function is entry for entry in self._globals.values()) and callable(function)
+        return known or any(function is entry for entry in _safe_globals.values())
+
+    def _reduce(self, _: None) -> None:
+        function, arguments = self._take(2)
+        if not self._allowed(function):
+            raise pickle.UnpicklingError(f"Trying to call reduce for unrecognized function {function!r}"[:300])
+        if not isinstance(arguments, tuple):
+            raise pickle.UnpicklingError("malformed pickle: arguments must be a tuple")
+        self._push(function(*arguments))
+
+    def _new_object(self, _: None) -> None:
+        cls, arguments = self._take(2)
+        if not (isinstance(cls, type) and any(cls is entry for entry in _safe_globals.values())):
+            # OrderedDict and its like are the only ones of the table that are made this way.
+            if not (self._allowed(cls) and arguments == ()):
+                raise pickle.UnpicklingError(f"Trying to create new object for unrecognized class {cls!r}"[:300])
+            self._push(cls())
+            return
+        self._push(cls.__new__(cls, *arguments))
+
+    def _build(self, _: None) -> None:
+        target, state = self._take(2)
+        if isinstance(target, _NumpyDtype):
+            target.set_state(state)
+        elif type(target) is OrderedDict:
+            if not isinstance(state, dict) or not set(state) <= {"_metadata"}:
+                raise pickle.UnpicklingError("only the _metadata of an OrderedDict may be set")
+            target.__dict__.update(state)
+        elif any(type(target) is entry for entry in _safe_globals.values()):
+            if hasattr(target, "__setstate__"):
+                target.__setstate__(state)
+            else:
+                target.__dict__.update(state)
+        else:
+            raise pickle.UnpicklingError(f"Can only build Tensor, Parameter, OrderedDict or types allowlisted via "
+                                         f"`add_safe_globals`, but got {type(target)}")
+        self._push(target)
+
+    def _set_items(self, items: list[Any]) -> None:
+        target = self._stack[-1]
+        if type(target) not in (dict, OrderedDict, Counter, defaultdict) or len(items) % 2:
+            raise pickle.UnpicklingError(f"can't set items of {type(target).__name__}")
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            if key is _MARK or value is _MARK:
+                raise pickle.UnpicklingError("malformed pickle: a mark among items")
+            target[key] = value
+
+    def _extend(self, items: list[Any]) -> None:
+        target = self._stack[-1]
+        if type(target) is not list:
+            raise pickle.UnpicklingError(f"can't append to {type(target).__name__}")
+        target.extend(items)
+
+    def _add_items(self, _: None) -> None:
+        items = self._to_mark()
+        target = self._stack[-1]
+        if type(target) is not set:
+            raise pickle.UnpicklingError(f"can't add to {type(target).__name__}")
+        target.update(items)
+
+    def _put(self, place: int) -> None:
+        self._memo[place] = self._stack[-1]
+
+    def _get(self, place: int) -> None:
+        self._push(self._memo[place])
+
+    _OPS: dict[str, Callable[[WeightsUnpickler, Any], None]] = {
+        "PROTO": lambda self, argument: None,
+        "FRAME": lambda self, argument: None,
+        "MARK": lambda self, argument: self._push(_MARK),
+        "POP": lambda self, argument: self._stack.pop(),
+        "NONE": lambda self, argument: self._push(None),
+        "NEWTRUE": lambda self, argument: self._push(True),
+        "NEWFALSE": lambda self, argument: self._push(False),
+        "EMPTY_LIST": lambda self, argument: self._push([]),
+        "EMPTY_TUPLE": lambda self, argument: self._push(()),
+        "EMPTY_DICT": lambda self, argument: self._push({}),
+        "EMPTY_SET": lambda self, argument: self._push(set()),
+        "TUPLE": lambda self, argument: self._push(tuple(self._to_mark())),
+        "TUPLE1": lambda self, argument: self._push(tuple(self._take(1))),
+        "TUPLE2": lambda self, argument: self._push(tuple(self._take(2))),
+        "TUPLE3": lambda self, argument: self._push(tuple(self._take(3))),
+        "APPEND": lambda self, argument: self._extend(self._take(1)),
+        "APPENDS": lambda self, argument: self._extend(self._to_mark()),
+        "SETITEM": lambda self, argument: self._set_items(self._take(2)),
+        "SETITEMS": lambda self, argument: self._set_items(self._to_mark()),
+        "ADDITEMS": _add_items,
+        "MEMOIZE": lambda self, argument: self._put(len(self._memo)),
+        "BINPERSID": lambda self, argument: self._push(self._persistent_load(self._take(1)[0])),
+        "GLOBAL": _global,
+        "STACK_GLOBAL": _stack_global,
+        "REDUCE": _reduce,
+        "NEWOBJ": _new_object,
+        "BUILD": _build,
+        **dict.fromkeys(["BINPUT", "LONG_BINPUT"], _put),
+        **dict.fromkeys(["BINGET", "LONG_BINGET"], _get),
+        **dict.fromkeys(
+            [
+                "BININT",
+                "BININT1",
+                "BININT2",
+                "LONG1",
+                "BINFLOAT",
+                "BINUNICODE",
+                "SHORT_BINUNICODE",
+                "BINUNICODE8",
+                "BINBYTES",
+                "SHORT_BINBYTES",
+                "BINBYTES8",
+            ],
+            _push,
+        ),
+    }
+
+
+def full_unpickler(
+    pickle_module: Any, file: IO[bytes], persistent_load: Callable[[Any], Any], options: dict[str, Any]
+) -> Any:
+    """An unpickler without restrictions, for files that are trusted; PyTorch's names lead to their counterparts here."""
+    known = _known_globals()
+
+    class Unpickler(pickle_module.Unpickler):
+        def find_class(self, module: str, name: str) -> Any:
+            full = f"{module}.{name}"
+            if module.partition(".")[0] == "torch":
+                if full in known:
+                    return known[full]
+                module = "rgrad" + module[len("torch") :]
+                importlib.import_module(module)
+            return super().find_class(module, name)
+
+        def persistent_load(self, persistent_id: Any) -> Any:
+            return persistent_load(persistent_id)
+
+    return Unpickler(file, **options)

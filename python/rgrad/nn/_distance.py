@@ -1,0 +1,37 @@
+"""Distances between vectors."""
+
+from __future__ import annotations
+
+import rgrad
+from rgrad import _C
+
+Tensor = _C.Tensor
+
+# What messages call the integer dtypes.
+_SCALAR_TYPES = {
+    "bool": "Bool",
+    "uint8": "Byte",
+    "int8": "Char",
+    "int16": "Short",
+    "int32": "Int",
+    "int64": "Long",
+}
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """Returns the cosine of the angle between ``x1`` and ``x2`` along ``dim``."""
+    common = rgrad.promote_types(x1.dtype, x2.dtype)
+    if not common.is_floating_point:
+        name = _SCALAR_TYPES[str(common).rpartition(".")[2]]
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {name}")
+    x1, x2 = rgrad.broadcast_tensors(x1, x2)
+    norm1 = x1.norm(2, dim, keepdim=True).clamp_min(eps)
+    norm2 = x2.norm(2, dim, keepdim=True).clamp_min(eps)
+    return ((x1 / norm1) * (x2 / norm2)).sum(dim)
+
+
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Tensor:
+    """Returns the p-norm of ``x1 - x2 + eps`` along the last dimension."""
+    return (x1 - x2 + eps).norm(p, -1, keepdim=keepdim)

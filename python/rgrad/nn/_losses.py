@@ -1,0 +1,225 @@
+"""Losses composed of operations of the core."""
+
+from __future__ import annotations
+
+import math
+
+import rgrad
+from rgrad import _C
+
+from ._distance import pairwise_distance
+from ._reduction import choose
+
+Tensor = _C.Tensor
+logsigmoid = _C._nn.logsigmoid
+softplus = _C._nn.softplus
+
+
+def _reduce(loss: Tensor, reduction: str) -> Tensor:
+    if reduction == "none":
+        return loss
+    if reduction == "mean":
+        return loss.mean()
+    if reduction == "sum":
+        return loss.sum()
+    raise ValueError(f"{reduction} is not a valid value for reduction")
+
+
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Negative log likelihood of counts ``target`` under a Poisson distribution of rate ``input``."""
+    reduction = choose(size_average, reduce, reduction)
+    loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    if full:
+        stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
+        loss = loss + stirling.masked_fill(target <= 1, 0)
+    return _reduce(loss, reduction)
+
+
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """Negative log likelihood of ``target`` under a normal distribution of mean ``input``, variance ``var``."""
+    if isinstance(var, (int, float)):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
+        var = var * rgrad.ones_like(input)
+    elif (var < 0).any():
+        raise ValueError("var has negative entry/entries")
+    if var.shape != input.shape:
+        if input.shape[:-1] == var.shape:
+            var = var.unsqueeze(-1)
+        elif not (
+            input.dim() == var.dim()
+            and all(v in (1, size) for v, size in zip(var.shape, input.shape, strict=True))
+        ):
+            raise ValueError("var is of incorrect size")
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not valid")
+    # The lower bound is no part of the derivative.
+    with rgrad.no_grad():
+        correction = var.clamp(min=eps) - var
+    var = var + correction
+    loss = 0.5 * (var.log() + (input - target) ** 2 / var)
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return _reduce(loss, reduction)
+
+
+def hinge_embedding_loss(
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``input`` where the target is 1, ``max(0, margin - input)`` where it is -1."""
+    reduction = choose(size_average, reduce, reduction)
+    zero = rgrad.zeros_like(input)
+    apart = rgrad.where(target == 1, zero, (margin - input).clamp_min(0))
+    together = rgrad.where(target == -1, zero, input)
+    return _reduce(apart + together, reduction)
+
+
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``max(0, -target * (input1 - input2) + margin)``: which of two should be larger, by how much."""
+    reduction = choose(size_average, reduce, reduction)
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    if not input1.dim() == input2.dim() == target.dim():
+        raise RuntimeError(
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
+            f"input1: {input1.size()}, input2: {input2.size()}, target: {target.size()} "
+        )
+    return _reduce((-target * (input1 - input2) + margin).clamp_min(0), reduction)
+
+
+def cosine_embedding_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1."""
+    reduction = choose(size_average, reduce, reduction)
+    # Added inside the root, so that zero vectors have a gradient.
+    epsilon = 1e-12
+    norms = ((input1 * input1).sum(-1) + epsilon) * ((input2 * input2).sum(-1) + epsilon)
+    cosine = (input1 * input2).sum(-1) / norms.sqrt()
+    zero = rgrad.zeros_like(cosine)
+    together = rgrad.where(target == 1, 1 - cosine, zero)
+    apart = rgrad.where(target == -1, (cosine - margin).clamp_min(0), zero)
+    return _reduce(together + apart, reduction)
+
+
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``log(1 + exp(-target * input))``."""
+    return _reduce(softplus(-target * input, 1, math.inf), choose(size_average, reduce, reduction))
+
+
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Binary cross-entropy of every class, averaged over the last dimension."""
+    reduction = choose(size_average, reduce, reduction)
+    loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
+    if weight is not None:
+        loss = loss * weight
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not valid")
+    return _reduce(loss.mean(-1), reduction)
+
+
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``sum(max(0, margin - input[target] + input[other]) ** p) / classes``."""
+    reduction = choose(size_average, reduce, reduction)
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
+    place = target.unsqueeze(-1)
+    gap = (margin - input.gather(-1, place) + input).clamp_min(0)
+    if p == 2:
+        gap = gap * gap
+    if weight is not None:
+        gap = gap * weight[target].unsqueeze(-1)
+    return _reduce(gap.scatter(-1, place, 0.0).mean(-1), reduction)
+
+
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)``.
+
+    Args:
+        anchor: samples of shape ``(N, D)`` or ``(D,)``.
+        positive: samples of the same class.
+        negative: samples of another class.
+        margin: how much farther the negative should be; greater than 0.
+        p: degree of the norm.
+        eps: added to differences, so that equal points have a gradient.
+        swap: use the distance of positive and negative where that is smaller.
+        size_average: older form of ``reduction``.
+        reduce: older form of ``reduction``.
+        reduction: ``'mean'``, ``'sum'`` or ``'none'``.
+    """
+    reduction = choose(size_average, reduce, reduction)
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    near = pairwise_distance(anchor, positive, p, eps)
+    far = pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = rgrad.minimum(far, pairwise_distance(positive, negative, p, eps))
+    return _reduce((near - far + margin).clamp_min(0), reduction)

@@ -1,0 +1,539 @@
+"""The functions behind the modules.
+
+What the core computes is passed on as it is, without a Python frame around it; the rest is composed here.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import rgrad
+from rgrad import _C
+
+from ._distance import cosine_similarity, pairwise_distance
+from ._losses import (
+    cosine_embedding_loss,
+    gaussian_nll_loss,
+    hinge_embedding_loss,
+    margin_ranking_loss,
+    multi_margin_loss,
+    multilabel_soft_margin_loss,
+    poisson_nll_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+)
+
+_nn = _C._nn
+Tensor = _C.Tensor
+
+linear = _nn.linear
+conv1d = _nn.conv1d
+conv2d = _nn.conv2d
+conv3d = _nn.conv3d
+max_pool1d = _nn.max_pool1d
+max_pool2d = _nn.max_pool2d
+max_pool3d = _nn.max_pool3d
+avg_pool1d = _nn.avg_pool1d
+avg_pool2d = _nn.avg_pool2d
+avg_pool3d = _nn.avg_pool3d
+adaptive_avg_pool1d = _nn.adaptive_avg_pool1d
+adaptive_avg_pool2d = _nn.adaptive_avg_pool2d
+adaptive_avg_pool3d = _nn.adaptive_avg_pool3d
+adaptive_max_pool2d = _nn.adaptive_max_pool2d
+batch_norm = _nn.batch_norm
+layer_norm = _nn.layer_norm
+group_norm = _nn.group_norm
+embedding = _nn.embedding
+dropout = _nn.dropout
+cross_entropy = _nn.cross_entropy
+nll_loss = _nn.nll_loss
+mse_loss = _nn.mse_loss
+l1_loss = _nn.l1_loss
+smooth_l1_loss = _nn.smooth_l1_loss
+huber_loss = _nn.huber_loss
+binary_cross_entropy = _nn.binary_cross_entropy
+binary_cross_entropy_with_logits = _nn.binary_cross_entropy_with_logits
+kl_div = _nn.kl_div
+softmax = _nn.softmax
+log_softmax = _nn.log_softmax
+relu = _nn.relu
+leaky_relu = _nn.leaky_relu
+elu = _nn.elu
+selu = _nn.selu
+celu = _nn.celu
+gelu = _nn.gelu
+silu = _nn.silu
+mish = _nn.mish
+softplus = _nn.softplus
+softsign = _nn.softsign
+softshrink = _nn.softshrink
+hardshrink = _nn.hardshrink
+hardtanh = _nn.hardtanh
+hardswish = _nn.hardswish
+hardsigmoid = _nn.hardsigmoid
+logsigmoid = _nn.logsigmoid
+relu6 = _nn.relu6
+tanhshrink = _nn.tanhshrink
+threshold = _nn.threshold
+prelu = _nn.prelu
+interpolate = _nn.interpolate
+scaled_dot_product_attention = _nn.scaled_dot_product_attention
+sigmoid = Tensor.sigmoid
+tanh = Tensor.tanh
+
+
+# In-place forms of activations.
+
+
+def relu_(input: Tensor) -> Tensor:
+    """Applies :func:`relu` in place."""
+    return relu(input, inplace=True)
+
+
+def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """Applies :func:`leaky_relu` in place."""
+    return leaky_relu(input, negative_slope, inplace=True)
+
+
+def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """Applies :func:`elu` in place."""
+    return elu(input, alpha, inplace=True)
+
+
+def selu_(input: Tensor) -> Tensor:
+    """Applies :func:`selu` in place."""
+    return selu(input, inplace=True)
+
+
+def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """Applies :func:`celu` in place."""
+    return celu(input, alpha, inplace=True)
+
+
+def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """Applies :func:`hardtanh` in place."""
+    return hardtanh(input, min_val, max_val, inplace=True)
+
+
+def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
+    """Applies :func:`threshold` in place."""
+    return _nn.threshold(input, threshold, value, inplace=True)
+
+
+# Activations.
+
+
+def rrelu(
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    inplace: bool = False,
+) -> Tensor:
+    """Leaky ReLU whose slope is drawn per element from U(lower, upper), or in evaluation is their mean."""
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace=inplace)
+    with rgrad.no_grad():
+        slopes = rgrad.empty_like(input).uniform_(lower, upper)
+        slopes = rgrad.where(input <= 0, slopes, rgrad.ones_like(input))
+    return input.mul_(slopes) if inplace else input * slopes
+
+
+def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+    """Applies :func:`rrelu` in place."""
+    return rrelu(input, lower, upper, training, inplace=True)
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """Multiplies the first half of ``input`` along ``dim`` with the sigmoid of the second.
+
+    Shape:
+        Input: size ``2 * k`` in ``dim``. Output: size ``k`` there.
+    """
+    if input.dim() == 0:
+        raise RuntimeError("glu does not support scalars because halving size must be even")
+    size = input.size(dim)
+    if size % 2 != 0:
+        where = dim if dim >= 0 else dim + input.dim()
+        raise RuntimeError(f"Halving dimension must be even, but dimension {where} is size {size}")
+    values, gates = input.chunk(2, dim)
+    return values * gates.sigmoid()
+
+
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """Applies softmax to the negated input."""
+    return softmax(-input, dim=dim, dtype=dtype)
+
+
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """Draws from the Gumbel-softmax distribution.
+
+    Args:
+        logits: log probabilities, not necessarily normalised.
+        tau: temperature.
+        hard: whether the values are one-hot (their gradient is that of the soft ones).
+        eps: unused; kept for its place.
+        dim: dimension of the classes.
+    """
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+    with rgrad.no_grad():
+        gumbels = -rgrad.empty_like(logits).exponential_().log()
+    soft = softmax((logits + gumbels) / tau, dim)
+    if not hard:
+        return soft
+    index = soft.argmax(dim, keepdim=True)
+    one = rgrad.zeros_like(soft).scatter_(dim, index, 1.0)
+    return one - soft.detach() + soft
+
+
+# Dropout of whole features, and dropout that keeps self-normalising activations normalised.
+
+
+def _check_probability(p: float) -> None:
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def _feature_mask(input: Tensor, p: float, batched: bool) -> Tensor:
+    """Draws for every channel whether it is kept (1) or not (0), in a shape that broadcasts."""
+    kept = input.shape[:2] if batched else input.shape[:1]
+    shape = (*kept, *(1 for _ in range(input.dim() - len(kept))))
+    return rgrad.empty(shape, dtype=input.dtype, device=input.device).bernoulli_(1 - p)
+
+
+def _feature_dropout(input: Tensor, p: float, training: bool, inplace: bool, batched: bool) -> Tensor:
+    _check_probability(p)
+    if not training or p == 0 or input.numel() == 0:
+        return input
+    scale = _feature_mask(input, p, batched)
+    if p < 1:
+        scale = scale / (1 - p)
+    return input.mul_(scale) if inplace else input * scale
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeroes whole channels of ``(N, C, L)`` or ``(C, L)`` with probability ``p`` and scales the others."""
+    _check_probability(p)
+    if input.dim() not in (2, 3):
+        raise RuntimeError(
+            f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input. Note that dropout1d exists "
+            "to provide channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an "
+            "optional batch dimension (i.e. 2D or 3D inputs)."
+        )
+    return _feature_dropout(input, p, training, inplace, batched=input.dim() == 3)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeroes whole channels of ``(N, C, H, W)`` with probability ``p`` and scales the others."""
+    _check_probability(p)
+    if input.dim() < 2 and training:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    if input.dim() not in (3, 4):
+        warnings.warn(
+            f"dropout2d: Received a {input.dim()}-D input to dropout2d, which is deprecated and will result in an "
+            "error in a future release. To retain the behavior and silence this warning, please use dropout "
+            "instead. Note that dropout2d exists to provide channel-wise dropout on inputs with 2 spatial "
+            "dimensions, a channel dimension, and an optional batch dimension (i.e. 3D or 4D inputs).",
+            stacklevel=2,
+        )
+    if input.dim() == 3:
+        warnings.warn(
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is "
+            "desired - input is interpreted as shape (N, C, L), where C is the channel dim. This behavior will "
+            "change in a future release to interpret the input as one without a batch dimension, i.e. shape "
+            "(C, H, W). To maintain the 1D channel-wise dropout behavior, please switch to using dropout1d instead.",
+            stacklevel=2,
+        )
+    return _feature_dropout(input, p, training, inplace, batched=True)
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeroes whole channels of ``(N, C, D, H, W)`` or ``(C, D, H, W)`` and scales the others."""
+    _check_probability(p)
+    return _feature_dropout(input, p, training, inplace, batched=input.dim() != 4)
+
+
+# The value that SELU tends to for large negative inputs, negated: its scale times its alpha.
+_SELU_FLOOR = 1.7580993408473766
+
+
+def _alpha_dropout(input: Tensor, p: float, kept: Tensor, inplace: bool) -> Tensor:
+    if p == 1:
+        return input.mul_(0) if inplace else input * 0
+    scale = 1 / math.sqrt((1 - p) * (1 + p * _SELU_FLOOR**2))
+    shift = (kept - 1) * (_SELU_FLOOR * scale) + p * scale * _SELU_FLOOR
+    return input.mul_(kept * scale).add_(shift) if inplace else input * (kept * scale) + shift
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Dropout for SELU networks: it keeps mean 0 and variance 1."""
+    _check_probability(p)
+    if not training or p == 0:
+        return input
+    return _alpha_dropout(input, p, rgrad.empty_like(input).bernoulli_(1 - p), inplace)
+
+
+def feature_alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """:func:`alpha_dropout` of whole channels."""
+    _check_probability(p)
+    if not training or p == 0:
+        return input
+    return _alpha_dropout(input, p, _feature_mask(input, p, batched=True), inplace)
+
+
+# Norms and distances.
+
+
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int | Sequence[int] = 1, eps: float = 1e-12, out: Tensor | None = None
+) -> Tensor:
+    """Divides by the p-norm along ``dim``, which counts as at least ``eps``."""
+    norm = input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
+    return input / norm if out is None else rgrad.div(input, norm, out=out)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """Returns a tensor with one more dimension that is 1 at the index and 0 elsewhere.
+
+    Args:
+        tensor: int64 class indices.
+        num_classes: size of the new dimension; -1 means one more than the largest index.
+    """
+    if tensor.dtype != rgrad.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if tensor.numel() == 0:
+        if num_classes <= 0:
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        return rgrad.zeros((*tensor.shape, num_classes), dtype=rgrad.int64, device=tensor.device)
+    if tensor.min().item() < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    largest = tensor.max().item()
+    if num_classes == -1:
+        num_classes = largest + 1
+    elif largest >= num_classes:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    result = rgrad.zeros((*tensor.shape, num_classes), dtype=rgrad.int64, device=tensor.device)
+    return result.scatter_(-1, tensor.unsqueeze(-1), 1)
+
+
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """Divides by the root of the mean square over the last dimensions, and multiplies by ``weight``."""
+    shape = tuple(normalized_shape)
+    if tuple(input.shape[input.dim() - len(shape) :]) != shape:
+        expected = ", ".join(map(str, ("*", *shape)))
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [{expected}], but got input of "
+            f"size{list(input.shape)}"
+        )
+    if eps is None:
+        eps = rgrad.finfo(input.dtype).eps
+    dims = tuple(range(-len(shape), 0))
+    # Half types keep too few digits for a mean of squares.
+    wide = input.float() if input.dtype in (rgrad.float16, rgrad.bfloat16) else input
+    result = wide * ((wide * wide).mean(dims, keepdim=True) + eps).rsqrt()
+    if weight is not None:
+        result = result * weight
+    return result.to(input.dtype) if wide is not input else result
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalises every channel of every sample by itself.
+
+    It is the batch norm of one sample whose channels are those of the whole batch; running statistics are then
+    averaged over the batch.
+    """
+    if use_input_stats and math.prod(input.shape[2:]) == 1:
+        raise ValueError(
+            f"Expected more than 1 spatial element when training, got input size {rgrad.Size(input.shape)}"
+        )
+    batch, channels = input.shape[:2]
+
+    def repeated(values: Tensor | None) -> Tensor | None:
+        return None if values is None else values.repeat(batch)
+
+    mean, variance = repeated(running_mean), repeated(running_var)
+    merged = input.reshape(1, batch * channels, *input.shape[2:])
+    result = batch_norm(
+        merged, mean, variance, repeated(weight), repeated(bias), use_input_stats, momentum, eps
+    )
+    if use_input_stats:
+        with rgrad.no_grad():
+            for running, updated in ((running_mean, mean), (running_var, variance)):
+                if running is not None:
+                    running.copy_(updated.view(batch, channels).mean(0))
+    return result.view(input.shape)
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Returns ``input1 @ weight[k] @ input2 + bias[k]`` for every k.
+
+    Shape:
+        Inputs: ``(*, in1)`` and ``(*, in2)``; weight: ``(out, in1, in2)``; output: ``(*, out)``.
+    """
+    if input1.shape[:-1] != input2.shape[:-1]:
+        raise RuntimeError(_bilinear_mismatch(input1, input2))
+    out_features, in1, in2 = weight.shape
+    for place, given, needed in ((1, input1.size(-1), in1), (2, input2.size(-1), in2)):
+        if given != needed:
+            raise RuntimeError(
+                f"bilinear(): input{place} size does not match weight size: got {given} but expected {needed}"
+            )
+    first = input1.reshape(-1, in1)
+    second = input2.reshape(-1, in2)
+    products = (first @ weight.permute(1, 0, 2).reshape(in1, -1)).view(-1, out_features, in2)
+    result = (products @ second.unsqueeze(-1)).squeeze(-1)
+    if bias is not None:
+        result = result + bias
+    return result.view(*input1.shape[:-1], out_features)
+
+
+def _bilinear_mismatch(input1: Tensor, input2: Tensor) -> str:
+    if input1.dim() != input2.dim():
+        return f"bilinear(): input dimensions do not match: got {input1.dim()} and {input2.dim()}"
+    dim = next(d for d in range(input1.dim() - 1) if input1.size(d) != input2.size(d))
+    sizes = f"got {input1.size(dim)} and {input2.size(dim)}"
+    return f"bilinear(): input batch dimensions do not match at dim {dim}: {sizes}"
+
+
+# Padding. The core fills with a constant; the other modes pick elements of the input.
+
+
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """Adds elements around ``input``.
+
+    Args:
+        input: the tensor.
+        pad: how many elements before and after, of the last dimension first; negative numbers crop.
+        mode: ``'constant'``, ``'reflect'``, ``'replicate'`` or ``'circular'``.
+        value: the constant, 0 by default.
+
+    Example:
+        >>> rgrad.nn.functional.pad(rgrad.ones(1, 2), (1, 0))
+        tensor([[0., 1., 1.]])
+    """
+    if mode == "constant":
+        return _nn.pad(input, pad, mode, value)
+    if mode not in ("reflect", "replicate", "circular"):
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    if value is not None and value != 0:
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    spatial = len(pad) // 2
+    if len(pad) not in (2, 4, 6) or input.dim() not in (spatial + 1, spatial + 2):
+        raise NotImplementedError(
+            f"Padding size {len(pad)} is not supported for {input.dim()}D input tensor.\n"
+            "Supported combinations for non-constant padding:\n"
+            "  - 2D or 3D input: padding size = 2 (pads last dimension)\n"
+            "  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)\n"
+            "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"
+        )
+    for place in range(spatial):
+        dim = input.dim() - 1 - place
+        input = _pad_dimension(input, dim, pad[2 * place], pad[2 * place + 1], mode)
+    return input
+
+
+def _pad_dimension(input: Tensor, dim: int, before: int, after: int, mode: str) -> Tensor:
+    if before == 0 and after == 0:
+        return input
+    size = input.size(dim)
+    if mode == "reflect" and max(before, after) >= size:
+        raise RuntimeError(
+            "Argument #4: Padding size should be less than the corresponding input dimension, but got: padding "
+            f"({before}, {after}) at dimension {dim} of input {list(input.shape)}"
+        )
+    if mode == "circular" and max(before, after) > size:
+        raise RuntimeError("Padding value causes wrapping around more than once.")
+    place = rgrad.arange(-before, size + after, device=input.device)
+    # Cropping comes first: the circle consists of the elements that stay.
+    first, last = max(-before, 0), size - max(-after, 0)
+    if mode == "reflect":
+        place = (size - 1) - ((size - 1) - place.abs()).abs()
+    elif mode == "replicate":
+        place = place.clamp(0, size - 1)
+    else:
+        place = (place - first).remainder(last - first) + first
+    return input.index_select(dim, place)
+
+
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """Rearranges ``(*, C * r**2, H, W)`` into ``(*, C, H * r, W * r)``."""
+    factor = upscale_factor
+    if input.dim() < 3:
+        raise RuntimeError(
+            f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {input.dim()} dimension(s)"
+        )
+    *batch, channels, height, width = input.shape
+    if channels % factor**2 != 0:
+        raise RuntimeError(
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
+            f"upscale_factor, but input.size(-3)={channels} is not divisible by {factor**2}"
+        )
+    split = input.reshape(-1, channels // factor**2, factor, factor, height, width)
+    return split.permute(0, 1, 4, 2, 5, 3).reshape(
+        *batch, channels // factor**2, height * factor, width * factor
+    )
+
+
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """Undoes :func:`pixel_shuffle`."""
+    factor = downscale_factor
+    *batch, channels, height, width = input.shape
+    split = input.reshape(-1, channels, height // factor, factor, width // factor, factor)
+    return split.permute(0, 1, 3, 5, 2, 4).reshape(
+        *batch, channels * factor**2, height // factor, width // factor
+    )
+
+
+def upsample(
+    input: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: Any = None,
+) -> Tensor:
+    """The older name of :func:`interpolate`."""
+    warnings.warn(
+        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+    )
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Takes the largest value of each of ``output_size`` stretches of the last dimension."""
+    size = output_size if isinstance(output_size, int) else output_size[0]
+    pooled = adaptive_max_pool2d(input.unsqueeze(-2), (1, size), return_indices)
+    if return_indices:
+        return pooled[0].squeeze(-2), pooled[1].squeeze(-2)
+    return pooled.squeeze(-2)
+
+
+def local_response_norm(
+    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
+    """Divides by a power of the mean square over ``size`` neighbouring channels."""
+    if input.dim() < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)")
+    square = input * input
+    rows = square.reshape(input.size(0), 1, input.size(1), -1)
+    padded = _nn.pad(rows, (0, 0, size // 2, (size - 1) // 2))
+    mean = avg_pool2d(padded, (size, 1), stride=1).reshape(input.shape)
+    return input / (mean * alpha + k).pow(beta)

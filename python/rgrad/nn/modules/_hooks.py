@@ -1,0 +1,344 @@
+"""Hooks of modules: their handles, their registration, and the calls that run them."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import rgrad
+from rgrad import _C
+
+_next_hook_id = itertools.count()
+
+
+class RemovableHandle:
+    """Removes a hook: call ``remove()``, or leave the ``with`` block the handle opened.
+
+    Args:
+        hooks: the dictionary that holds the hook; it is referenced weakly.
+        extra_dict: further dictionaries that mention the hook by its id.
+    """
+
+    def __init__(self, hooks: OrderedDict, *, extra_dict: OrderedDict | Iterable[OrderedDict] = ()) -> None:
+        extra = (extra_dict,) if isinstance(extra_dict, OrderedDict) else tuple(extra_dict)
+        self.id = next(_next_hook_id)
+        self._references = tuple(weakref.ref(place) for place in (hooks, *extra))
+
+    def remove(self) -> None:
+        for reference in self._references:
+            place = reference()
+            if place is not None:
+                place.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.remove()
+
+
+def add_hook(
+    hooks: OrderedDict, hook: Callable, *, prepend: bool = False, flags: Iterable[OrderedDict] = ()
+) -> RemovableHandle:
+    """Adds ``hook`` to ``hooks``, marks its id in every dictionary of ``flags``, and returns its handle."""
+    flags = tuple(flags)
+    handle = RemovableHandle(hooks, extra_dict=flags)
+    hooks[handle.id] = hook
+    for flag in flags:
+        flag[handle.id] = True
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
+
+
+# Hooks of every module (`register_module_forward_hook` and its siblings). They run before a module's own.
+global_forward_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
+global_forward_hooks: OrderedDict[int, Callable] = OrderedDict()
+global_forward_hooks_with_kwargs: OrderedDict[int, bool] = OrderedDict()
+global_forward_hooks_always_called: OrderedDict[int, bool] = OrderedDict()
+global_backward_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
+global_backward_hooks: OrderedDict[int, Callable] = OrderedDict()
+
+
+# Note [The hook flag]
+#
+# A call of a module looks at one attribute, `_has_hooks`. It is False on the class; registering a hook sets it on
+# the instance, and registering a global hook sets it on the class, so that every instance sees it. Handles only
+# remove hooks. The slow path of a call clears the flag of a module when it finds nothing left to run, so a flag
+# that is set too long costs one slow call and no correctness.
+class HookMixin:
+    """The part of ``Module`` that registers and runs forward and backward hooks."""
+
+    _has_hooks = False
+
+    def register_forward_pre_hook(
+        self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Registers a hook that runs before ``forward``.
+
+        Args:
+            hook: ``hook(module, args)``, or ``hook(module, args, kwargs)`` with ``with_kwargs``. A result other
+                than None replaces the arguments (with ``with_kwargs`` it is the pair ``(args, kwargs)``).
+            prepend: run before the hooks registered so far.
+            with_kwargs: whether the hook also receives the keyword arguments.
+
+        Returns:
+            A handle whose ``remove()`` takes the hook away.
+        """
+        flags = (self._forward_pre_hooks_with_kwargs,) if with_kwargs else ()
+        self._has_hooks = True
+        return add_hook(self._forward_pre_hooks, hook, prepend=prepend, flags=flags)
+
+    def register_forward_hook(
+        self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> RemovableHandle:
+        """Registers a hook that runs after ``forward``.
+
+        Args:
+            hook: ``hook(module, args, output)``, or ``hook(module, args, kwargs, output)`` with ``with_kwargs``.
+                A result other than None replaces the output.
+            prepend: run before the hooks registered so far.
+            with_kwargs: whether the hook also receives the keyword arguments.
+            always_call: run the hook even when ``forward`` raises.
+
+        Returns:
+            A handle whose ``remove()`` takes the hook away.
+        """
+        flags = []
+        if with_kwargs:
+            flags.append(self._forward_hooks_with_kwargs)
+        if always_call:
+            flags.append(self._forward_hooks_always_called)
+        self._has_hooks = True
+        return add_hook(self._forward_hooks, hook, prepend=prepend, flags=flags)
+
+    def register_full_backward_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+        """Registers ``hook(module, grad_output)``, run before the gradients of the module are computed.
+
+        A result other than None replaces ``grad_output`` for the rest of the backward pass.
+        """
+        self._has_hooks = True
+        return add_hook(self._backward_pre_hooks, hook, prepend=prepend)
+
+    def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+        """Registers ``hook(module, grad_input, grad_output)``, run when the gradients of the inputs are known.
+
+        A result other than None replaces ``grad_input``. Only positional tensor arguments are observed.
+        """
+        self._has_hooks = True
+        return add_hook(self._backward_hooks, hook, prepend=prepend)
+
+    def register_backward_hook(self, hook: Callable) -> RemovableHandle:
+        """The older name of :meth:`register_full_backward_hook`."""
+        return self.register_full_backward_hook(hook)
+
+    def _call_with_hooks(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Runs ``forward`` and all hooks around it. See Note [The hook flag]."""
+        pre_hooks = _both(global_forward_pre_hooks, self._forward_pre_hooks)
+        hooks = _both(global_forward_hooks, self._forward_hooks)
+        backward_pre_hooks = _both(global_backward_pre_hooks, self._backward_pre_hooks)
+        backward_hooks = _both(global_backward_hooks, self._backward_hooks)
+        if not (pre_hooks or hooks or backward_pre_hooks or backward_hooks):
+            self.__dict__.pop("_has_hooks", None)
+            return self.forward(*args, **kwargs)
+        pending = {
+            key: hook
+            for key, hook in hooks
+            if key in self._forward_hooks_always_called or key in global_forward_hooks_always_called
+        }
+        result = None
+        try:
+            for key, hook in pre_hooks:
+                args, kwargs = self._run_pre_hook(key, hook, args, kwargs)
+            boundary = None
+            if backward_pre_hooks or backward_hooks:
+                boundary = _BackwardBoundary(self, backward_pre_hooks, backward_hooks)
+                args = boundary.enter(args)
+            result = self.forward(*args, **kwargs)
+            for key, hook in hooks:
+                pending.pop(key, None)
+                replacement = self._run_forward_hook(key, hook, args, kwargs, result)
+                if replacement is not None:
+                    result = replacement
+            return result if boundary is None else boundary.leave(result)
+        except Exception:
+            for key, hook in pending.items():
+                try:
+                    replacement = self._run_forward_hook(key, hook, args, kwargs, result)
+                    if replacement is not None:
+                        result = replacement
+                except Exception as error:
+                    warnings.warn(
+                        "module forward hook with ``always_call=True`` raised an exception that was silenced "
+                        f"as another error was raised in forward: {error!s}",
+                        stacklevel=2,
+                    )
+            raise
+
+    def _run_pre_hook(self, key: int, hook: Callable, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+        if key in self._forward_pre_hooks_with_kwargs:
+            result = hook(self, args, kwargs)
+            if result is None:
+                return args, kwargs
+            if isinstance(result, tuple) and len(result) == 2:
+                return result
+            raise RuntimeError(
+                f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {result}."
+            )
+        result = hook(self, args)
+        if result is None:
+            return args, kwargs
+        return (result if isinstance(result, tuple) else (result,)), kwargs
+
+    def _run_forward_hook(self, key: int, hook: Callable, args: tuple, kwargs: dict, result: Any) -> Any:
+        if key in self._forward_hooks_with_kwargs or key in global_forward_hooks_with_kwargs:
+            return hook(self, args, kwargs, result)
+        return hook(self, args, result)
+
+
+def _both(first: OrderedDict, second: OrderedDict) -> list[tuple[int, Callable]]:
+    return [*first.items(), *second.items()]
+
+
+class _BackwardBoundary:
+    """Watches the gradients that enter and leave one call of a module.
+
+    Inputs and outputs pass through an identity whose backward calls back here: first with the gradients of the
+    outputs (pre-hooks), then with those of the inputs (hooks).
+    """
+
+    def __init__(self, module: Any, pre_hooks: list, hooks: list) -> None:
+        self.module = module
+        self.pre_hooks = [hook for _, hook in pre_hooks]
+        self.hooks = [hook for _, hook in hooks]
+        self.input_places: list[int] | None = None
+        self.input_count = 0
+        self.grad_output: tuple | None = None
+
+    def enter(self, args: tuple) -> tuple:
+        self.input_count = len(args)
+        watched, places = _watch(args, self._input_gradients)
+        self.input_places = places
+        return watched
+
+    def leave(self, result: Any) -> Any:
+        if not isinstance(result, (tuple, _C.Tensor)):
+            warnings.warn(
+                "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors "
+                f"but received {type(result)}",
+                stacklevel=3,
+            )
+            return result
+        outputs = (result,) if isinstance(result, _C.Tensor) else result
+        places: list[int] = []
+
+        def output_gradients(grads: tuple) -> tuple:
+            return self._output_gradients(grads, places, len(outputs))
+
+        watched, found = _watch(outputs, output_gradients)
+        places.extend(found or ())
+        if isinstance(result, _C.Tensor):
+            return watched[0]
+        return type(result)(*watched) if hasattr(result, "_fields") else watched
+
+    def _output_gradients(self, grads: tuple, places: list[int], count: int) -> tuple:
+        grad_output = _spread(grads, places, count)
+        for hook in self.pre_hooks:
+            replacement = hook(self.module, grad_output)
+            if replacement is not None:
+                grad_output = _as_gradients(replacement, len(grad_output), "output")
+        self.grad_output = grad_output
+        if self.input_places is None:
+            # No input needs a gradient, so nothing will call `_input_gradients`.
+            self._run_hooks((None,) * self.input_count)
+        return tuple(grad_output[place] for place in places)
+
+    def _input_gradients(self, grads: tuple) -> tuple:
+        if self.grad_output is None:
+            raise RuntimeError(
+                "Module backward hook for grad_input is called before the grad_output one. This happens because "
+                "the gradient in your nn.Module flows to the Module's input without passing through the Module's "
+                "output. Make sure that the output depends on the input and that the loss is computed based on "
+                "the output."
+            )
+        grad_input = self._run_hooks(_spread(grads, self.input_places, self.input_count))
+        return tuple(grad_input[place] for place in self.input_places)
+
+    def _run_hooks(self, grad_input: tuple) -> tuple:
+        grad_output, self.grad_output = self.grad_output, None
+        for hook in self.hooks:
+            replacement = hook(self.module, grad_input, grad_output)
+            if replacement is None:
+                continue
+            if self.input_places is None:
+                raise RuntimeError(
+                    "Backward hook for Modules where no input requires gradient should always return None or None "
+                    "for all gradients."
+                )
+            grad_input = _as_gradients(replacement, len(grad_input), "input")
+        return grad_input
+
+
+def _watch(values: tuple, on_backward: Callable[[tuple], tuple]) -> tuple[tuple, list[int] | None]:
+    """Passes the tensors of ``values`` through an identity node, and says where among them they are.
+
+    The places are None when no gradient will flow through.
+    """
+    places = [i for i, value in enumerate(values) if isinstance(value, _C.Tensor)]
+    if not (rgrad.is_grad_enabled() and any(values[i].requires_grad for i in places)):
+        return values, None
+    watched = list(values)
+    for place, tensor in zip(
+        places, _backward_hook_function().apply(on_backward, *(values[i] for i in places)), strict=True
+    ):
+        watched[place] = tensor
+    return tuple(watched), places
+
+
+def _spread(grads: tuple, places: list[int], count: int) -> tuple:
+    """Puts gradients of tensors at their places among ``count`` values, with None elsewhere."""
+    spread: list[Any] = [None] * count
+    for place, grad in zip(places, grads, strict=True):
+        spread[place] = grad
+    return tuple(spread)
+
+
+def _as_gradients(replacement: Any, expected: int, kind: str) -> tuple:
+    replacement = replacement if isinstance(replacement, tuple) else (replacement,)
+    if len(replacement) != expected:
+        raise RuntimeError(
+            f"Backward {'pre ' if kind == 'output' else ''}hook returned an invalid number of grad_{kind}, "
+            f"got {len(replacement)}, but expected {expected}"
+        )
+    return replacement
+
+
+_function_class: type | None = None
+
+
+def _backward_hook_function() -> type:
+    # Made on first use, so that importing rgrad.nn does not need rgrad.autograd.
+    global _function_class
+    if _function_class is None:
+        from rgrad.autograd import Function
+
+        class BackwardHookFunction(Function):
+            """The identity; its backward hands the gradients to a callback and passes on what that returns."""
+
+            @staticmethod
+            def forward(ctx: Any, on_backward: Callable[[tuple], tuple], *tensors: _C.Tensor) -> tuple:
+                ctx.on_backward = on_backward
+                ctx.set_materialize_grads(False)
+                ctx.mark_non_differentiable(*(t for t in tensors if not t.requires_grad))
+                return tensors
+
+            @staticmethod
+            def backward(ctx: Any, *grads: _C.Tensor | None) -> tuple:
+                return (None, *ctx.on_backward(grads))
+
+        _function_class = BackwardHookFunction
+    return _function_class

@@ -1,0 +1,86 @@
+"""The dictionaries in which a module keeps its parameters, buffers and children."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+REGISTRIES = ("_parameters", "_buffers", "_modules")
+
+
+# Note [Registries and the instance dictionary]
+#
+# `module._parameters`, `module._buffers` and `module._modules` are the source of truth: everything that asks what
+# a module owns (iteration, state_dict, _apply, pickling) reads them and nothing else. So that `self.weight` in a
+# forward is an ordinary attribute lookup and not a call of `__getattr__`, every entry is also found in the
+# module's instance dictionary, under the same name. That copy is a cache with one writer: the registry itself,
+# which passes each change on to its owner. Hence code that writes `module._parameters[name] = tensor` directly
+# keeps both in step too, and no other method of Module has to think about it.
+#
+# A registry knows its owner weakly: a strong reference would make every module a cycle, and a dropped model would
+# hold its memory until the garbage collector's next full run. Pickling and copying see a plain dict, and
+# `Module.__setstate__` makes registries of them again; a module restored without it has plain dicts and no cached
+# entries, and `Module.__getattr__` then finds its members.
+class Registry(dict):
+    """A dict of named members that repeats every change in its owner's instance dictionary."""
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner: object, items: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:
+        super().__init__(items)
+        self._owner = weakref.ref(owner)
+        owner.__dict__.update(self)
+
+    def _mirror(self) -> dict[str, Any]:
+        owner = self._owner()
+        return {} if owner is None else owner.__dict__
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, value)
+        self._mirror()[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        super().__delitem__(name)
+        self._mirror().pop(name, None)
+
+    def pop(self, name: str, *default: Any) -> Any:
+        if name in self:
+            self._mirror().pop(name, None)
+        return super().pop(name, *default)
+
+    def popitem(self) -> tuple[str, Any]:
+        name, value = super().popitem()
+        self._mirror().pop(name, None)
+        return name, value
+
+    def clear(self) -> None:
+        mirror = self._mirror()
+        for name in self:
+            mirror.pop(name, None)
+        super().clear()
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        if name not in self:
+            self[name] = default
+        return self[name]
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        changes = dict(*args, **kwargs)
+        super().update(changes)
+        self._mirror().update(changes)
+
+    def __ior__(self, other: Any) -> Registry:
+        self.update(other)
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
+
+
+def install_registry(owner: object, name: str, items: Mapping[str, Any]) -> None:
+    """Makes ``items`` the registry ``name`` of ``owner`` in place of the one it has."""
+    attributes = owner.__dict__
+    for member in attributes.get(name, ()):
+        attributes.pop(member, None)
+    attributes[name] = Registry(owner, items)

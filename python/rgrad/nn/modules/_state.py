@@ -1,0 +1,300 @@
+"""Saving a module's state into a dictionary, and loading it back."""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict, namedtuple
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import rgrad
+from rgrad import _C
+
+from ..parameter import Parameter
+from ._hooks import RemovableHandle, add_hook
+
+EXTRA_STATE_KEY = "_extra_state"
+
+
+class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+    """The result of ``load_state_dict``: keys that the module lacks, and keys it doesn't know."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return super().__repr__()
+
+    __str__ = __repr__
+
+
+class StateMixin:
+    """The part of ``Module`` that implements ``state_dict`` and ``load_state_dict``."""
+
+    _version: int = 1
+
+    def get_extra_state(self) -> Any:
+        """Returns what a subclass stores in the state_dict beside its tensors (override both methods)."""
+        raise RuntimeError(
+            "Reached a code path in Module.get_extra_state() that should never be called. Override "
+            "get_extra_state() together with set_extra_state()."
+        )
+
+    def set_extra_state(self, state: Any) -> None:
+        """Receives what :meth:`get_extra_state` returned when the state_dict was made."""
+        raise RuntimeError(
+            "Reached a code path in Module.set_extra_state() that should never be called. Override "
+            "set_extra_state() together with get_extra_state()."
+        )
+
+    def _has_extra_state(self, method: str) -> bool:
+        return getattr(type(self), method) is not getattr(StateMixin, method)
+
+    def register_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:
+        """Registers ``hook(module, state_dict, prefix, local_metadata)``, which may change the dict in place."""
+        hook._from_public_api = True
+        return add_hook(self._state_dict_hooks, hook)
+
+    def _register_state_dict_hook(self, hook: Callable) -> RemovableHandle:
+        """Like :meth:`register_state_dict_post_hook`, but the hook may return another dictionary."""
+        if getattr(hook, "_from_public_api", False):
+            raise RuntimeError(
+                "Cannot register the same function as the state dict post hook that was previously registered "
+                "via register_state_dict_post_hook"
+            )
+        return add_hook(self._state_dict_hooks, hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable) -> RemovableHandle:
+        """Registers ``hook(module, prefix, keep_vars)``, run before the module is saved."""
+        return add_hook(self._state_dict_pre_hooks, hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable) -> RemovableHandle:
+        """Registers a hook that runs before the module's own entries are loaded.
+
+        Args:
+            hook: ``hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
+                error_msgs)``; it may change the dictionary and the lists in place.
+        """
+        return self._register_load_state_dict_pre_hook(hook, with_module=True)
+
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable, with_module: bool = False
+    ) -> RemovableHandle:
+        return add_hook(self._load_state_dict_pre_hooks, _LoadPreHook(hook, self if with_module else None))
+
+    def register_load_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:
+        """Registers ``hook(module, incompatible_keys)``, which may change the two lists in place."""
+        return add_hook(self._load_state_dict_post_hooks, hook)
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        """Writes the module's own parameters, persistent buffers and extra state, without its children's."""
+        for name, parameter in self._parameters.items():
+            if parameter is not None:
+                destination[prefix + name] = parameter if keep_vars else parameter.detach()
+        for name, buffer in self._buffers.items():
+            if buffer is not None and name not in self._non_persistent_buffers_set:
+                destination[prefix + name] = buffer if keep_vars else buffer.detach()
+        if self._has_extra_state("get_extra_state"):
+            destination[prefix + EXTRA_STATE_KEY] = self.get_extra_state()
+
+    def state_dict(
+        self, *args: Any, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Any]:
+        """Returns references to all parameters and persistent buffers, by their full names.
+
+        Args:
+            destination: the dictionary to fill; a new OrderedDict by default.
+            prefix: put before every name.
+            keep_vars: whether the values stay attached to the graph.
+
+        Returns:
+            ``destination``, whose ``_metadata`` holds the version of every module.
+
+        Example:
+            >>> list(rgrad.nn.Linear(2, 3).state_dict())
+            ['weight', 'bias']
+        """
+        if args:
+            warnings.warn(
+                "Positional args are being deprecated, use kwargs instead. Refer to "
+                "https://pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.state_dict for "
+                "details.",
+                FutureWarning,
+                stacklevel=2,
+            )
+            given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
+            destination = given.get("destination") if destination is None else destination
+            prefix = given.get("prefix", "") if prefix == "" else prefix
+            keep_vars = given.get("keep_vars", False) if keep_vars is False else keep_vars
+        if destination is None:
+            destination = OrderedDict()
+            destination._metadata = OrderedDict()
+        local_metadata = {"version": self._version}
+        if hasattr(destination, "_metadata"):
+            destination._metadata[prefix[:-1]] = local_metadata
+        for hook in self._state_dict_pre_hooks.values():
+            hook(self, prefix, keep_vars)
+        self._save_to_state_dict(destination, prefix, keep_vars)
+        for name, module in self._modules.items():
+            if module is not None:
+                module.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        for hook in self._state_dict_hooks.values():
+            result = hook(self, destination, prefix, local_metadata)
+            if result is None:
+                continue
+            if getattr(hook, "_from_public_api", False):
+                raise RuntimeError("state_dict post-hook must return None")
+            destination = result
+        return destination
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Loads the module's own entries; what goes wrong is added to the three lists."""
+        for hook in self._load_state_dict_pre_hooks.values():
+            hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        own = dict(self._parameters)
+        own.update((k, v) for k, v in self._buffers.items() if k not in self._non_persistent_buffers_set)
+        own = {name: tensor for name, tensor in own.items() if tensor is not None}
+        assign = local_metadata.get("assign_to_params_buffers", False)
+        for name, tensor in own.items():
+            key = prefix + name
+            if key in state_dict:
+                problem = self._load_tensor(name, key, tensor, state_dict[key], assign)
+                if problem is not None:
+                    error_msgs.append(problem)
+            elif strict:
+                missing_keys.append(key)
+        extra_key = prefix + EXTRA_STATE_KEY
+        if self._has_extra_state("set_extra_state"):
+            if extra_key in state_dict:
+                self.set_extra_state(state_dict[extra_key])
+            elif strict:
+                missing_keys.append(extra_key)
+        elif strict and extra_key in state_dict:
+            unexpected_keys.append(extra_key)
+        if not strict:
+            return
+        for key in state_dict:
+            if key.startswith(prefix) and key != extra_key:
+                head, *rest = key[len(prefix) :].split(".", 1)
+                # A longer name is a child's to judge; this module only knows whether it has that child.
+                if (head not in self._modules) if rest else (head not in own):
+                    unexpected_keys.append(key)
+
+    def _load_tensor(self, name: str, key: str, tensor: _C.Tensor, loaded: Any, assign: bool) -> str | None:
+        """Gives member ``name`` the values of ``loaded``; returns what is wrong if that can't be done."""
+        if not isinstance(loaded, _C.Tensor):
+            return (
+                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
+                f"checkpoint but received {type(loaded)}"
+            )
+        if tensor.dim() == 0 and loaded.dim() == 1 and loaded.shape[0] == 1:
+            # Checkpoints of the field's first years hold 0-d values as one-element vectors.
+            loaded = loaded[0]
+        if tensor.shape != loaded.shape:
+            return (
+                f"size mismatch for {key}: copying a param with shape {loaded.shape} from checkpoint, the shape "
+                f"in current model is {tensor.shape}."
+            )
+        try:
+            with rgrad.no_grad():
+                if not assign:
+                    tensor.copy_(loaded)
+                else:
+                    if isinstance(tensor, Parameter):
+                        if isinstance(loaded, Parameter):
+                            loaded.requires_grad_(tensor.requires_grad)
+                        else:
+                            loaded = Parameter(loaded, requires_grad=tensor.requires_grad)
+                    setattr(self, name, loaded)
+        except Exception as error:
+            return (
+                f'While copying the parameter named "{key}", whose dimensions in the model are {tensor.size()} and '
+                f"whose dimensions in the checkpoint are {loaded.size()}, an exception occurred : {error.args}."
+            )
+        return None
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> _IncompatibleKeys:
+        """Copies parameters and buffers from ``state_dict`` into this module and its children.
+
+        Args:
+            state_dict: values by full name, as :meth:`state_dict` returns them.
+            strict: whether missing and unexpected keys are errors.
+            assign: make the given tensors the module's own (keeping their dtype and device) rather than copying
+                their values; create optimizers afterwards.
+
+        Returns:
+            A named tuple ``(missing_keys, unexpected_keys)``.
+
+        Raises:
+            RuntimeError: keys don't match (with ``strict``) or shapes differ; it lists every problem.
+        """
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        missing_keys: list[str] = []
+        unexpected_keys: list[str] = []
+        error_msgs: list[str] = []
+        # Copied, because pre-hooks may change it.
+        metadata = getattr(state_dict, "_metadata", None)
+        state_dict = OrderedDict(state_dict)
+        if metadata is not None:
+            state_dict._metadata = metadata
+
+        def load(module: StateMixin, entries: dict[str, Any], prefix: str) -> None:
+            local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
+            if assign:
+                local_metadata["assign_to_params_buffers"] = True
+            module._load_from_state_dict(
+                entries, prefix, local_metadata, True, missing_keys, unexpected_keys, error_msgs
+            )
+            for name, child in module._modules.items():
+                if child is not None:
+                    child_prefix = f"{prefix}{name}."
+                    child_entries = {k: v for k, v in entries.items() if k.startswith(child_prefix)}
+                    load(child, child_entries, child_prefix)
+            incompatible = _IncompatibleKeys(missing_keys, unexpected_keys)
+            for hook in module._load_state_dict_post_hooks.values():
+                if hook(module, incompatible) is not None:
+                    raise AssertionError(
+                        "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return "
+                        "new values, if incompatible_keys need to be modified, it should be done inplace."
+                    )
+
+        load(self, state_dict, "")
+        if strict:
+            lists = (("Missing", missing_keys), ("Unexpected", unexpected_keys))
+            error_msgs[:0] = [
+                f"{kind} key(s) in state_dict: {', '.join(map(_quoted, keys))}. "
+                for kind, keys in lists
+                if keys
+            ]
+        if error_msgs:
+            listed = "\n\t".join(error_msgs)
+            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{listed}")
+        return _IncompatibleKeys(missing_keys, unexpected_keys)
+
+
+def _quoted(key: str) -> str:
+    return f'"{key}"'
+
+
+class _LoadPreHook:
+    """A load pre-hook with the module it is bound to, if it takes one; copied and pickled with the module."""
+
+    def __init__(self, hook: Callable, module: Any) -> None:
+        self.hook = hook
+        self.module = module
+
+    def __call__(self, *args: Any) -> Any:
+        return self.hook(*args) if self.module is None else self.hook(self.module, *args)

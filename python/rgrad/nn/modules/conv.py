@@ -1,0 +1,187 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import rgrad
+from rgrad import _C
+
+from .. import functional as F
+from .. import init
+from ..parameter import Parameter
+from .module import Module
+from .utils import _pair, _reverse_repeat_tuple, _single, _triple
+
+__all__ = ["Conv1d", "Conv2d", "Conv3d"]
+
+_PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+
+
+class _ConvNd(Module):
+    """What convolutions share: parameters, padding, repr. Subclasses name the operation."""
+
+    _operation: Callable[..., _C.Tensor]
+    _expand: Callable[[Any], tuple]
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if groups <= 0:
+            raise ValueError("groups must be a positive integer")
+        if in_channels % groups != 0:
+            raise ValueError("in_channels must be divisible by groups")
+        if out_channels % groups != 0:
+            raise ValueError("out_channels must be divisible by groups")
+        expand = type(self)._expand
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size = expand(kernel_size)
+        self.stride = expand(stride)
+        self.padding = padding if isinstance(padding, str) else expand(padding)
+        self.dilation = expand(dilation)
+        self.transposed = False
+        self.output_padding = expand(0)
+        self.groups = groups
+        self.padding_mode = padding_mode
+        if isinstance(padding, str):
+            if padding not in ("same", "valid"):
+                raise ValueError(f"Invalid padding string {padding!r}, should be one of {{'valid', 'same'}}")
+            if padding == "same" and any(step != 1 for step in self.stride):
+                raise ValueError("padding='same' is not supported for strided convolutions")
+        if padding_mode not in _PADDING_MODES:
+            raise ValueError(
+                f"padding_mode must be one of {set(_PADDING_MODES)}, but got padding_mode='{padding_mode}'"
+            )
+        self._reversed_padding_repeated_twice = self._padding_for_pad()
+        shape = (out_channels, in_channels // groups, *self.kernel_size)
+        self.weight = Parameter(rgrad.empty(shape, device=device, dtype=dtype))
+        if bias:
+            self.bias = Parameter(rgrad.empty(out_channels, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def _padding_for_pad(self) -> tuple[int, ...]:
+        """Returns the padding as ``functional.pad`` takes it: last dimension first, both sides of each."""
+        if not isinstance(self.padding, str):
+            return _reverse_repeat_tuple(self.padding, 2)
+        if self.padding == "valid":
+            return (0,) * (2 * len(self.kernel_size))
+        sides: list[int] = []
+        for dilation, size in zip(reversed(self.dilation), reversed(self.kernel_size), strict=True):
+            total = dilation * (size - 1)
+            sides += [total // 2, total - total // 2]
+        return tuple(sides)
+
+    def reset_parameters(self) -> None:
+        """Draws new initial values, from U(-k, k) with k = 1 / sqrt(fan_in)."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
+            if fan_in != 0:
+                bound = 1 / math.sqrt(fan_in)
+                init.uniform_(self.bias, -bound, bound)
+
+    def _conv_forward(self, input: _C.Tensor, weight: _C.Tensor, bias: _C.Tensor | None) -> _C.Tensor:
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+            padding = 0
+        return self._operation(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+
+    def forward(self, input: _C.Tensor) -> _C.Tensor:
+        return self._conv_forward(input, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        text = (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        )
+        ones, zeros = (1,) * len(self.dilation), (0,) * len(self.dilation)
+        if self.padding != zeros:
+            text += f", padding={self.padding}"
+        if self.dilation != ones:
+            text += f", dilation={self.dilation}"
+        if self.groups != 1:
+            text += f", groups={self.groups}"
+        if self.bias is None:
+            text += ", bias=False"
+        if self.padding_mode != "zeros":
+            text += f", padding_mode={self.padding_mode}"
+        return text
+
+
+class Conv1d(_ConvNd):
+    """Convolves over one dimension.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output.
+        kernel_size: size of the kernel.
+        stride: step of the kernel.
+        padding: what is added on both sides; a size, ``'valid'`` (none) or ``'same'`` (keep the size).
+        dilation: distance between kernel elements.
+        groups: number of blocks of channels that don't see each other.
+        bias: whether to add a learned bias.
+        padding_mode: ``'zeros'``, ``'reflect'``, ``'replicate'`` or ``'circular'``.
+
+    Shape:
+        Input: ``(N, in_channels, L)`` or without N. Output: ``(N, out_channels, L_out)`` with
+        ``L_out = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``.
+    """
+
+    _operation = staticmethod(_C._nn.conv1d)
+    _expand = staticmethod(_single)
+
+
+class Conv2d(_ConvNd):
+    """Convolves over two dimensions.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output.
+        kernel_size: size of the kernel, one number or a pair.
+        stride: step of the kernel.
+        padding: what is added on all sides; a size, a pair, ``'valid'`` (none) or ``'same'`` (keep the size).
+        dilation: distance between kernel elements.
+        groups: number of blocks of channels that don't see each other.
+        bias: whether to add a learned bias.
+        padding_mode: ``'zeros'``, ``'reflect'``, ``'replicate'`` or ``'circular'``.
+
+    Shape:
+        Input: ``(N, in_channels, H, W)`` or without N. Output: ``(N, out_channels, H_out, W_out)`` with
+        ``H_out = (H + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``.
+
+    Example:
+        >>> layer = rgrad.nn.Conv2d(1, 6, 5)
+        >>> layer(rgrad.zeros(2, 1, 28, 28)).shape
+        torch.Size([2, 6, 24, 24])
+    """
+
+    _operation = staticmethod(_C._nn.conv2d)
+    _expand = staticmethod(_pair)
+
+
+class Conv3d(_ConvNd):
+    """Convolves over three dimensions; the arguments are those of :class:`Conv2d` with triples for pairs.
+
+    Shape:
+        Input: ``(N, in_channels, D, H, W)`` or without N. Output: ``(N, out_channels, D_out, H_out, W_out)``.
+    """
+
+    _operation = staticmethod(_C._nn.conv3d)
+    _expand = staticmethod(_triple)

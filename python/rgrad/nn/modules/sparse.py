@@ -1,0 +1,123 @@
+"""Look-up tables."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import rgrad
+from rgrad import _C
+
+from .. import init
+from ..parameter import Parameter
+from .module import Module
+
+__all__ = ["Embedding"]
+
+_embedding = _C._nn.embedding
+
+
+class Embedding(Module):
+    """Looks up one learned vector per index.
+
+    Args:
+        num_embeddings: number of vectors.
+        embedding_dim: size of a vector.
+        padding_idx: index whose vector is zero at first and gets no gradient.
+        max_norm: vectors with a larger norm are scaled down to it when used.
+        norm_type: degree of that norm.
+        scale_grad_by_freq: whether gradients are divided by how often the index occurs in the batch.
+        sparse: whether the gradient is sparse.
+
+    Shape:
+        Input: integers of any shape ``(*)``. Output: ``(*, embedding_dim)``.
+
+    Attributes:
+        weight: shape ``(num_embeddings, embedding_dim)``, from N(0, 1).
+
+    Example:
+        >>> table = rgrad.nn.Embedding(10, 3)
+        >>> table(rgrad.tensor([[1, 2], [4, 9]])).shape
+        torch.Size([2, 2, 3])
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: _C.Tensor | None = None,
+        _freeze: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        if padding_idx is not None:
+            if not -num_embeddings <= padding_idx < num_embeddings:
+                raise AssertionError("Padding_idx must be within num_embeddings")
+            padding_idx %= num_embeddings
+        self.padding_idx = padding_idx
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.sparse = sparse
+        shape = (num_embeddings, embedding_dim)
+        if _weight is None:
+            values = rgrad.empty(shape, device=device, dtype=dtype)
+            self.weight = Parameter(values, requires_grad=not _freeze)
+            self.reset_parameters()
+        else:
+            if tuple(_weight.shape) != shape:
+                raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
+            self.weight = Parameter(_weight, requires_grad=not _freeze)
+
+    def reset_parameters(self) -> None:
+        """Draws new initial values."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with rgrad.no_grad():
+                self.weight[self.padding_idx].fill_(0)
+
+    def forward(self, input: _C.Tensor) -> _C.Tensor:
+        return _embedding(
+            input,
+            self.weight,
+            self.padding_idx,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.sparse,
+        )
+
+    @classmethod
+    def from_pretrained(cls, embeddings: _C.Tensor, freeze: bool = True, **options: Any) -> Self:
+        """Makes a table of given vectors.
+
+        Args:
+            embeddings: the vectors, shape ``(num_embeddings, embedding_dim)``.
+            freeze: whether they stay as they are.
+            **options: further arguments of the constructor.
+        """
+        if embeddings.dim() != 2:
+            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+        rows, columns = embeddings.shape
+        return cls(rows, columns, _weight=embeddings, _freeze=freeze, **options)
+
+    def extra_repr(self) -> str:
+        text = f"{self.num_embeddings}, {self.embedding_dim}"
+        if self.padding_idx is not None:
+            text += f", padding_idx={self.padding_idx}"
+        if self.max_norm is not None:
+            text += f", max_norm={self.max_norm}"
+        if self.norm_type != 2:
+            text += f", norm_type={self.norm_type}"
+        if self.scale_grad_by_freq:
+            text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
+        if self.sparse:
+            text += ", sparse=True"
+        return text

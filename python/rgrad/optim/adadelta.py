@@ -1,0 +1,86 @@
+"""Adadelta."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import rgrad
+from rgrad import _C
+from rgrad.optim.optimizer import Optimizer, check_settings, number
+
+if TYPE_CHECKING:
+    from rgrad import Tensor
+
+
+class Adadelta(Optimizer):
+    """Steps in the unit of the parameters: a running average of past updates over one of gradients.
+
+    Args:
+        params: parameters, or dicts that describe groups of them.
+        lr: factor of the update.
+        rho: decay rate of both averages.
+        eps: added under the roots.
+        weight_decay: L2 penalty.
+        foreach: accepted; every step is one call for all parameters anyway.
+        capturable: accepted, without effect.
+        maximize: go up the gradient.
+        differentiable: must be False.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_settings(lr=lr)
+        if not 0.0 <= rho <= 1.0:
+            raise ValueError(f"Invalid rho value: {rho}")
+        check_settings(eps=eps, weight_decay=weight_decay, differentiable=differentiable)
+        defaults = {
+            "lr": lr,
+            "rho": rho,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "capturable": capturable,
+            "foreach": foreach,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters once; see `Optimizer.step`."""
+        loss = self._evaluate(closure)
+        for group in self.param_groups:
+            params, grads = self._with_grad(group)
+            column = self._states(params, _init)
+            _C._optim.adadelta(
+                params,
+                grads,
+                column("square_avg"),
+                column("acc_delta"),
+                column("step"),
+                lr=number(group["lr"]),
+                rho=group["rho"],
+                eps=group["eps"],
+                weight_decay=group["weight_decay"],
+                maximize=group["maximize"],
+            )
+        return loss
+
+
+def _init(param: Tensor) -> dict[str, Tensor]:
+    return {
+        "step": rgrad.tensor(0.0, dtype=rgrad.float32),
+        "square_avg": rgrad.zeros_like(param),
+        "acc_delta": rgrad.zeros_like(param),
+    }

@@ -1,0 +1,95 @@
+"""Adagrad."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import rgrad
+from rgrad import _C
+from rgrad.optim.optimizer import Optimizer, check_settings, number
+
+if TYPE_CHECKING:
+    from rgrad import Tensor
+
+
+class Adagrad(Optimizer):
+    """Steps divided by the root of the sum of all squared gradients so far.
+
+    Args:
+        params: parameters, or dicts that describe groups of them.
+        lr: learning rate.
+        lr_decay: how fast the learning rate falls with the step.
+        weight_decay: L2 penalty.
+        initial_accumulator_value: where the sums start.
+        eps: added to the denominator.
+        foreach: accepted; every step is one call for all parameters anyway.
+        maximize: go up the gradient.
+        differentiable: must be False.
+        fused: accepted, as `foreach`.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_settings(
+            lr=lr,
+            lr_decay=lr_decay,
+            weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value,
+            eps=eps,
+            differentiable=differentiable,
+        )
+        defaults = {
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        super().__init__(params, defaults)
+        # Unlike the other optimizers, the state exists from the start, as in PyTorch.
+        for group in self.param_groups:
+            for param in group["params"]:
+                self.state[param] = self._init(param, group)
+
+    @staticmethod
+    def _init(param: Tensor, group: dict[str, Any]) -> dict[str, Tensor]:
+        return {
+            "step": rgrad.tensor(0.0, dtype=rgrad.float32),
+            "sum": rgrad.full_like(param, group["initial_accumulator_value"]),
+        }
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters once; see `Optimizer.step`."""
+        loss = self._evaluate(closure)
+        for group in self.param_groups:
+            params, grads = self._with_grad(group)
+            column = self._states(params, lambda param, group=group: self._init(param, group))
+            _C._optim.adagrad(
+                params,
+                grads,
+                column("sum"),
+                column("step"),
+                lr=number(group["lr"]),
+                lr_decay=group["lr_decay"],
+                eps=group["eps"],
+                weight_decay=group["weight_decay"],
+                maximize=group["maximize"],
+            )
+        return loss

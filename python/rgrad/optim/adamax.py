@@ -1,0 +1,86 @@
+"""Adamax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import rgrad
+from rgrad.optim import _functional
+from rgrad.optim.optimizer import Optimizer, check_settings, number
+
+if TYPE_CHECKING:
+    from rgrad import Tensor
+
+
+class Adamax(Optimizer):
+    """Adam with the infinity norm of past gradients in place of the second moment.
+
+    Args:
+        params: parameters, or dicts that describe groups of them.
+        lr: learning rate.
+        betas: decay rates of the average and of the norm.
+        eps: added to each gradient's size.
+        weight_decay: L2 penalty.
+        foreach: accepted, without effect.
+        maximize: go up the gradient.
+        differentiable: must be False.
+        capturable: accepted, without effect.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        check_settings(lr=lr, eps=eps, betas=betas, weight_decay=weight_decay, differentiable=differentiable)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        super().__init__(params, defaults)
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters once; see `Optimizer.step`."""
+        loss = self._evaluate(closure)
+        with rgrad.no_grad():
+            for group in self.param_groups:
+                params, grads = self._with_grad(group)
+                column = self._states(params, _init)
+                beta1, beta2 = group["betas"]
+                _functional.adamax(
+                    params,
+                    grads,
+                    column("exp_avg"),
+                    column("exp_inf"),
+                    column("step"),
+                    lr=number(group["lr"]),
+                    beta1=beta1,
+                    beta2=beta2,
+                    eps=group["eps"],
+                    weight_decay=group["weight_decay"],
+                    maximize=group["maximize"],
+                )
+        return loss
+
+
+def _init(param: Tensor) -> dict[str, Tensor]:
+    return {
+        "step": rgrad.tensor(0.0, dtype=rgrad.float32),
+        "exp_avg": rgrad.zeros_like(param),
+        "exp_inf": rgrad.zeros_like(param),
+    }

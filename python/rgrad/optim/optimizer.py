@@ -1,0 +1,409 @@
+"""The base of the optimizers: parameter groups, state, state dictionaries and hooks.
+
+Note [State is the source of truth]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+`param_groups` and `state` are plain lists and dictionaries that anyone may change between two steps, so a step keeps no
+shadow copy of them: it reads them in a few C-level passes (`map` over the group's parameters), then makes one call
+into the core for the whole group. For 60 parameters these passes cost about ten microseconds.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import warnings
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import rgrad
+
+if TYPE_CHECKING:
+    from rgrad import Tensor
+
+
+class _Required:
+    """The type of `required`, the default of a setting that every parameter group has to name."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()
+
+
+class HookHandle:
+    """Removes the hook it was returned for; also as a context manager."""
+
+    _ids = itertools.count()
+
+    def __init__(self, hooks: OrderedDict[int, Callable[..., Any]], hook: Callable[..., Any]) -> None:
+        self.id = next(self._ids)
+        self._hooks = hooks
+        hooks[self.id] = hook
+
+    def remove(self) -> None:
+        """Take the hook away. Doing so again has no effect."""
+        self._hooks.pop(self.id, None)
+
+    def __enter__(self) -> HookHandle:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.remove()
+
+
+def number(value: float | Tensor) -> float:
+    """A setting as a Python number: kernels take no tensors for settings such as `lr`."""
+    return value.item() if isinstance(value, rgrad.Tensor) else value
+
+
+def check_settings(**settings: Any) -> None:
+    """Refuse settings no optimizer can work with, in PyTorch's words.
+
+    Args:
+        **settings: any of `lr`, `eps`, `weight_decay`, `betas`, `momentum`, ... as the constructor got them.
+    """
+    names = {"lr": "learning rate", "eps": "epsilon value"}
+    for key, value in settings.items():
+        if key == "lr" and isinstance(value, rgrad.Tensor) and value.numel() != 1:
+            raise ValueError("Tensor lr must be 1-element")
+        if key == "betas":
+            for index in (0, 1):
+                if not 0.0 <= value[index] < 1.0:
+                    raise ValueError(f"Invalid beta parameter at index {index}: {value[index]}")
+        elif key == "differentiable":
+            if value:
+                raise NotImplementedError("differentiable=True: steps of an optimizer are not recorded for autograd")
+        elif not 0.0 <= value:
+            raise ValueError(f"Invalid {names.get(key, f'{key} value')}: {value}")
+
+
+def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `step` of an optimizer class so that it runs the hooks and tells schedulers that it ran."""
+
+    @functools.wraps(step)
+    def wrapper(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if self._optimizer_step_pre_hooks:
+            for hook in list(self._optimizer_step_pre_hooks.values()):
+                result = hook(self, args, kwargs)
+                if result is None:
+                    continue
+                if not (isinstance(result, tuple) and len(result) == 2):
+                    raise RuntimeError(
+                        f"{step} must return None or a tuple of (new_args, new_kwargs), but got {result}."
+                    )
+                args, kwargs = result
+        out = step(self, *args, **kwargs)
+        self._opt_called = True
+        if self._optimizer_step_post_hooks:
+            for hook in list(self._optimizer_step_post_hooks.values()):
+                hook(self, args, kwargs)
+        return out
+
+    wrapper.hooked = True  # type: ignore[attr-defined]
+    return wrapper
+
+
+class Optimizer:
+    """Base class of all optimizers.
+
+    Args:
+        params: an iterable of tensors, of `(name, tensor)` pairs, or of dicts that each describe a parameter group.
+        defaults: the settings of a group that doesn't name its own.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        step = cls.__dict__.get("step")
+        if step is not None and not getattr(step, "hooked", False):
+            cls.step = _with_hooks(step)
+
+    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
+        self.defaults = defaults
+        self._make_hooks()
+        if isinstance(params, rgrad.Tensor):
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
+                + _typename(params)
+            )
+        if isinstance(params, set):
+            warnings.warn(
+                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in "
+                "sets will change between runs. Please use a list instead. This will be an error in a future "
+                "release.",
+                FutureWarning,
+                stacklevel=3,
+            )
+        self.state: defaultdict[Any, Any] = defaultdict(dict)
+        self.param_groups: list[dict[str, Any]] = []
+        groups = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(group)
+
+    def _make_hooks(self) -> None:
+        self._opt_called = self._followed = False
+        self._optimizer_step_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._optimizer_step_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._optimizer_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._optimizer_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._optimizer_load_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._optimizer_load_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if "_optimizer_step_pre_hooks" not in self.__dict__:
+            self._make_hooks()
+        self.defaults.setdefault("differentiable", False)
+
+    def __repr__(self) -> str:
+        lines = [f"{self.__class__.__name__} ("]
+        for index, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {index}")
+            lines.extend(f"    {key}: {group[key]}" for key in sorted(group) if key != "params")
+        lines.append(")")
+        return "\n".join(lines)
+
+    def _follow(self) -> None:
+        """Called by schedulers, which warn when no step was made since the first of them was attached."""
+        if not self._followed:
+            self._followed, self._opt_called = True, False
+
+    # Parameter groups
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group of parameters with settings of its own, such as layers thawed during fine-tuning.
+
+        Args:
+            param_group: a dict with `params` and any of the optimizer's settings.
+        """
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        params = param_group["params"]
+        if isinstance(params, rgrad.Tensor):
+            params = [params]
+        elif isinstance(params, set):
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in "
+                "sets will change between runs. Please use a list instead."
+            )
+        params = list(params)
+        names = [param[0] for param in params if isinstance(param, tuple)]
+        if names and len(names) != len(params):
+            raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+        params = [param[1] if isinstance(param, tuple) else param for param in params]
+        param_group["params"] = params
+        if names:
+            param_group["param_names"] = names
+
+        for param in params:
+            if not isinstance(param, rgrad.Tensor):
+                raise TypeError(
+                    f"optimizer can only optimize Tensors, but one of the params is {_typename(param)}"
+                )
+            if not (param.is_leaf or param.retains_grad):
+                raise ValueError("can't optimize a non-leaf Tensor")
+        for name, default in self.defaults.items():
+            if default is required and name not in param_group:
+                raise ValueError(
+                    f"parameter group didn't specify a value of required optimization parameter {name}"
+                )
+            param_group.setdefault(name, default)
+
+        ids = {id(param) for param in params}
+        if len(ids) != len(params):
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an "
+                "error; see github.com/pytorch/pytorch/issues/40967 for more information",
+                stacklevel=3,
+            )
+        for group in self.param_groups:
+            if ("param_names" in param_group) != ("param_names" in group):
+                kind = "with names" if names else "without names"
+                raise ValueError(
+                    "all optimizer param groups should be with/without names. "
+                    f"cannot add param group {kind} to the optimizer"
+                )
+            if any(id(param) in ids for param in group["params"]):
+                raise ValueError("some parameters appear in more than one parameter group")
+        self.param_groups.append(param_group)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or zero them.
+
+        Args:
+            set_to_none: drop the gradients, which also frees their memory, instead of filling them with zeros.
+        """
+        for group in self.param_groups:
+            for param in group["params"]:
+                if set_to_none:
+                    param.grad = None
+                elif param.grad is not None:
+                    # Also under create_graph: a zeroed gradient must not drag the last graph along.
+                    param.grad.detach_().zero_()
+
+    # Steps
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters once from their gradients.
+
+        Args:
+            closure: evaluates the model again, calls `backward` and returns the loss.
+
+        Returns:
+            What the closure returned, None without one.
+        """
+        raise NotImplementedError
+
+    def _evaluate(self, closure: Callable[[], Any] | None) -> Any:
+        if closure is None:
+            return None
+        with rgrad.enable_grad():
+            return closure()
+
+    @staticmethod
+    def _with_grad(group: dict[str, Any]) -> tuple[list[Tensor], list[Tensor]]:
+        """The group's parameters that have a gradient, and these gradients."""
+        params = group["params"]
+        grads = [grad for param in params if (grad := param.grad) is not None]
+        if len(grads) != len(params):
+            params = [param for param in params if param.grad is not None]
+        return params, grads
+
+    def _states(
+        self, params: list[Tensor], init: Callable[[Tensor], dict[str, Any]]
+    ) -> Callable[[str], list[Any]]:
+        """A function that gives one column of the parameters' state, `init` having filled the states that are new."""
+        states = list(map(self.state.__getitem__, params))
+        if not all(states):
+            for param, state in zip(params, states, strict=True):
+                if not state:
+                    state.update(init(param))
+        return lambda key: list(map(itemgetter(key), states))
+
+    # State dictionaries
+
+    def state_dict(self) -> dict[str, Any]:
+        """The optimizer's state as plain data.
+
+        Returns:
+            A dict of `state` (per parameter, under the parameter's number) and `param_groups` (settings, with
+            numbers in place of parameters). Tensors are not copied.
+        """
+        for pre_hook in list(self._optimizer_state_dict_pre_hooks.values()):
+            pre_hook(self)
+        numbers: dict[int, int] = {}
+        groups = []
+        for group in self.param_groups:
+            for param in group["params"]:
+                numbers.setdefault(id(param), len(numbers))
+            packed = {key: value for key, value in group.items() if key != "params"}
+            packed["params"] = [numbers[id(param)] for param in group["params"]]
+            groups.append(packed)
+        state = {
+            (numbers[id(key)] if isinstance(key, rgrad.Tensor) else key): value for key, value in self.state.items()
+        }
+        state_dict = {"state": state, "param_groups": groups}
+        for post_hook in list(self._optimizer_state_dict_post_hooks.values()):
+            result = post_hook(self, state_dict)
+            if result is not None:
+                state_dict = result
+        return state_dict
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over a state that `state_dict` gave.
+
+        Args:
+            state_dict: as `state_dict` returns it. Its tensors are converted to the dtype and device of their
+                parameter.
+        """
+        state_dict = state_dict.copy()
+        for pre_hook in list(self._optimizer_load_state_dict_pre_hooks.values()):
+            result = pre_hook(self, state_dict)
+            if result is not None:
+                state_dict = result
+        groups, saved_groups = self.param_groups, deepcopy(state_dict["param_groups"])
+        if len(groups) != len(saved_groups):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        pairs = list(zip(groups, saved_groups, strict=True))
+        if any(len(group["params"]) != len(saved["params"]) for group, saved in pairs):
+            raise ValueError(
+                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+            )
+        params = {
+            number: param
+            for group, saved in pairs
+            for number, param in zip(saved["params"], group["params"], strict=True)
+        }
+        state: defaultdict[Any, Any] = defaultdict(dict)
+        for key, value in state_dict["state"].items():
+            if key in params:
+                state[params[key]] = _like_param(params[key], value)
+            else:
+                state[key] = value
+        for group, saved in pairs:
+            saved["params"] = group["params"]
+            if "param_names" in group:
+                saved.setdefault("param_names", group["param_names"])
+        self.__setstate__({"state": state, "param_groups": saved_groups})
+        for post_hook in list(self._optimizer_load_state_dict_post_hooks.values()):
+            post_hook(self)
+
+    # Hooks
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call `hook(optimizer, args, kwargs)` before each step; it may return new `(args, kwargs)`."""
+        return HookHandle(self._optimizer_step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call `hook(optimizer, args, kwargs)` after each step."""
+        return HookHandle(self._optimizer_step_post_hooks, hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call `hook(optimizer)` before `state_dict` runs."""
+        return HookHandle(self._optimizer_state_dict_pre_hooks, hook)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call `hook(optimizer, state_dict)` after `state_dict` ran; it may return another dict."""
+        return HookHandle(self._optimizer_state_dict_post_hooks, hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call `hook(optimizer, state_dict)` before a state is loaded; it may return another dict."""
+        return HookHandle(self._optimizer_load_state_dict_pre_hooks, hook)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call `hook(optimizer)` after a state was loaded."""
+        return HookHandle(self._optimizer_load_state_dict_post_hooks, hook)
+
+
+def _like_param(param: Tensor, value: Any, key: Any = None) -> Any:
+    """A saved state for `param`: its tensors on the parameter's device and, but for `step`, in its dtype."""
+    if isinstance(value, rgrad.Tensor):
+        if key == "step":
+            return value
+        if param.is_floating_point():
+            return value.to(dtype=param.dtype, device=param.device)
+        return value.to(device=param.device)
+    if isinstance(value, dict):
+        return {name: _like_param(param, item, name) for name, item in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return type(value)(_like_param(param, item) for item in value)
+    return value
+
+
+def _typename(obj: object) -> str:
+    """The type's full name as PyTorch's messages give it."""
+    if isinstance(obj, rgrad.Tensor):
+        return obj.type()
+    module = type(obj).__module__
+    name = type(obj).__qualname__
+    return name if module in ("builtins", "__main__") else f"{module}.{name}"

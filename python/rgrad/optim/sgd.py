@@ -1,0 +1,94 @@
+"""Stochastic gradient descent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from rgrad import _C
+from rgrad.optim.optimizer import Optimizer, check_settings, number
+
+if TYPE_CHECKING:
+    from rgrad import Tensor
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent, optionally with momentum.
+
+    Args:
+        params: parameters, or dicts that describe groups of them.
+        lr: learning rate.
+        momentum: how much of the last update is kept.
+        dampening: how much of the gradient is withheld from the momentum.
+        weight_decay: L2 penalty.
+        nesterov: look ahead by the momentum.
+        maximize: go up the gradient.
+        foreach: accepted; every step is one call for all parameters anyway.
+        differentiable: must be False.
+        fused: accepted, as `foreach`.
+
+    Example:
+        >>> import rgrad as torch
+        >>> w = torch.ones(2, requires_grad=True)
+        >>> optimizer = torch.optim.SGD([w], lr=0.5)
+        >>> (w * w).sum().backward()
+        >>> optimizer.step()
+        >>> w
+        tensor([0., 0.], requires_grad=True)
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_settings(lr=lr, momentum=momentum, weight_decay=weight_decay, differentiable=differentiable)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+            "foreach": foreach,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        super().__init__(params, defaults)
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters once; see `Optimizer.step`."""
+        loss = self._evaluate(closure)
+        for group in self.param_groups:
+            params, grads = self._with_grad(group)
+            momentum = group["momentum"]
+            buffers: list[Tensor | None] = []
+            if momentum != 0:
+                states = list(map(self.state.__getitem__, params))
+                buffers = [state.get("momentum_buffer") for state in states]
+            new_buffers = _C._optim.sgd(
+                params,
+                grads,
+                buffers,
+                lr=number(group["lr"]),
+                momentum=momentum,
+                dampening=group["dampening"],
+                weight_decay=group["weight_decay"],
+                nesterov=group["nesterov"],
+                maximize=group["maximize"],
+            )
+            if new_buffers is not None:
+                for state, buffer in zip(states, new_buffers, strict=True):
+                    state["momentum_buffer"] = buffer
+        return loss

@@ -1,0 +1,343 @@
+"""The workers of a loader: processes or threads that fetch batches ahead of time.
+
+Note [Workers]
+~~~~~~~~~~~~~~
+Every worker has a pipe (or a pair of queues) of its own and answers its tasks in order, so the loader knows which worker
+has the next batch and waits for that one alone: nothing is put back in order, and no lock is shared that a dying worker
+could take along.
+
+* Inside a worker process one thread does nothing but read tasks. The loader can therefore always send: it never waits
+  for a worker that itself waits for the loader to take a large batch.
+* Closing the loader's end of the pipe ends a worker: the reading thread sees the end of the file. The same happens when
+  the loader's process dies; should another process still hold that end, the reader notices within seconds that it has
+  become an orphan.
+* A worker that is busy elsewhere (a dataset that sleeps) gets a second of grace and then a signal.
+* The tasks of an epoch carry its number. Answers that an abandoned epoch left behind are dropped.
+"""
+
+from __future__ import annotations
+
+import multiprocessing.connection
+import os
+import pickle
+import queue
+import random
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import rgrad
+
+_GRACE = 1.0
+_ORPHAN_CHECK = 5.0
+
+_local = threading.local()
+
+
+@dataclass(frozen=True)
+class WorkerInfo:
+    """What a worker knows about itself.
+
+    Attributes:
+        id: its number, from 0.
+        num_workers: how many there are.
+        seed: its own random seed.
+        dataset: its dataset; in a process, a copy of its own.
+    """
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """The `WorkerInfo` of the worker this runs in, None outside of workers."""
+    return getattr(_local, "info", None)
+
+
+@dataclass
+class Job:
+    """All that a worker has to know; travels to it once.
+
+    Attributes:
+        info: which worker it is.
+        make_fetcher: makes the fetcher of an epoch from the dataset.
+        init: the user's `worker_init_fn`.
+    """
+
+    info: WorkerInfo
+    make_fetcher: Callable[[Any], Callable[[Any], Any]]
+    init: Callable[[int], Any] | None
+
+
+class Exhausted:
+    """The answer of a worker whose iterable dataset has ended."""
+
+
+class Restart:
+    """The task of starting an epoch anew; the only one that has no answer."""
+
+
+class _KeyErrorMessage(str):
+    """The message of a KeyError, which would show the `repr` of an ordinary string."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class WorkerError:
+    """An exception on its way from a worker to the loader, with the worker's traceback as text."""
+
+    def __init__(self, error: BaseException, where: str) -> None:
+        self.kind = type(error)
+        self.where = where
+        self.text = "".join(traceback.format_exception(error))
+
+    def reraise(self) -> None:
+        """Raise an exception of the original type that tells where it came from."""
+        message: str = f"Caught {self.kind.__name__} {self.where}.\nOriginal {self.text}"
+        if issubclass(self.kind, KeyError):
+            message = _KeyErrorMessage(message)
+        try:
+            error = self.kind(message)
+        except Exception:  # its constructor wants something else
+            raise RuntimeError(message) from None
+        raise error
+
+    def portable(self) -> WorkerError:
+        """Itself, with RuntimeError for an exception type that can't leave the worker."""
+        try:
+            pickle.loads(pickle.dumps(self.kind))
+        except Exception:
+            self.text = f"{self.kind.__name__}: {self.text}"
+            self.kind = RuntimeError
+        return self
+
+
+def _serve(job: Job, receive: Callable[[], Any], reply: Callable[[int, Any], None]) -> None:
+    """The life of a worker: one answer to every task until `receive` gives None."""
+    _local.info = job.info
+    failure: WorkerError | None = None
+    fetch: Callable[[Any], Any] | None = None
+    where = f"in DataLoader worker {_kind(job)} {job.info.id}"
+
+    def start() -> None:
+        nonlocal fetch, failure
+        try:
+            fetch = job.make_fetcher(job.info.dataset)
+        except Exception as error:
+            failure = WorkerError(error, where)
+
+    try:
+        if job.init is not None:
+            job.init(job.info.id)
+    except Exception as error:
+        failure = WorkerError(error, where)
+    else:
+        start()
+    while (task := receive()) is not None:
+        epoch, index = task
+        if isinstance(index, Restart):
+            start()
+            continue
+        answer: Any
+        if failure is not None:
+            answer, failure = failure, None
+        elif fetch is None:
+            answer = Exhausted()
+        else:
+            try:
+                answer = fetch(index)
+            except StopIteration as error:
+                # The end of a stream; from a dataset with indices it is an error like any other.
+                ended = getattr(fetch, "ended", None) is not None
+                answer = Exhausted() if ended else WorkerError(error, where)
+            except Exception as error:
+                answer = WorkerError(error, where)
+        reply(epoch, answer)
+        del answer  # a batch must not stay alive while the next is made
+
+
+def _kind(job: Job) -> str:
+    return "thread" if isinstance(job, ThreadJob) else "process"
+
+
+class ThreadJob(Job):
+    """The job of a worker that is a thread."""
+
+
+def _process_main(
+    job: Job, connection: multiprocessing.connection.Connection, parent: int, inherited: list[Any]
+) -> None:
+    """What a worker process runs."""
+    for other in inherited:
+        other.close()
+    # Ctrl-C reaches the whole group of processes; it is the loader that ends its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    rgrad.set_num_threads(1)
+    seed = job.info.seed
+    random.seed(seed)
+    rgrad.manual_seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed % 2**32)
+    tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def read() -> None:
+        try:
+            while True:
+                if connection.poll(_ORPHAN_CHECK):
+                    tasks.put(connection.recv())
+                elif os.getppid() != parent:
+                    break
+        except (EOFError, OSError):
+            pass
+        tasks.put(None)
+
+    def reply(epoch: int, answer: Any) -> None:
+        if isinstance(answer, WorkerError):
+            answer = answer.portable()
+        try:
+            data = ForkingPickler.dumps((epoch, answer))
+        except Exception as error:
+            where = f"in DataLoader worker process {job.info.id}"
+            data = ForkingPickler.dumps((epoch, WorkerError(error, where).portable()))
+        connection.send_bytes(data)
+
+    threading.Thread(target=read, daemon=True).start()
+    try:
+        _serve(job, tasks.get, reply)
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # the loader has gone, and with it the reason to go on
+    finally:
+        connection.close()
+
+
+class WorkerGone(Exception):
+    """A worker ended without being asked to."""
+
+
+class ProcessWorker:
+    """The loader's side of a worker process.
+
+    Args:
+        context: the `multiprocessing` context that starts it.
+        job: what it does.
+        siblings: workers started before, whose pipes a forked child has to close.
+    """
+
+    def __init__(self, context: Any, job: Job, siblings: list[ProcessWorker]) -> None:
+        self.owner = os.getpid()
+        self.connection, theirs = context.Pipe()
+        forked = context.get_start_method() == "fork"
+        inherited = [self.connection, *(worker.connection for worker in siblings)] if forked else []
+        self.process = context.Process(
+            target=_process_main, args=(job, theirs, self.owner, inherited), daemon=True
+        )
+        try:
+            self.process.start()
+        except BaseException:
+            self.connection.close()
+            raise
+        finally:
+            theirs.close()
+
+    def put(self, task: Any) -> None:
+        """Give the worker a task. One that is gone is noticed by `get`."""
+        try:
+            self.connection.send(task)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+
+    def get(self, timeout: float | None) -> Any:
+        """Its next answer; raises TimeoutError, or WorkerGone if there will be none."""
+        ready = multiprocessing.connection.wait([self.connection, self.process.sentinel], timeout)
+        if not ready:
+            raise TimeoutError
+        # An answer may lie in the pipe of a worker that has ended since.
+        if self.connection in ready or self.connection.poll(0):
+            try:
+                data = self.connection.recv_bytes()
+            except (EOFError, ConnectionResetError):
+                raise WorkerGone(str(self.process.pid)) from None
+            return ForkingPickler.loads(data)
+        raise WorkerGone(str(self.process.pid))
+
+    @staticmethod
+    def end(workers: list[ProcessWorker]) -> None:
+        """End workers and wait until they are gone. Does nothing in a forked child, whose workers these are not."""
+        if not workers or workers[0].owner != os.getpid():
+            return
+        for worker in workers:
+            worker.connection.close()
+        deadline = time.monotonic() + _GRACE
+        for worker in workers:
+            worker.process.join(max(0.0, deadline - time.monotonic()))
+        late = [worker.process for worker in workers if worker.process.is_alive()]
+        for process in late:
+            process.terminate()
+        for process in late:
+            process.join(_GRACE)
+            if process.is_alive():
+                process.kill()
+                process.join()
+
+
+class ThreadWorker:
+    """The loader's side of a worker thread: it shares the dataset and hands batches over without copying."""
+
+    def __init__(self, job: ThreadJob) -> None:
+        self.tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.stopped = threading.Event()
+        tasks, answers, stopped = self.tasks, self.answers, self.stopped
+
+        def receive() -> Any:
+            task = tasks.get()
+            return None if stopped.is_set() else task
+
+        def reply(epoch: int, answer: Any) -> None:
+            answers.put((epoch, answer))
+
+        def main() -> None:
+            try:
+                _serve(job, receive, reply)
+            finally:
+                answers.put(None)
+
+        name = f"DataLoader worker {job.info.id}"
+        self.thread = threading.Thread(target=main, name=name, daemon=True)
+        self.thread.start()
+
+    def put(self, task: Any) -> None:
+        """Give the worker a task."""
+        self.tasks.put(task)
+
+    def get(self, timeout: float | None) -> Any:
+        """Its next answer; raises TimeoutError, or WorkerGone if there will be none."""
+        try:
+            answer = self.answers.get(timeout=timeout)
+        except queue.Empty:
+            raise TimeoutError from None
+        if answer is None:
+            raise WorkerGone(self.thread.name)
+        return answer
+
+    @staticmethod
+    def end(workers: list[ThreadWorker]) -> None:
+        """End workers. One that is busy elsewhere can't be interrupted and ends after its current batch."""
+        for worker in workers:
+            worker.stopped.set()
+            worker.tasks.put(None)
+        deadline = time.monotonic() + _GRACE
+        for worker in workers:
+            if worker.thread is not threading.current_thread():
+                worker.thread.join(max(0.0, deadline - time.monotonic()))

@@ -1,0 +1,388 @@
+"""The loader: batches from a dataset, by samplers, in this process or by workers."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import multiprocessing
+import warnings
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from rgrad.utils.data._collate import default_collate, default_convert
+from rgrad.utils.data._fetch import MapFetcher, StreamFetcher
+from rgrad.utils.data._workers import (
+    Exhausted,
+    Job,
+    ProcessWorker,
+    Restart,
+    ThreadJob,
+    ThreadWorker,
+    WorkerError,
+    WorkerGone,
+    WorkerInfo,
+)
+from rgrad.utils.data.dataset import IterableDataset
+from rgrad.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, random_seed
+
+if TYPE_CHECKING:
+    from rgrad import Generator
+
+T = TypeVar("T")
+
+
+class _Endless(Sampler[None]):
+    """The sampler of iterable datasets, which know themselves when they end."""
+
+    def __iter__(self) -> Iterator[None]:
+        return itertools.repeat(None)
+
+
+class DataLoader(Generic[T]):
+    """Iterates over a dataset in batches.
+
+    Args:
+        dataset: with `__getitem__` and `__len__`, or an `IterableDataset`.
+        batch_size: samples in a batch; None to yield single samples.
+        shuffle: whether to draw the samples in a new random order each time.
+        sampler: gives the order of indices instead.
+        batch_sampler: gives lists of indices instead.
+        num_workers: how many workers fetch batches ahead; 0 to fetch in this process.
+        collate_fn: turns a list of samples into a batch.
+        pin_memory: accepted for PyTorch's sake; memory needs no pinning here.
+        drop_last: leave out the last batch if it is short.
+        timeout: seconds to wait for a worker's batch; 0 to wait for ever.
+        worker_init_fn: called with its number in each worker first.
+        multiprocessing_context: how processes start: "fork", "spawn", "forkserver" or a context.
+        generator: where randomness comes from.
+        prefetch_factor: how many batches each worker is ahead; 2 by default.
+        persistent_workers: keep the workers from one pass to the next.
+        pin_memory_device: accepted, as `pin_memory`.
+        in_order: accepted; batches always come in order.
+        worker_type: "process", as PyTorch's, or "thread": no copies, best for datasets that release the GIL.
+
+    Example:
+        >>> import rgrad as torch
+        >>> from rgrad.utils.data import DataLoader
+        >>> for batch in DataLoader(range(5), batch_size=2):
+        ...     print(batch)
+        tensor([0, 1])
+        tensor([2, 3])
+        tensor([4])
+    """
+
+    # What workers and samplers were built from must not change under them.
+    _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers", "worker_type")
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[Any] | None = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[Any], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], Any] | None = None,
+        multiprocessing_context: Any = None,
+        generator: Generator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+        worker_type: Literal["process", "thread"] = "process",
+    ) -> None:
+        if num_workers < 0:
+            raise ValueError(
+                "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
+            )
+        if timeout < 0:
+            raise ValueError("timeout option should be non-negative")
+        if num_workers == 0 and prefetch_factor is not None:
+            raise ValueError(
+                "prefetch_factor option could only be specified in multiprocessing."
+                "let num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to None."
+            )
+        if prefetch_factor is not None and prefetch_factor < 0:
+            raise ValueError("prefetch_factor option should be non-negative")
+        if persistent_workers and num_workers == 0:
+            raise ValueError("persistent_workers option needs num_workers > 0")
+        if worker_type not in ("process", "thread"):
+            raise ValueError(f"worker_type option should be 'process' or 'thread', but got {worker_type!r}")
+        self._iterable = isinstance(dataset, IterableDataset)
+        self._check_sampling(batch_size, shuffle, sampler, batch_sampler, drop_last)
+        if batch_sampler is not None:
+            batch_size, drop_last = None, False
+        if sampler is None:
+            if self._iterable:
+                sampler = _Endless()
+            elif shuffle:
+                sampler = RandomSampler(dataset, generator=generator)
+            else:
+                sampler = SequentialSampler(dataset)
+        if batch_size is not None and batch_sampler is None:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+
+        self.dataset = dataset
+        self.num_workers = num_workers
+        self.prefetch_factor = 2 if num_workers > 0 and prefetch_factor is None else prefetch_factor
+        self.pin_memory = pin_memory
+        self.pin_memory_device = pin_memory_device
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
+        self.worker_type = worker_type
+        self.multiprocessing_context = self._context(multiprocessing_context)
+        self.in_order = in_order
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.sampler = sampler
+        self.batch_sampler = batch_sampler
+        self.generator = generator
+        self.collate_fn = collate_fn or (default_convert if batch_sampler is None else default_collate)
+        self.persistent_workers = persistent_workers
+        self._iterator: _WorkerIterator | None = None
+        self._reported_length: int | None = None
+        self._initialized = True
+
+    def _check_sampling(
+        self, batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool
+    ) -> None:
+        if self._iterable:
+            begin = "DataLoader with IterableDataset: expected unspecified"
+            if shuffle not in (False, None):
+                raise ValueError(f"{begin} shuffle option, but got shuffle={shuffle}")
+            if sampler is not None:
+                raise ValueError(f"{begin} sampler option, but got sampler={sampler}")
+            if batch_sampler is not None:
+                raise ValueError(f"{begin} batch_sampler option, but got batch_sampler={batch_sampler}")
+        if sampler is not None and shuffle:
+            raise ValueError("sampler option is mutually exclusive with shuffle")
+        if batch_sampler is not None:
+            if batch_size != 1 or shuffle or sampler is not None or drop_last:
+                raise ValueError(
+                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
+                )
+        elif batch_size is None and drop_last:
+            raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
+
+    def _context(self, context: Any) -> Any:
+        if context is None:
+            return None
+        if self.num_workers == 0:
+            raise ValueError(
+                "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
+                f"num_workers={self.num_workers}"
+            )
+        if isinstance(context, str):
+            methods = multiprocessing.get_all_start_methods()
+            if context not in methods:
+                raise ValueError(
+                    "multiprocessing_context option should specify a valid start method in "
+                    f"{methods!r}, but got multiprocessing_context={context!r}"
+                )
+            return multiprocessing.get_context(context)
+        if not isinstance(context, multiprocessing.context.BaseContext):
+            raise TypeError(
+                "multiprocessing_context option should be a valid context object or a string specifying the start "
+                f"method, but got multiprocessing_context={context}"
+            )
+        return context
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._FIXED and getattr(self, "_initialized", False):
+            raise ValueError(
+                f"{name} attribute should not be set after {self.__class__.__name__} is initialized"
+            )
+        super().__setattr__(name, value)
+
+    def _batches(self) -> Iterable[Any]:
+        """What gives the index of each batch."""
+        return self.sampler if self.batch_sampler is None else self.batch_sampler
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.pin_memory:
+            warnings.warn(
+                "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be "
+                "used.",
+                stacklevel=2,
+            )
+        if self.num_workers == 0:
+            return _LocalIterator(self)
+        if not self.persistent_workers:
+            return _WorkerIterator(self)
+        if self._iterator is None or self._iterator.closed:
+            self._iterator = _WorkerIterator(self)
+        else:
+            self._iterator.restart()
+        return self._iterator
+
+    def __len__(self) -> int:
+        if not self._iterable:
+            return len(self._batches())  # type: ignore[arg-type]
+        length = self._reported_length = len(self.dataset)
+        if self.batch_size is None:
+            return length
+        full, rest = divmod(length, self.batch_size)
+        return full + (1 if rest and not self.drop_last else 0)
+
+    def _fetcher_maker(self) -> Callable[[Any], Callable[[Any], Any]]:
+        batched = self.batch_sampler is not None
+        if self._iterable:
+            return functools.partial(
+                StreamFetcher, batched=batched, collate=self.collate_fn, drop_last=self.drop_last
+            )
+        return functools.partial(MapFetcher, batched=batched, collate=self.collate_fn)
+
+
+class _Iterator:
+    """What both ways of iterating share: the seed, and the check of what an iterable dataset said its length was."""
+
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        self._loader = loader
+        self._begin()
+
+    def _begin(self) -> None:
+        self._indices = iter(self._loader._batches())
+        # Drawn even where no worker needs it: the random numbers that follow don't depend on num_workers.
+        self._base_seed = random_seed(self._loader.generator)
+        self._yielded = 0
+
+    def __iter__(self) -> _Iterator:
+        return self
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def _next(self) -> Any:
+        raise NotImplementedError
+
+    def __next__(self) -> Any:
+        data = self._next()
+        self._yielded += 1
+        loader = self._loader
+        if loader._iterable and loader._reported_length is not None and self._yielded > len(loader):
+            message = (
+                f"Length of IterableDataset {loader.dataset} was reported to be {loader._reported_length}"
+                f"(when accessing len(dataloader)), but {self._yielded} samples have been fetched. "
+            )
+            if loader.num_workers > 0:
+                message += (
+                    "For multiprocessing data-loading, this could be caused by not properly configuring the "
+                    "IterableDataset replica at each worker. Please see "
+                    "https://pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset for examples."
+                )
+            warnings.warn(message, stacklevel=2)
+        return data
+
+
+class _LocalIterator(_Iterator):
+    """Fetches in the loader's own process."""
+
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        if loader.timeout != 0:
+            raise ValueError("timeout option needs num_workers > 0")
+        super().__init__(loader)
+        self._fetch = loader._fetcher_maker()(loader.dataset)
+
+    def _next(self) -> Any:
+        return self._fetch(next(self._indices))
+
+
+class _WorkerIterator(_Iterator):
+    """Keeps workers busy and takes their batches in order; see Note [Workers]."""
+
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        super().__init__(loader)
+        self._timeout = loader.timeout or None
+        self._epoch = 0
+        self._workers: list[Any] = []
+        end: Callable[[list[Any]], None] = ThreadWorker.end if loader.worker_type == "thread" else ProcessWorker.end
+        # Ends the workers when this object goes, and at the latest when the interpreter does.
+        self._finalizer = weakref.finalize(self, end, self._workers)
+        context = loader.multiprocessing_context or multiprocessing.get_context()
+        make_fetcher = loader._fetcher_maker()
+        try:
+            for number in range(loader.num_workers):
+                info = WorkerInfo(number, loader.num_workers, self._base_seed + number, loader.dataset)
+                if loader.worker_type == "thread":
+                    self._workers.append(ThreadWorker(ThreadJob(info, make_fetcher, loader.worker_init_fn)))
+                else:
+                    job = Job(info, make_fetcher, loader.worker_init_fn)
+                    self._workers.append(ProcessWorker(context, job, self._workers))
+        except BaseException:
+            self._finalizer()
+            raise
+        self._prime()
+
+    def restart(self) -> None:
+        """Start the next pass with the same workers."""
+        self._begin()
+        self._epoch += 1
+        for worker in self._workers:
+            worker.put((self._epoch, Restart()))
+        self._prime()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the workers have been ended."""
+        return not self._finalizer.alive
+
+    def _prime(self) -> None:
+        self._active = deque(self._workers)
+        self._outstanding: deque[Any] = deque()
+        for _ in range((self._loader.prefetch_factor or 1) * len(self._workers)):
+            self._dispatch()
+
+    def _dispatch(self) -> None:
+        """Give the next batch to the worker whose turn it is."""
+        if not self._active:
+            return
+        try:
+            index = next(self._indices)
+        except StopIteration:
+            return
+        worker = self._active[0]
+        self._active.rotate(-1)
+        worker.put((self._epoch, index))
+        self._outstanding.append(worker)
+
+    def _next(self) -> Any:
+        while True:
+            if not self._outstanding:
+                if not self._loader.persistent_workers:
+                    self._finalizer()
+                raise StopIteration
+            worker = self._outstanding.popleft()
+            answer = self._receive(worker)
+            if isinstance(answer, Exhausted):
+                if worker in self._active:
+                    self._active.remove(worker)
+                    self._dispatch()
+                continue
+            self._dispatch()
+            if isinstance(answer, WorkerError):
+                answer.reraise()
+            return answer
+
+    def _receive(self, worker: Any) -> Any:
+        """The worker's next answer of this epoch."""
+        try:
+            while True:
+                epoch, answer = worker.get(self._timeout)
+                if epoch == self._epoch:
+                    return answer
+        except TimeoutError:
+            self._finalizer()
+            raise RuntimeError(f"DataLoader timed out after {self._loader.timeout} seconds") from None
+        except WorkerGone as gone:
+            self._finalizer()
+            raise RuntimeError(f"DataLoader worker (pid(s) {gone}) exited unexpectedly") from None
+        except KeyboardInterrupt:
+            self._finalizer()
+            raise

@@ -1,0 +1,101 @@
+//! Convolution in one, two and three spatial dimensions over contiguous NCHW data, and its three gradients.
+//!
+//! One scheme serves every shape: the source is laid out on padded grids ([`lattice`]), and register tiles
+//! ([`tile`]) multiply the weights with runs of it. [`correlate`] computes results and input gradients, [`weight`]
+//! the weight gradient. Work is cut into pieces by the shape alone, so that results never depend on the number of
+//! threads.
+
+mod correlate;
+mod lattice;
+mod tile;
+mod weight;
+
+use crate::backend::cpu::parallel::for_chunks_mut;
+use correlate::Correlation;
+use lattice::Lattice;
+pub use tile::ConvElem;
+
+/// The sizes of a convolution. Lower ranks fill the leading spatial sizes with 1 (padding with 0).
+///
+/// Input `[n, c_in, input...]`, weight `[c_out, c_in / groups, kernel...]`, output `[n, c_out, output...]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConvShape {
+    pub n: usize,
+    pub c_in: usize,
+    pub c_out: usize,
+    pub groups: usize,
+    pub input: [usize; 3],
+    pub kernel: [usize; 3],
+    pub stride: [usize; 3],
+    pub padding: [usize; 3],
+    pub dilation: [usize; 3],
+    pub output: [usize; 3],
+}
+
+impl ConvShape {
+    fn c_in_per_group(&self) -> usize {
+        self.c_in / self.groups
+    }
+
+    fn c_out_per_group(&self) -> usize {
+        self.c_out / self.groups
+    }
+
+    fn taps(&self) -> usize {
+        self.kernel.iter().product()
+    }
+
+    fn input_plane(&self) -> usize {
+        self.input.iter().product()
+    }
+
+    fn output_plane(&self) -> usize {
+        self.output.iter().product()
+    }
+}
+
+/// The convolution of `x` with `w`, plus `bias` per output channel.
+pub fn forward<T: ConvElem>(s: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>, out: &mut [T]) {
+    let (c_in, c_out) = (s.c_in_per_group(), s.c_out_per_group());
+    let weight = |group: usize, to: usize, from: usize| ((group * c_out + to) * c_in + from) * s.taps();
+    Correlation::new(s, vec![Lattice::forward(s)], c_in, c_out).run(x, w, &weight, bias, out);
+}
+
+/// The gradient of the input, from that of the output.
+pub fn backward_input<T: ConvElem>(s: &ConvShape, grad_out: &[T], w: &[T], grad_x: &mut [T]) {
+    let (c_in, c_out) = (s.c_in_per_group(), s.c_out_per_group());
+    let weight = |group: usize, to: usize, from: usize| ((group * c_out + from) * c_in + to) * s.taps();
+    Correlation::new(s, Lattice::backward(s), c_out, c_in).run(grad_out, w, &weight, None, grad_x);
+}
+
+/// The gradient of the weight, from that of the output and the input.
+pub fn backward_weight<T: ConvElem>(s: &ConvShape, grad_out: &[T], x: &[T], grad_w: &mut [T]) {
+    weight::backward(s, grad_out, x, grad_w);
+}
+
+/// The gradient of the bias: each channel's sum over images and positions.
+pub fn backward_bias<T: ConvElem>(s: &ConvShape, grad_out: &[T], grad_bias: &mut [T]) {
+    let plane = s.output_plane();
+    let grain = (1 << 16) / (s.n * plane).max(1);
+    for_chunks_mut(grad_bias, grain.max(1), |chunk, out| {
+        for (i, out) in out.iter_mut().enumerate() {
+            let channel = chunk * grain.max(1) + i;
+            *out = (0..s.n).map(|n| weight::sum(&grad_out[(n * s.c_out + channel) * plane..][..plane])).sum();
+        }
+    });
+}
+
+/// The largest divisor of `channels` that cuts `outer` pieces into at least `wanted`, or as many as multiples of
+/// eight channels allow: the pieces of work when there are too few images and groups to share out.
+fn channels_per_piece(channels: usize, outer: usize, wanted: usize) -> usize {
+    if outer == 0 || outer >= wanted {
+        return channels;
+    }
+    let slices = wanted.div_ceil(outer);
+    let cuts = |size: &usize| channels.is_multiple_of(*size) && size.is_multiple_of(8);
+    let fitting = (1..=channels / slices).rev().find(cuts);
+    fitting.or_else(|| (1..channels).find(cuts)).unwrap_or(channels)
+}
+
+#[cfg(test)]
+mod tests;

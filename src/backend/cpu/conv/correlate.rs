@@ -1,0 +1,264 @@
+//! Results and input gradients: every one a sum of shifted source planes times weights (Note [Lattice]).
+
+use super::lattice::{Lattice, SLACK};
+use super::tile::{ConvElem, PixelTile};
+use super::{ConvShape, channels_per_piece};
+use crate::backend::cpu::parallel::for_chunks_mut;
+
+/// Pieces of work to aim for where images and groups are few.
+const PIECES: usize = 8;
+/// Multiply-adds that make a piece worth handing to a thread.
+const GRAIN: usize = 1 << 18;
+/// Positions whose sources stay in the cache while all channels' weights pass by.
+const POSITIONS: usize = 384;
+
+/// From `from` source channels of a group to `to` destination channels, by way of one or more lattices that
+/// together cover the destination.
+pub struct Correlation<'a> {
+    shape: &'a ConvShape,
+    lattices: Vec<Lattice>,
+    from: usize,
+    to: usize,
+}
+
+/// How one lattice is computed: which tiles, over what.
+struct Pass<'a, T: 'static> {
+    lattice: &'a Lattice,
+    /// The offset of each term (source channel, tap) from the position.
+    offsets: Vec<usize>,
+    /// Lanes are positions, or else channels.
+    pixel_lanes: bool,
+    /// The blocks of destination channels, those of each piece of channels together.
+    blocks: Vec<Block<T>>,
+    blocks_per_piece: usize,
+}
+
+/// A few destination channels of one group: one tile's.
+struct Block<T: 'static> {
+    tile: &'static PixelTile<T>,
+    /// The first of them within the piece, and how many; the tile's others have weights of zero.
+    first: usize,
+    count: usize,
+    /// Per term, the weights of all the tile's channels.
+    weights: Vec<T>,
+    init: Vec<T>,
+}
+
+/// Where the weights of (group, destination channel, source channel) start.
+pub type WeightAt<'a> = &'a (dyn Fn(usize, usize, usize) -> usize + Sync);
+
+impl<'a> Correlation<'a> {
+    pub fn new(shape: &'a ConvShape, lattices: Vec<Lattice>, from: usize, to: usize) -> Self {
+        Correlation { shape, lattices, from, to }
+    }
+
+    pub fn run<T: ConvElem>(&self, source: &[T], w: &[T], at: WeightAt, bias: Option<&[T]>, out: &mut [T]) {
+        let (n, groups) = (self.shape.n, self.shape.groups);
+        let Some(first) = self.lattices.first() else { return };
+        let plane = first.target_plane();
+        if n == 0 || groups == 0 || self.to == 0 || plane == 0 {
+            return;
+        }
+        let per_piece = channels_per_piece(self.to, n * groups, PIECES);
+        let slices = self.to / per_piece;
+        let passes: Vec<Pass<T>> =
+            self.lattices.iter().map(|lattice| self.plan(lattice, per_piece, w, at, bias)).collect();
+
+        let terms: usize = passes.iter().map(|p| p.offsets.len()).sum();
+        let work = (plane * per_piece * terms / passes.len()).max(1);
+        let pieces = GRAIN.div_ceil(work).min(n * groups * slices);
+        for_chunks_mut(out, pieces * per_piece * plane, |chunk, out| {
+            for pass in &passes {
+                let pitch = pass.lattice.pitch(1);
+                let mut grid = vec![T::ZERO; self.from * pitch + SLACK];
+                let mut held = None;
+                for (i, out) in out.chunks_mut(per_piece * plane).enumerate() {
+                    let piece = chunk * pieces + i;
+                    let (image_group, slice) = (piece / slices, piece % slices);
+                    if held.replace(image_group) != Some(image_group) {
+                        let plane = pass.lattice.source_plane();
+                        let source = &source[image_group * self.from * plane..][..self.from * plane];
+                        for (source, grid) in source.chunks(plane.max(1)).zip(grid.chunks_mut(pitch.max(1))) {
+                            pass.lattice.fill(source, grid, 0, 1);
+                        }
+                    }
+                    pass.run(&grid, image_group % groups * slices + slice, out);
+                }
+            }
+        });
+    }
+
+    fn plan<'l, T: ConvElem>(
+        &self,
+        lattice: &'l Lattice,
+        per_piece: usize,
+        w: &[T],
+        at: WeightAt,
+        bias: Option<&[T]>,
+    ) -> Pass<'l, T> {
+        let taps = lattice.taps(self.shape, 1);
+        let pitch = lattice.pitch(1);
+        let offsets: Vec<usize> =
+            (0..self.from).flat_map(|c| taps.iter().map(move |&(_, offset)| c * pitch + offset)).collect();
+        let (pixel_lanes, layout) = choose::<T>(lattice, per_piece, offsets.len());
+
+        let lanes = T::tiles().lanes;
+        let slices = self.to / per_piece;
+        let mut blocks: Vec<Block<T>> = (0..self.shape.groups * slices)
+            .flat_map(|_| &layout)
+            .map(|&(tile, first, count)| Block { tile, first, count, weights: Vec::new(), init: Vec::new() })
+            .collect();
+        for_chunks_mut(&mut blocks, 1, |b, block| {
+            let block = &mut block[0];
+            let (group, slice) = (b / layout.len() / slices, b / layout.len() % slices);
+            let channel = slice * per_piece + block.first;
+            let width = if pixel_lanes { block.tile.rows } else { block.tile.vectors * lanes };
+            block.init = vec![T::ZERO; width];
+            if let Some(bias) = bias {
+                block.init[..block.count].copy_from_slice(&bias[group * self.to + channel..][..block.count]);
+            }
+            block.weights = vec![T::ZERO; width * offsets.len()];
+            for i in 0..block.count {
+                let mut packed = block.weights.chunks_exact_mut(width);
+                for from in 0..self.from {
+                    let w = &w[at(group, channel + i, from)..][..self.shape.taps()];
+                    for (&(kernel, _), packed) in taps.iter().zip(&mut packed) {
+                        packed[i] = w[kernel];
+                    }
+                }
+            }
+        });
+        Pass { lattice, offsets, pixel_lanes, blocks_per_piece: layout.len(), blocks }
+    }
+}
+
+type Layout<T> = Vec<(&'static PixelTile<T>, usize, usize)>;
+
+/// Chooses the tiles for `channels` destination channels by an estimate of the cycles they take: whether lanes
+/// are positions (`true`) or channels, and for each block its tile, first channel and number of channels.
+fn choose<T: ConvElem>(lattice: &Lattice, channels: usize, terms: usize) -> (bool, Layout<T>) {
+    let tiles = T::tiles();
+    let [depth, height, width] = &lattice.axes;
+    // Two multiply-adds or two loads a cycle; then the stores, of whole runs or of single elements.
+    let cycles = |arithmetic: usize, loads: usize, stores: usize| terms * arithmetic.max(loads) / 2 + stores;
+
+    let mut layout: Layout<T> = Vec::new();
+    let mut cost = 0;
+    let mut first = 0;
+    while first < channels {
+        let left = channels - first;
+        let exact = tiles.pixel.iter().rev().find(|t| t.rows == left || t.rows == left + 1);
+        let Some(tile) = exact.or_else(|| tiles.pixel.iter().find(|t| t.rows <= left)) else { break };
+        let count = tile.rows.min(left);
+        layout.push((tile, first, count));
+        first += count;
+        let run = tile.vectors * tiles.lanes;
+        let each = cycles(tile.rows * tile.vectors, tile.rows + 2 * tile.vectors, tile.rows * (16 + run / 8));
+        cost += depth.count * lattice.slice_positions().div_ceil(run) * each;
+    }
+
+    let mut best = (true, layout);
+    for tile in tiles.channel {
+        let run = tile.vectors * tiles.lanes;
+        let each =
+            cycles(tile.rows * tile.vectors, tile.rows + tile.vectors, tile.rows * run.min(channels) * 3 / 2);
+        let rows = depth.count * height.count * width.count.div_ceil(tile.rows);
+        let estimate = channels.div_ceil(run) * rows * each;
+        if estimate < cost {
+            cost = estimate;
+            let blocks = (0..channels).step_by(run).map(|c| (tile, c, run.min(channels - c)));
+            best = (false, blocks.collect());
+        }
+    }
+    best
+}
+
+impl<T: ConvElem> Pass<'_, T> {
+    /// Computes the planes of one piece of destination channels from the filled grids.
+    fn run(&self, grid: &[T], piece: usize, out: &mut [T]) {
+        let blocks = &self.blocks[piece * self.blocks_per_piece..][..self.blocks_per_piece];
+        let [depth, height, width] = &self.lattice.axes;
+        for d in 0..depth.count {
+            let base = d * height.extent * width.extent;
+            let target = (depth.first + d * depth.stride) * height.target;
+            if self.pixel_lanes {
+                let positions = self.lattice.slice_positions();
+                for from in (0..positions).step_by(POSITIONS) {
+                    for block in blocks {
+                        self.pixel_lanes(block, grid, base, from..positions.min(from + POSITIONS), target, out);
+                    }
+                }
+            } else {
+                for block in blocks {
+                    for h in 0..height.count {
+                        let target = (target + height.first + h * height.stride) * width.target + width.first;
+                        self.channel_lanes(block, grid, base + h * width.extent, target, out);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The positions `range` of a depth slice that starts at `base`, whose target is row `target`.
+    fn pixel_lanes(
+        &self,
+        block: &Block<T>,
+        grid: &[T],
+        base: usize,
+        range: std::ops::Range<usize>,
+        target: usize,
+        out: &mut [T],
+    ) {
+        let [_, height, width] = &self.lattice.axes;
+        let plane = self.lattice.target_plane();
+        let mut results = [T::ZERO; MAX_TILE];
+        let run = block.tile.vectors * T::tiles().lanes;
+        for from in range.clone().step_by(run) {
+            (block.tile.run)(grid, base + from, &self.offsets, &block.weights, &block.init, &mut results);
+            let end = range.end.min(from + run);
+            let mut position = from;
+            while position < end {
+                let (h, w) = (position / width.extent, position % width.extent);
+                let next = end.min((h + 1) * width.extent);
+                if w < width.count {
+                    let len = (width.count - w).min(next - position);
+                    let row = (target + height.first + h * height.stride) * width.target;
+                    let to = block.first * plane + row + width.first + w * width.stride;
+                    for i in 0..block.count {
+                        let results = &results[i * run + position - from..][..len];
+                        let out = &mut out[to + i * plane..];
+                        if width.stride == 1 {
+                            out[..len].copy_from_slice(results);
+                        } else {
+                            for (o, &r) in out.iter_mut().step_by(width.stride).zip(results) {
+                                *o = r;
+                            }
+                        }
+                    }
+                }
+                position = next;
+            }
+        }
+    }
+
+    /// One row of positions from `base`, whose first result goes to element `target` of a plane.
+    fn channel_lanes(&self, block: &Block<T>, grid: &[T], base: usize, target: usize, out: &mut [T]) {
+        let width = &self.lattice.axes[2];
+        let plane = self.lattice.target_plane();
+        let mut results = [T::ZERO; MAX_TILE];
+        let run = block.tile.vectors * T::tiles().lanes;
+        for w in (0..width.count).step_by(block.tile.rows) {
+            (block.tile.run)(grid, base + w, &self.offsets, &block.weights, &block.init, &mut results);
+            let len = block.tile.rows.min(width.count - w);
+            for i in 0..block.count {
+                let out = &mut out[(block.first + i) * plane + target + w * width.stride..];
+                for (o, r) in out.iter_mut().step_by(width.stride).zip(results[i..].iter().step_by(run)).take(len) {
+                    *o = *r;
+                }
+            }
+        }
+    }
+}
+
+/// Elements of the largest tile.
+const MAX_TILE: usize = 14 * 2 * 16;

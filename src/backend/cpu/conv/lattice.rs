@@ -1,0 +1,236 @@
+//! How a convolution of any stride, dilation and padding becomes sums over a padded copy of the source.
+//!
+//! Note [Lattice]
+//! A source plane is copied once into a zero-padded grid, split by the residue of each coordinate modulo the
+//! stride: one grid per *phase*. On these grids every tap of the kernel is a constant shift, whatever the stride,
+//! so that with the grid's rows laid end to end
+//!
+//! ```text
+//!     result[position] = Σ_k weight[k] · source[position + offset[k]]      k = (channel, tap)
+//! ```
+//!
+//! holds for consecutive positions, and vector registers load them directly: there is no im2col. Positions in the
+//! padding at the end of a row are computed and dropped. The gradient of the input is the same sum over the padded
+//! output gradient, once per phase of the input.
+
+use super::ConvShape;
+use crate::dtype::Real;
+
+/// Elements that tiles may read behind the last position; they are zero and what they give is dropped.
+pub const SLACK: usize = 256;
+
+/// One kernel element along one axis: the grid it reads and how far it is shifted there.
+#[derive(Clone)]
+struct Tap {
+    kernel: usize,
+    phase: usize,
+    shift: usize,
+}
+
+/// One spatial axis of a lattice.
+#[derive(Clone)]
+pub struct Axis {
+    /// Source elements along this axis.
+    source: usize,
+    /// Source coordinate of grid coordinate `i` in phase `f`: `phases[f] + step * i`.
+    phases: Vec<isize>,
+    step: usize,
+    /// Grid elements along this axis.
+    pub extent: usize,
+    taps: Vec<Tap>,
+    /// Result elements along this axis; result `i` lies at `first + stride * i` of the destination.
+    pub count: usize,
+    pub first: usize,
+    pub stride: usize,
+    /// Destination elements along this axis.
+    pub target: usize,
+}
+
+impl Axis {
+    fn forward(s: &ConvShape, a: usize) -> Axis {
+        let (stride, pad) = (s.stride[a], s.padding[a] as isize);
+        let residue = |tap: usize| tap * s.dilation[a] % stride;
+        let mut residues: Vec<usize> = (0..s.kernel[a]).map(residue).collect();
+        residues.sort_unstable();
+        residues.dedup();
+        let taps: Vec<Tap> = (0..s.kernel[a])
+            .map(|kernel| Tap {
+                kernel,
+                phase: residues.iter().position(|&r| r == residue(kernel)).unwrap_or(0),
+                shift: kernel * s.dilation[a] / stride,
+            })
+            .collect();
+        Axis {
+            source: s.input[a],
+            phases: residues.iter().map(|&r| r as isize - pad).collect(),
+            step: stride,
+            extent: s.output[a] + taps.last().map_or(0, |t| t.shift),
+            taps,
+            count: s.output[a],
+            first: 0,
+            stride: 1,
+            target: s.output[a],
+        }
+    }
+
+    /// The axes for the gradient of the input: one for each residue of the padded input coordinate.
+    fn backward(s: &ConvShape, a: usize) -> Vec<Axis> {
+        let (stride, pad) = (s.stride[a] as isize, s.padding[a] as isize);
+        let axis = |residue: isize| {
+            // Input i with i + pad = stride * t + residue meets tap r of output t - (r * dilation - residue) / stride.
+            let backs: Vec<(usize, isize)> = (0..s.kernel[a])
+                .map(|r| (r, (r * s.dilation[a]) as isize - residue))
+                .filter(|&(_, d)| d.rem_euclid(stride) == 0)
+                .map(|(r, d)| (r, d.div_euclid(stride)))
+                .collect();
+            let reach = backs.last().map_or(0, |&(_, back)| back);
+            let first_t = (pad - residue + stride - 1).div_euclid(stride);
+            let first = stride * first_t + residue - pad;
+            let count = (s.input[a] as isize - first + stride - 1).div_euclid(stride).max(0) as usize;
+            let taps: Vec<Tap> = backs
+                .iter()
+                .map(|&(kernel, back)| Tap { kernel, phase: 0, shift: (reach - back) as usize })
+                .collect();
+            Axis {
+                source: s.output[a],
+                phases: vec![first_t - reach],
+                step: 1,
+                extent: count + taps.first().map_or(0, |t| t.shift),
+                taps,
+                count,
+                first: first as usize,
+                stride: s.stride[a],
+                target: s.input[a],
+            }
+        };
+        (0..stride).map(axis).filter(|axis| axis.count > 0).collect()
+    }
+
+    /// The output gradient laid out on the grid of [`Axis::forward`], so that positions agree.
+    fn aligned(&self) -> Axis {
+        Axis { source: self.count, phases: vec![0], step: 1, taps: Vec::new(), ..self.clone() }
+    }
+
+    /// The grid coordinates of a phase that lie on source elements, and the source coordinate of the first.
+    fn inside(&self, phase: usize) -> (std::ops::Range<usize>, usize) {
+        let (start, step) = (self.phases[phase], self.step as isize);
+        let from_source = |coordinate: isize| {
+            (coordinate - start + step - 1).div_euclid(step).clamp(0, self.extent as isize) as usize
+        };
+        let range = from_source(0)..from_source(self.source as isize);
+        let first = (start + step * range.start as isize).max(0) as usize;
+        (range, first)
+    }
+}
+
+/// The grids of all axes: see Note [Lattice].
+pub struct Lattice {
+    pub axes: [Axis; 3],
+}
+
+impl Lattice {
+    pub fn forward(s: &ConvShape) -> Lattice {
+        Lattice { axes: [0, 1, 2].map(|a| Axis::forward(s, a)) }
+    }
+
+    /// One lattice for each phase of the input; together their results cover it.
+    pub fn backward(s: &ConvShape) -> Vec<Lattice> {
+        let [depth, height, width] = [0, 1, 2].map(|a| Axis::backward(s, a));
+        let mut lattices = Vec::new();
+        for d in &depth {
+            for h in &height {
+                for w in &width {
+                    lattices.push(Lattice { axes: [d.clone(), h.clone(), w.clone()] });
+                }
+            }
+        }
+        lattices
+    }
+
+    /// The lattice on which a gradient of the output has the positions of `self`'s results.
+    pub fn aligned(&self) -> Lattice {
+        Lattice { axes: [0, 1, 2].map(|a| self.axes[a].aligned()) }
+    }
+
+    /// Elements of the grid of one phase.
+    pub fn cell(&self) -> usize {
+        self.axes.iter().map(|a| a.extent).product()
+    }
+
+    fn phases(&self) -> usize {
+        self.axes.iter().map(|a| a.phases.len()).product()
+    }
+
+    /// Elements of one source plane.
+    pub fn source_plane(&self) -> usize {
+        self.axes.iter().map(|a| a.source).product()
+    }
+
+    /// Elements of one destination plane.
+    pub fn target_plane(&self) -> usize {
+        self.axes.iter().map(|a| a.target).product()
+    }
+
+    /// Elements from one channel to the next when `images` images stand side by side.
+    pub fn pitch(&self, images: usize) -> usize {
+        self.phases() * images * self.cell()
+    }
+
+    /// Positions from the first result of a depth slice to its last.
+    pub fn slice_positions(&self) -> usize {
+        let [_, h, w] = &self.axes;
+        if h.count == 0 || w.count == 0 { 0 } else { (h.count - 1) * w.extent + w.count }
+    }
+
+    /// For each tap: its index in the kernel's volume and its offset in the grids of `images` images.
+    pub fn taps(&self, s: &ConvShape, images: usize) -> Vec<(usize, usize)> {
+        let [depth, height, width] = &self.axes;
+        let mut taps = Vec::with_capacity(depth.taps.len() * height.taps.len() * width.taps.len());
+        for d in &depth.taps {
+            for h in &height.taps {
+                for w in &width.taps {
+                    let kernel = (d.kernel * s.kernel[1] + h.kernel) * s.kernel[2] + w.kernel;
+                    let phase = (d.phase * height.phases.len() + h.phase) * width.phases.len() + w.phase;
+                    let shift = (d.shift * height.extent + h.shift) * width.extent + w.shift;
+                    taps.push((kernel, phase * images * self.cell() + shift));
+                }
+            }
+        }
+        taps
+    }
+
+    /// Copies one channel of image `image` of `images` into `grid`, the channel's grids; the padding keeps what
+    /// it holds, which the caller has set to zero.
+    pub fn fill<T: Real>(&self, source: &[T], grid: &mut [T], image: usize, images: usize) {
+        let [depth, height, width] = &self.axes;
+        let cell = self.cell();
+        let mut phase = 0;
+        for fd in 0..depth.phases.len() {
+            let (ds, d0) = depth.inside(fd);
+            for fh in 0..height.phases.len() {
+                let (hs, h0) = height.inside(fh);
+                for fw in 0..width.phases.len() {
+                    let (ws, w0) = width.inside(fw);
+                    let grid = &mut grid[(phase * images + image) * cell..][..cell];
+                    for (i, d) in ds.clone().enumerate() {
+                        for (j, h) in hs.clone().enumerate() {
+                            let to = (d * height.extent + h) * width.extent;
+                            let from =
+                                ((d0 + i * depth.step) * height.source + h0 + j * height.step) * width.source;
+                            let to = &mut grid[to + ws.start..to + ws.end];
+                            let from = &source[from..from + width.source];
+                            if width.step == 1 {
+                                to.copy_from_slice(&from[w0..w0 + to.len()]);
+                            } else if !to.is_empty() {
+                                for (t, &f) in to.iter_mut().zip(from[w0..].iter().step_by(width.step)) {
+                                    *t = f;
+                                }
+                            }
+                        }
+                    }
+                    phase += 1;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+use super::*;
+use crate::backend::cpu::parallel::set_num_threads;
+use crate::backend::cpu::simd::{Isa, best_isa, force_isa};
+use std::sync::Mutex;
+
+/// Held by tests that change the instruction set or the number of threads.
+static SETTINGS: Mutex<()> = Mutex::new(());
+
+/// Reproducible values in -1..1.
+fn values(len: usize, seed: u64) -> Vec<f64> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as f64 / (1u64 << 30) as f64 - 1.0
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+#[derive(Clone, Copy)]
+struct Geometry {
+    kernel: [usize; 3],
+    stride: [usize; 3],
+    padding: [usize; 3],
+    dilation: [usize; 3],
+}
+
+fn geometry(kernel: [usize; 3], stride: [usize; 3], padding: [usize; 3], dilation: [usize; 3]) -> Geometry {
+    Geometry { kernel, stride, padding, dilation }
+}
+
+fn square(kernel: usize, stride: usize, padding: usize, dilation: usize) -> Geometry {
+    geometry([1, kernel, kernel], [1, stride, stride], [0, padding, padding], [1, dilation, dilation])
+}
+
+fn shape(n: usize, c_in: usize, c_out: usize, groups: usize, input: [usize; 3], g: Geometry) -> ConvShape {
+    let Geometry { kernel, stride, padding, dilation } = g;
+    let output = [0, 1, 2].map(|a| (input[a] + 2 * padding[a] - dilation[a] * (kernel[a] - 1) - 1) / stride[a] + 1);
+    ConvShape { n, c_in, c_out, groups, input, kernel, stride, padding, dilation, output }
+}
+
+/// Calls `f` with the indices into input, weight and output of every product of the convolution.
+fn for_each_product(s: &ConvShape, mut f: impl FnMut(usize, usize, usize)) {
+    let (c_in, c_out) = (s.c_in / s.groups, s.c_out / s.groups);
+    let all = |e: [usize; 3]| {
+        (0..e[0]).flat_map(move |d| (0..e[1]).flat_map(move |h| (0..e[2]).map(move |w| [d, h, w])))
+    };
+    let flat = |at: [usize; 3], e: [usize; 3]| (at[0] * e[1] + at[1]) * e[2] + at[2];
+    for n in 0..s.n {
+        for co in 0..s.c_out {
+            for ci in 0..c_in {
+                for o in all(s.output) {
+                    for k in all(s.kernel) {
+                        let i = [0, 1, 2].map(|a| (o[a] * s.stride[a] + k[a] * s.dilation[a]).wrapping_sub(s.padding[a]));
+                        if (0..3).all(|a| i[a] < s.input[a]) {
+                            f(
+                                (n * s.c_in + co / c_out * c_in + ci) * s.input_plane() + flat(i, s.input),
+                                (co * c_in + ci) * s.taps() + flat(k, s.kernel),
+                                (n * s.c_out + co) * s.output_plane() + flat(o, s.output),
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Forward, input gradient, weight gradient and bias gradient.
+fn all_four<T: ConvElem>(s: &ConvShape, x: &[f64], w: &[f64], bias: &[f64], grad: &[f64]) -> [Vec<f64>; 4] {
+    let cast = |v: &[f64]| v.iter().map(|&v| T::of(v)).collect::<Vec<T>>();
+    let (x, w, bias, grad) = (cast(x), cast(w), cast(bias), cast(grad));
+    // What the outputs held before must not matter.
+    let mut results = [grad.len(), x.len(), w.len(), bias.len()].map(|len| vec![T::NAN; len]);
+    let [out, grad_x, grad_w, grad_b] = &mut results;
+    forward(s, &x, &w, Some(&bias), out);
+    backward_input(s, &grad, &w, grad_x);
+    backward_weight(s, &grad, &x, grad_w);
+    backward_bias(s, &grad, grad_b);
+    results.map(|v| v.iter().map(|v| v.to_f64()).collect())
+}
+
+fn naive(s: &ConvShape, x: &[f64], w: &[f64], bias: &[f64], grad: &[f64]) -> [Vec<f64>; 4] {
+    let channel = |o: usize| o / s.output_plane() % s.c_out;
+    let mut out: Vec<f64> = (0..grad.len()).map(|o| bias[channel(o)]).collect();
+    let (mut grad_x, mut grad_w, mut grad_b) = (vec![0.0; x.len()], vec![0.0; w.len()], vec![0.0; bias.len()]);
+    for_each_product(s, |i, k, o| {
+        out[o] += x[i] * w[k];
+        grad_x[i] += grad[o] * w[k];
+        grad_w[k] += grad[o] * x[i];
+    });
+    for (o, g) in grad.iter().enumerate() {
+        grad_b[channel(o)] += g;
+    }
+    [out, grad_x, grad_w, grad_b]
+}
+
+fn inputs(s: &ConvShape) -> [Vec<f64>; 4] {
+    [
+        values(s.n * s.c_in * s.input_plane(), 1),
+        values(s.c_out * (s.c_in / s.groups) * s.taps(), 2),
+        values(s.c_out, 3),
+        values(s.n * s.c_out * s.output_plane(), 4),
+    ]
+}
+
+fn assert_close(got: &[f64], want: &[f64], tolerance: f64, what: &str, s: &ConvShape) {
+    for (i, (g, w)) in got.iter().zip(want).enumerate() {
+        assert!((g - w).abs() <= tolerance * (1.0 + w.abs()), "{what}[{i}]: {g} instead of {w} for {s:?}");
+    }
+}
+
+fn check(shapes: &[ConvShape]) {
+    let _settings = SETTINGS.lock().unwrap_or_else(|e| e.into_inner());
+    for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512] {
+        if force_isa(isa) != isa {
+            continue;
+        }
+        for s in shapes {
+            let [x, w, bias, grad] = inputs(s);
+            let want = naive(s, &x, &w, &bias, &grad);
+            let single = all_four::<f32>(s, &x, &w, &bias, &grad);
+            let double = all_four::<f64>(s, &x, &w, &bias, &grad);
+            for (i, what) in ["forward", "input gradient", "weight gradient", "bias gradient"].iter().enumerate() {
+                assert_close(&single[i], &want[i], 3e-5, what, s);
+                assert_close(&double[i], &want[i], 1e-12, what, s);
+            }
+        }
+    }
+    force_isa(best_isa());
+}
+
+#[test]
+fn two_dimensional_convolutions_match_the_definition() {
+    check(&[
+        shape(1, 1, 1, 1, [1, 1, 1], square(1, 1, 0, 1)),
+        shape(2, 1, 6, 1, [1, 32, 32], square(5, 1, 0, 1)),
+        shape(3, 6, 16, 1, [1, 14, 14], square(5, 1, 0, 1)),
+        shape(2, 16, 24, 1, [1, 14, 14], square(3, 1, 1, 1)),
+        shape(1, 3, 8, 1, [1, 17, 23], square(7, 2, 3, 1)),
+        shape(2, 8, 33, 1, [1, 7, 7], square(3, 1, 1, 1)),
+        shape(1, 5, 7, 1, [1, 9, 40], square(2, 1, 0, 1)),
+        shape(1, 4, 3, 1, [1, 50, 60], square(3, 1, 1, 1)),
+    ]);
+}
+
+#[test]
+fn pointwise_convolutions_match_the_definition() {
+    check(&[
+        shape(2, 24, 40, 1, [1, 6, 5], square(1, 1, 0, 1)),
+        shape(2, 16, 8, 1, [1, 9, 8], square(1, 2, 0, 1)),
+        shape(1, 3, 2, 1, [1, 4, 4], square(1, 3, 2, 1)),
+    ]);
+}
+
+#[test]
+fn strides_dilations_and_paddings_of_any_size_match_the_definition() {
+    check(&[
+        shape(1, 2, 3, 1, [1, 13, 11], square(3, 2, 1, 2)),
+        shape(1, 2, 3, 1, [1, 13, 11], square(3, 3, 4, 1)),
+        shape(2, 2, 2, 1, [1, 16, 15], square(2, 3, 0, 3)),
+        shape(1, 2, 2, 1, [1, 12, 12], square(4, 2, 3, 3)),
+        shape(1, 2, 2, 1, [1, 4, 4], square(2, 1, 5, 1)),
+        shape(1, 2, 5, 1, [1, 11, 19], geometry([1, 3, 2], [1, 1, 4], [0, 2, 0], [1, 2, 5])),
+        shape(1, 1, 1, 1, [1, 10, 10], square(1, 4, 0, 1)),
+    ]);
+}
+
+#[test]
+fn grouped_and_depthwise_convolutions_match_the_definition() {
+    check(&[
+        shape(2, 6, 9, 3, [1, 8, 9], square(3, 1, 1, 1)),
+        shape(2, 10, 10, 10, [1, 12, 12], square(3, 1, 1, 1)),
+        shape(1, 5, 15, 5, [1, 10, 12], square(5, 2, 2, 1)),
+        shape(1, 32, 32, 2, [1, 6, 6], square(3, 1, 1, 1)),
+    ]);
+}
+
+#[test]
+fn one_and_three_dimensional_convolutions_match_the_definition() {
+    check(&[
+        shape(2, 4, 6, 1, [1, 1, 100], geometry([1, 1, 5], [1, 1, 2], [0, 0, 2], [1, 1, 1])),
+        shape(1, 20, 20, 1, [1, 1, 7], geometry([1, 1, 3], [1, 1, 1], [0, 0, 1], [1, 1, 1])),
+        shape(2, 3, 4, 1, [5, 6, 7], geometry([3, 3, 3], [1, 1, 1], [1, 1, 1], [1, 1, 1])),
+        shape(1, 2, 10, 2, [7, 6, 9], geometry([2, 3, 2], [2, 1, 3], [1, 0, 1], [2, 2, 1])),
+    ]);
+}
+
+#[test]
+fn many_small_images_share_blocks_of_the_weight_gradient() {
+    check(&[
+        shape(19, 2, 3, 1, [1, 6, 6], square(3, 1, 1, 1)),
+        shape(37, 1, 5, 1, [1, 5, 5], square(3, 2, 0, 1)),
+    ]);
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_threads() {
+    let _settings = SETTINGS.lock().unwrap_or_else(|e| e.into_inner());
+    let before = crate::backend::cpu::parallel::num_threads();
+    let shapes = [
+        shape(2, 32, 64, 1, [1, 14, 14], square(3, 1, 1, 1)),
+        shape(9, 3, 8, 1, [1, 20, 20], square(3, 2, 1, 1)),
+        shape(1, 16, 16, 16, [1, 40, 40], square(3, 1, 1, 1)),
+    ];
+    for s in shapes {
+        let [x, w, bias, grad] = inputs(&s);
+        let results = [1, 2, 5].map(|threads| {
+            set_num_threads(threads);
+            all_four::<f32>(&s, &x, &w, &bias, &grad)
+        });
+        assert_eq!(results[0], results[1]);
+        assert_eq!(results[0], results[2]);
+    }
+    set_num_threads(before);
+}
+
+#[test]
+fn without_images_the_weight_and_bias_gradients_are_zero() {
+    let s = shape(0, 2, 3, 1, [1, 5, 5], square(3, 1, 1, 1));
+    let (mut grad_w, mut grad_b) = (vec![1f32; 54], vec![1f32; 3]);
+    forward::<f32>(&s, &[], &[0.0; 54], None, &mut []);
+    backward_weight::<f32>(&s, &[], &[], &mut grad_w);
+    backward_bias::<f32>(&s, &[], &mut grad_b);
+    assert!(grad_w.iter().chain(&grad_b).all(|&g| g == 0.0));
+}
+
+#[test]
+fn values_in_the_padding_of_a_row_do_not_leak_into_results() {
+    // Infinities at the end of each row lie next to the padding that tiles compute and drop.
+    let s = shape(1, 1, 1, 1, [1, 6, 6], square(3, 1, 0, 1));
+    let x: Vec<f32> = (0..36).map(|i| if i % 6 == 5 { f32::INFINITY } else { 1.0 }).collect();
+    let mut out = vec![0f32; 16];
+    forward(&s, &x, &[1.0; 9], None, &mut out);
+    for (i, &v) in out.iter().enumerate() {
+        assert_eq!(v, if i % 4 == 3 { f32::INFINITY } else { 9.0 });
+    }
+}

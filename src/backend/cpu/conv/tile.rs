@@ -1,0 +1,298 @@
+//! Register tiles of the convolution: small blocks of results kept in vector registers over the whole reduction.
+//!
+//! All three kinds are plain loops. Every accumulator is a variable of its own, an array of one vector's lanes, and
+//! the macros write the loop over accumulators out: the compiler then keeps each in a register.
+
+use std::marker::PhantomData;
+
+use crate::dtype::Real;
+
+/// `a * b + c`, rounded once where the instruction set has it and twice where it would be a library call.
+pub trait MulAdd {
+    fn mul_add<T: ConvElem>(a: T, b: T, c: T) -> T;
+}
+
+/// One rounding, for instruction sets with FMA.
+pub struct Fused;
+
+/// Two roundings, for the baseline.
+pub struct Split;
+
+impl MulAdd for Fused {
+    #[inline(always)]
+    fn mul_add<T: ConvElem>(a: T, b: T, c: T) -> T {
+        a.fused_mul_add(b, c)
+    }
+}
+
+impl MulAdd for Split {
+    #[inline(always)]
+    fn mul_add<T: ConvElem>(a: T, b: T, c: T) -> T {
+        a * b + c
+    }
+}
+
+/// The lanes of one vector register: `[f32; 16]`, `[f64; 4]` and so on.
+pub trait Lanes: Copy {
+    type Elem: ConvElem;
+    const LEN: usize;
+    const ZERO: Self;
+    fn splat(v: Self::Elem) -> Self;
+    /// The whole vectors in `s`.
+    fn vectors(s: &[Self::Elem]) -> &[Self];
+    fn vectors_mut(s: &mut [Self::Elem]) -> &mut [Self];
+    /// `self += a * b` for a scalar `a`.
+    fn add_scaled<M: MulAdd>(&mut self, a: Self::Elem, b: &Self);
+    /// `self += a * b` lane by lane.
+    fn add_product<M: MulAdd>(&mut self, a: &Self, b: &Self);
+}
+
+impl<T: ConvElem, const L: usize> Lanes for [T; L] {
+    type Elem = T;
+    const LEN: usize = L;
+    const ZERO: Self = [T::ZERO; L];
+
+    #[inline(always)]
+    fn splat(v: T) -> Self {
+        [v; L]
+    }
+
+    #[inline(always)]
+    fn vectors(s: &[T]) -> &[Self] {
+        s.as_chunks::<L>().0
+    }
+
+    #[inline(always)]
+    fn vectors_mut(s: &mut [T]) -> &mut [Self] {
+        s.as_chunks_mut::<L>().0
+    }
+
+    #[inline(always)]
+    fn add_scaled<M: MulAdd>(&mut self, a: T, b: &Self) {
+        for l in 0..L {
+            self[l] = M::mul_add(a, b[l], self[l]);
+        }
+    }
+
+    #[inline(always)]
+    fn add_product<M: MulAdd>(&mut self, a: &Self, b: &Self) {
+        for l in 0..L {
+            self[l] = M::mul_add(a[l], b[l], self[l]);
+        }
+    }
+}
+
+/// Names a tile's vectors and arithmetic.
+type Kind<V, M> = PhantomData<(V, M)>;
+
+/// Pixel lanes: one tile is `rows` output channels by `NV` vectors of consecutive positions.
+/// `weights` holds `rows` values per entry of `offsets`, `init` what each channel starts from, and `out` gets
+/// `rows` runs of `NV` vectors.
+pub struct PixelTile<T: 'static> {
+    pub rows: usize,
+    pub vectors: usize,
+    pub run: fn(source: &[T], position: usize, offsets: &[usize], weights: &[T], init: &[T], out: &mut [T]),
+}
+
+/// Channel lanes: one tile is `rows` consecutive positions by `NV` vectors of output channels.
+/// `weights` holds `NV` vectors per entry of `offsets`, `init` the same for the start, and `out` gets `rows` runs
+/// of `NV` vectors.
+pub type ChannelTile<T> = PixelTile<T>;
+
+/// Dot products over positions: one tile is `rows` output channels by `columns` weights.
+/// `grads` holds `rows` runs of `pitch` elements, whole vectors; `out` gets `rows` runs of `columns` vectors, whose
+/// lanes are still to be added.
+pub struct DotTile<T: 'static> {
+    pub rows: usize,
+    pub columns: usize,
+    pub run: fn(grads: &[T], pitch: usize, source: &[T], offsets: &[usize], len: usize, out: &mut [T]),
+}
+
+/// One row of a tile's accumulators, written out.
+macro_rules! across {
+    ($acc:ident, $add:ident::<$m:ident>, $a:expr, $x:ident, [$($v:literal)*]) => {
+        $($acc[$v].$add::<$m>($a, &$x[$v]);)*
+    };
+}
+
+macro_rules! pixel_tile {
+    ($name:ident, $rows:literal x $nv:literal $vs:tt: $($acc:ident $i:literal),*) => {
+        $crate::multiversion! {
+            fn $name[V: Lanes, M: MulAdd](
+                _kind: Kind<V, M>, source: &[V::Elem], position: usize, offsets: &[usize], weights: &[V::Elem], init: &[V::Elem],
+                out: &mut [V::Elem]
+            ) {
+                $(let mut $acc = [V::splat(init[$i]); $nv];)*
+                let source = &source[position..];
+                for (&offset, w) in offsets.iter().zip(weights.as_chunks::<$rows>().0) {
+                    let x = &V::vectors(&source[offset..offset + $nv * V::LEN]).as_chunks::<$nv>().0[0];
+                    $(across!($acc, add_scaled::<M>, w[$i], x, $vs);)*
+                }
+                let out = V::vectors_mut(&mut out[..$rows * $nv * V::LEN]);
+                $(out[$i * $nv..($i + 1) * $nv].copy_from_slice(&$acc);)*
+            }
+        }
+    };
+}
+
+macro_rules! channel_tile {
+    ($name:ident, $rows:literal x $nv:literal $vs:tt: $($acc:ident $i:literal),*) => {
+        $crate::multiversion! {
+            fn $name[V: Lanes, M: MulAdd](
+                _kind: Kind<V, M>, source: &[V::Elem], position: usize, offsets: &[usize], weights: &[V::Elem], init: &[V::Elem],
+                out: &mut [V::Elem]
+            ) {
+                let init = V::vectors(init).as_chunks::<$nv>().0[0];
+                $(let mut $acc = init;)*
+                let source = &source[position..];
+                for (&offset, w) in offsets.iter().zip(V::vectors(weights).as_chunks::<$nv>().0) {
+                    let x = &source[offset..offset + $rows];
+                    $(across!($acc, add_scaled::<M>, x[$i], w, $vs);)*
+                }
+                let out = V::vectors_mut(&mut out[..$rows * $nv * V::LEN]);
+                $(out[$i * $nv..($i + 1) * $nv].copy_from_slice(&$acc);)*
+            }
+        }
+    };
+}
+
+macro_rules! dot_tile {
+    ($name:ident, $rows:literal x $columns:literal $js:tt: $($acc:ident $a:ident $i:literal),*) => {
+        $crate::multiversion! {
+            fn $name[V: Lanes, M: MulAdd](
+                _kind: Kind<V, M>, grads: &[V::Elem], pitch: usize, source: &[V::Elem], offsets: &[usize], len: usize,
+                out: &mut [V::Elem]
+            ) {
+                $(let mut $acc = [V::ZERO; $columns];)*
+                let n = len / V::LEN;
+                $(let $a = &V::vectors(&grads[$i * pitch..])[..n];)*
+                let x: [&[V]; $columns] = std::array::from_fn(|j| &V::vectors(&source[offsets[j]..])[..n]);
+                for s in 0..n {
+                    let x: [V; $columns] = std::array::from_fn(|j| x[j][s]);
+                    $(across!($acc, add_product::<M>, &$a[s], x, $js);)*
+                }
+                let out = V::vectors_mut(&mut out[..$rows * $columns * V::LEN]);
+                $(out[$i * $columns..($i + 1) * $columns].copy_from_slice(&$acc);)*
+            }
+        }
+    };
+}
+
+// With 32 registers: about 24 accumulators, so that two multiply-adds a cycle hide each other's latency.
+pixel_tile!(pixel_8x3, 8 x 3 [0 1 2]: a 0, b 1, c 2, d 3, e 4, f 5, g 6, h 7);
+pixel_tile!(pixel_6x4, 6 x 4 [0 1 2 3]: a 0, b 1, c 2, d 3, e 4, f 5);
+pixel_tile!(pixel_4x4, 4 x 4 [0 1 2 3]: a 0, b 1, c 2, d 3);
+pixel_tile!(pixel_2x6, 2 x 6 [0 1 2 3 4 5]: a 0, b 1);
+pixel_tile!(pixel_1x8, 1 x 8 [0 1 2 3 4 5 6 7]: a 0);
+channel_tile!(channel_14x2, 14 x 2 [0 1]: a 0, b 1, c 2, d 3, e 4, f 5, g 6, h 7, i 8, j 9, k 10, l 11, m 12, n 13);
+channel_tile!(channel_7x2, 7 x 2 [0 1]: a 0, b 1, c 2, d 3, e 4, f 5, g 6);
+channel_tile!(channel_14x1, 14 x 1 [0]: a 0, b 1, c 2, d 3, e 4, f 5, g 6, h 7, i 8, j 9, k 10, l 11, m 12, n 13);
+channel_tile!(channel_10x1, 10 x 1 [0]: a 0, b 1, c 2, d 3, e 4, f 5, g 6, h 7, i 8, j 9);
+dot_tile!(dot_6x4, 6 x 4 [0 1 2 3]: a p 0, b q 1, c r 2, d t 3, e u 4, f v 5);
+dot_tile!(dot_4x5, 4 x 5 [0 1 2 3 4]: a p 0, b q 1, c r 2, d t 3);
+dot_tile!(dot_1x8, 1 x 8 [0 1 2 3 4 5 6 7]: a p 0);
+
+// With 16 registers.
+pixel_tile!(pixel_4x3, 4 x 3 [0 1 2]: a 0, b 1, c 2, d 3);
+channel_tile!(channel_6x2, 6 x 2 [0 1]: a 0, b 1, c 2, d 3, e 4, f 5);
+dot_tile!(dot_3x4, 3 x 4 [0 1 2 3]: a p 0, b q 1, c r 2);
+
+/// The tiles of one element type on one instruction set, in falling order of rows.
+pub struct Tiles<T: 'static> {
+    /// Elements of one vector.
+    pub lanes: usize,
+    pub pixel: &'static [PixelTile<T>],
+    pub channel: &'static [ChannelTile<T>],
+    pub dot: &'static [DotTile<T>],
+}
+
+/// An element type that convolutions compute in: `f32` or `f64`.
+pub trait ConvElem: Real {
+    #[doc(hidden)]
+    fn fused_mul_add(self, b: Self, c: Self) -> Self;
+    /// The register tiles for the instruction set in use.
+    #[doc(hidden)]
+    fn tiles() -> &'static Tiles<Self>;
+}
+
+macro_rules! tile {
+    ($V:ty, $M:ty, $name:ident $rows:literal $vectors:literal) => {
+        PixelTile {
+            rows: $rows,
+            vectors: $vectors,
+            run: |source, position, offsets, weights, init, out| {
+                $name(PhantomData::<($V, $M)>, source, position, offsets, weights, init, out)
+            },
+        }
+    };
+    (dot $V:ty, $M:ty, $name:ident $rows:literal $columns:literal) => {
+        DotTile {
+            rows: $rows,
+            columns: $columns,
+            run: |grads, pitch, source, offsets, len, out| {
+                $name(PhantomData::<($V, $M)>, grads, pitch, source, offsets, len, out)
+            },
+        }
+    };
+}
+
+macro_rules! narrow_tiles {
+    ($T:ty, $V:ty, $M:ty) => {
+        Tiles {
+            lanes: <$V as Lanes>::LEN,
+            pixel: &[
+                tile!($V, $M, pixel_4x3 4 3),
+                tile!($V, $M, pixel_2x6 2 6),
+                tile!($V, $M, pixel_1x8 1 8),
+            ],
+            channel: &[tile!($V, $M, channel_10x1 10 1), tile!($V, $M, channel_6x2 6 2)],
+            dot: &[tile!(dot $V, $M, dot_3x4 3 4), tile!(dot $V, $M, dot_1x8 1 8)],
+        }
+    };
+}
+
+macro_rules! conv_elem {
+    ($T:ident $avx512:literal $avx2:literal $baseline:literal) => {
+        impl ConvElem for $T {
+            #[inline(always)]
+            fn fused_mul_add(self, b: Self, c: Self) -> Self {
+                self.mul_add(b, c)
+            }
+
+            fn tiles() -> &'static Tiles<Self> {
+                use crate::backend::cpu::simd::{Isa, isa};
+                type Wide = [$T; $avx512];
+                static AVX512: Tiles<$T> = Tiles {
+                    lanes: $avx512,
+                    pixel: &[
+                        tile!(Wide, Fused, pixel_8x3 8 3),
+                        tile!(Wide, Fused, pixel_6x4 6 4),
+                        tile!(Wide, Fused, pixel_4x4 4 4),
+                        tile!(Wide, Fused, pixel_2x6 2 6),
+                        tile!(Wide, Fused, pixel_1x8 1 8),
+                    ],
+                    channel: &[
+                        tile!(Wide, Fused, channel_14x2 14 2),
+                        tile!(Wide, Fused, channel_14x1 14 1),
+                        tile!(Wide, Fused, channel_10x1 10 1),
+                        tile!(Wide, Fused, channel_7x2 7 2),
+                    ],
+                    dot: &[
+                        tile!(dot Wide, Fused, dot_6x4 6 4),
+                        tile!(dot Wide, Fused, dot_4x5 4 5),
+                        tile!(dot Wide, Fused, dot_1x8 1 8),
+                    ],
+                };
+                static AVX2: Tiles<$T> = narrow_tiles!($T, [$T; $avx2], Fused);
+                static BASELINE: Tiles<$T> = narrow_tiles!($T, [$T; $baseline], Split);
+                match isa() {
+                    Isa::Avx512 => &AVX512,
+                    Isa::Avx2 => &AVX2,
+                    Isa::Baseline => &BASELINE,
+                }
+            }
+        }
+    };
+}
+conv_elem!(f32 16 8 4);
+conv_elem!(f64 8 4 2);

@@ -1,0 +1,270 @@
+//! Moving elements between layouts and dtypes: gather into a block, scatter from one, fill, cast, copy.
+
+use smallvec::SmallVec;
+
+use super::parallel::parallel_for;
+use crate::dtype::{DType, Element, Scalar, cast};
+use crate::layout::{Layout, Odometer, collapse};
+use crate::multiversion;
+use crate::storage::Storage;
+use crate::with_dtype;
+
+/// A tensor as the backend sees it: memory, geometry, element type.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    pub storage: &'a Storage,
+    pub layout: &'a Layout,
+    pub dtype: DType,
+}
+
+/// Elements per staged block: both operands and the result of a float32 block stay in the first-level cache.
+pub const BLOCK: usize = 1024;
+/// Elements per chunk of work that threads share.
+pub const GRAIN: usize = 1 << 15;
+
+/// Walks a strided operand in row-major order, a block at a time.
+pub struct Reader<'a> {
+    odometer: Odometer<1>,
+    inner: usize,
+    stride: isize,
+    view: View<'a>,
+}
+
+impl<'a> Reader<'a> {
+    /// Starts at linear position `at`.
+    pub fn new(view: View<'a>, at: usize) -> Self {
+        let (shape, [strides]) = collapse(&view.layout.shape, [&view.layout.strides]);
+        let inner = shape.last().copied().unwrap_or(1);
+        let stride = strides.last().copied().unwrap_or(0);
+        let odometer = Odometer::new(&shape, [&strides], [view.layout.offset as isize], at);
+        Reader { odometer, inner, stride, view }
+    }
+
+    /// The next elements as `T`, into `out`.
+    pub fn read<T: Element>(&mut self, out: &mut [T]) {
+        with_dtype!(self.view.dtype, S => self.read_from::<S, T>(out));
+    }
+
+    fn read_from<S: Element, T: Element>(&mut self, out: &mut [T]) {
+        let src = self.view.storage.slice::<S>();
+        let mut done = 0;
+        while done < out.len() {
+            let run = (self.inner - self.odometer.last()).min(out.len() - done);
+            gather(src, self.odometer.offsets[0], self.stride, &mut out[done..done + run]);
+            self.odometer.advance(run);
+            done += run;
+        }
+    }
+
+    /// Scatters `values` to the next elements of the view, which is then an output.
+    pub fn write<T: Element>(&mut self, values: &[T]) {
+        with_dtype!(self.view.dtype, D => self.write_to::<T, D>(values));
+    }
+
+    fn write_to<T: Element, D: Element>(&mut self, values: &[T]) {
+        let dst = self.view.storage.slice_mut::<D>();
+        let mut done = 0;
+        while done < values.len() {
+            let run = (self.inner - self.odometer.last()).min(values.len() - done);
+            scatter(&values[done..done + run], dst, self.odometer.offsets[0], self.stride);
+            self.odometer.advance(run);
+            done += run;
+        }
+    }
+}
+
+multiversion! {
+    fn cast_run[S: Element, T: Element](src: &[S], out: &mut [T]) {
+        for (o, s) in out.iter_mut().zip(src) {
+            *o = cast(*s);
+        }
+    }
+}
+
+#[inline]
+fn gather<S: Element, T: Element>(src: &[S], at: isize, stride: isize, out: &mut [T]) {
+    let start = at as usize;
+    match stride {
+        1 => {
+            let run = &src[start..start + out.len()];
+            if S::DTYPE == T::DTYPE {
+                out.copy_from_slice(bytemuck::cast_slice(run));
+            } else {
+                cast_run(run, out);
+            }
+        }
+        0 => out.fill(cast(src[start])),
+        _ => {
+            let mut i = at;
+            for o in out {
+                *o = cast(src[i as usize]);
+                i += stride;
+            }
+        }
+    }
+}
+
+#[inline]
+fn scatter<T: Element, D: Element>(values: &[T], dst: &mut [D], at: isize, stride: isize) {
+    if stride == 1 {
+        let run = &mut dst[at as usize..at as usize + values.len()];
+        if T::DTYPE == D::DTYPE {
+            run.copy_from_slice(bytemuck::cast_slice(values));
+        } else {
+            cast_run(values, run);
+        }
+        return;
+    }
+    let mut i = at;
+    for v in values {
+        dst[i as usize] = cast(*v);
+        i += stride;
+    }
+}
+
+/// Sets every element of `out`.
+pub fn fill(out: View, value: Scalar) {
+    with_dtype!(out.dtype, T => fill_typed::<T>(out, T::from_scalar(value)));
+}
+
+fn fill_typed<T: Element>(out: View, value: T) {
+    let n = out.layout.numel();
+    if out.layout.is_contiguous() {
+        let at = out.layout.offset;
+        parallel_for(n, GRAIN * 4, |r| out.storage.slice_mut::<T>()[at + r.start..at + r.end].fill(value));
+        return;
+    }
+    let block = [value; 64];
+    parallel_for(n, GRAIN, |r| {
+        let mut writer = Reader::new(out, r.start);
+        let mut left = r.len();
+        while left > 0 {
+            let k = left.min(64);
+            writer.write(&block[..k]);
+            left -= k;
+        }
+    });
+}
+
+/// Copies `src` to `out`, which has the same shape, casting as needed. The two may be the same memory only if
+/// they are the same view.
+pub fn copy(src: View, out: View) {
+    debug_assert_eq!(src.layout.shape, out.layout.shape);
+    let n = out.layout.numel();
+    if n == 0 {
+        return;
+    }
+    let (sc, oc) = (src.layout.is_contiguous(), out.layout.is_contiguous());
+    if sc && oc {
+        with_dtype!(src.dtype, S => with_dtype!(out.dtype, D => copy_dense::<S, D>(src, out)));
+    } else if src.dtype == out.dtype && transposed(src.layout, out.layout) {
+        with_dtype!(src.dtype, T => copy_transposed::<T>(src, out));
+    } else {
+        with_dtype!(out.dtype, D => copy_strided::<D>(src, out));
+    }
+}
+
+fn copy_dense<S: Element, D: Element>(src: View, out: View) {
+    let (a, b) = (src.layout.offset, out.layout.offset);
+    if S::DTYPE == D::DTYPE && src.storage.same(out.storage) && a == b {
+        return;
+    }
+    parallel_for(out.layout.numel(), GRAIN * 4, |r| {
+        let from = &src.storage.slice::<S>()[a + r.start..a + r.end];
+        let to = &mut out.storage.slice_mut::<D>()[b + r.start..b + r.end];
+        if S::DTYPE == D::DTYPE {
+            to.copy_from_slice(bytemuck::cast_slice(from));
+        } else {
+            cast_run(from, to);
+        }
+    });
+}
+
+fn copy_strided<D: Element>(src: View, out: View) {
+    parallel_for(out.layout.numel(), GRAIN, |r| {
+        let mut reader = Reader::new(src, r.start);
+        let mut writer = Reader::new(out, r.start);
+        let mut block = [D::from_i64(0); BLOCK];
+        let mut left = r.len();
+        while left > 0 {
+            let k = left.min(BLOCK);
+            reader.read(&mut block[..k]);
+            writer.write(&block[..k]);
+            left -= k;
+        }
+    });
+}
+
+/// Whether the last two dimensions swap places between the operands: each has unit stride in another one.
+fn transposed(src: &Layout, out: &Layout) -> bool {
+    let r = src.rank();
+    r >= 2
+        && src.strides[r - 2] == 1
+        && out.strides[r - 1] == 1
+        && src.shape[r - 1] >= 8
+        && src.shape[r - 2] >= 8
+        && out.shape[..] == src.shape[..]
+}
+
+/// Tiles of 32×32 elements: both sides of a tile stay in the first-level cache.
+fn copy_transposed<T: Element>(src: View, out: View) {
+    const TILE: usize = 32;
+    let r = src.layout.rank();
+    let (rows, cols) = (src.layout.shape[r - 2], src.layout.shape[r - 1]);
+    let (bands, outer): (usize, usize) = (rows.div_ceil(TILE), src.layout.shape[..r - 2].iter().product());
+    let (sc, or) = (src.layout.strides[r - 1], out.layout.strides[r - 2]);
+    let grain = (GRAIN / (TILE * cols)).max(1);
+    parallel_for(outer * bands, grain, |range| {
+        let lead: SmallVec<[usize; 6]> = SmallVec::from_slice(&src.layout.shape[..r - 2]);
+        let (a, b) = (src.storage.slice::<T>(), out.storage.slice_mut::<T>());
+        for band in range {
+            let o = Odometer::new(
+                &lead,
+                [&src.layout.strides[..r - 2], &out.layout.strides[..r - 2]],
+                [src.layout.offset as isize, out.layout.offset as isize],
+                band / bands,
+            );
+            let [sa, ob] = o.offsets;
+            let i0 = band % bands * TILE;
+            let h = TILE.min(rows - i0);
+            for j0 in (0..cols).step_by(TILE) {
+                let w = TILE.min(cols - j0);
+                let mut tile = [[T::from_i64(0); TILE]; TILE];
+                for j in 0..w {
+                    let at = (sa + (j0 + j) as isize * sc) as usize + i0;
+                    for (i, v) in a[at..at + h].iter().enumerate() {
+                        tile[i][j] = *v;
+                    }
+                }
+                for i in 0..h {
+                    let at = (ob + (i0 + i) as isize * or) as usize + j0;
+                    b[at..at + w].copy_from_slice(&tile[i][..w]);
+                }
+            }
+        }
+    });
+}
+
+/// Adds `src` to `out`, where several indices of `out` may name one element. One thread, so the order is fixed.
+pub fn accumulate(src: View, out: View) {
+    with_dtype!(float out.dtype, T => accumulate_typed::<T, T>(src, out), else
+        with_dtype!(out.dtype, D => accumulate_typed::<D, f64>(src, out)));
+}
+
+fn accumulate_typed<D: Element, S: Element>(src: View, out: View) {
+    let mut reader = Reader::new(src, 0);
+    let mut at = Odometer::new(&out.layout.shape, [&out.layout.strides], [out.layout.offset as isize], 0);
+    let mut block = [S::from_i64(0); BLOCK];
+    let dst = out.storage.slice_mut::<D>();
+    let mut left = out.layout.numel();
+    while left > 0 {
+        let k = left.min(BLOCK);
+        reader.read(&mut block[..k]);
+        for v in &block[..k] {
+            let d = &mut dst[at.offsets[0] as usize];
+            *d = if D::DTYPE.is_float() { D::from_f64(d.to_f64() + v.to_f64()) } else { D::from_i64(d.to_i64().wrapping_add(v.to_i64())) };
+            at.step();
+        }
+        left -= k;
+    }
+}

@@ -1,0 +1,439 @@
+//! Single precision. The functions of neural networks are computed in `f32`; the rest in `f64`, where no care is
+//! needed to be right to the last place of an `f32`, with short polynomials.
+
+use super::f64::{at_least, at_most, log_ends, nearest, poly, pow2, pow_ends, reduce_log};
+use super::special::erfinv_with;
+use super::trig::{acos_with, asin_with, atan2_with};
+
+/// Added to |x| < 2^22, it rounds x to an integer, which then stands in the low bits of the sum.
+const ROUND: f32 = 12582912.0;
+/// The upper 16 bits of ln 2, so that products with an exponent are exact, and the rest.
+const LN2_HI: f32 = 0.693145751953125;
+const LN2_LO: f32 = 1.4286068e-6;
+
+/// The polynomial with the coefficients `c`, the constant one first.
+#[inline(always)]
+fn poly32<const N: usize>(x: f32, c: [f32; N]) -> f32 {
+    let mut s = c[N - 1];
+    let mut i = N - 1;
+    while i > 0 {
+        i -= 1;
+        s = s * x + c[i];
+    }
+    s
+}
+
+/// `x` between two bounds; a NaN stays NaN.
+#[inline(always)]
+fn bounded(x: f32, low: f32, high: f32) -> f32 {
+    let x = if x > high { high } else { x };
+    if x < low { low } else { x }
+}
+
+#[inline(always)]
+fn nearest32(x: f32) -> f32 {
+    (x + ROUND) - ROUND
+}
+
+/// 2^n of an integer n in -127..=127, of which -127 gives 0.
+#[inline(always)]
+fn pow2_32(n: f32) -> f32 {
+    f32::from_bits((n + ROUND).to_bits().wrapping_add(127) << 23)
+}
+
+/// `x`·2^n of an integer |n| <= 252, rounded once also where the result is denormal.
+#[inline(always)]
+fn scale32(x: f32, n: f32) -> f32 {
+    let half = nearest32(n * 0.5);
+    x * pow2_32(half) * pow2_32(n - half)
+}
+
+/// e^r = 1 + r + tail for |r| <= ln 2 / 2.
+#[inline(always)]
+fn exp_tail(r: f32) -> f32 {
+    r * r * poly32(r, [0.5, 0.16666518, 0.041666206, 0.008368889, 0.0013950504])
+}
+
+#[inline(always)]
+pub fn exp_f32(x: f32) -> f32 {
+    let x = bounded(x, -105.0, 89.0);
+    let n = nearest32(x * std::f32::consts::LOG2_E);
+    let r = (x - n * LN2_HI) - n * LN2_LO;
+    scale32(1.0 + (r + exp_tail(r)), n)
+}
+
+#[inline(always)]
+pub fn exp2_f32(x: f32) -> f32 {
+    let x = bounded(x, -151.0, 129.0);
+    let n = nearest32(x);
+    let r = (x - n) * std::f32::consts::LN_2;
+    scale32(1.0 + (r + exp_tail(r)), n)
+}
+
+#[inline(always)]
+pub fn expm1_f32(x: f32) -> f32 {
+    let y = bounded(x, -20.0, 89.0);
+    let n = nearest32(y * std::f32::consts::LOG2_E);
+    let (a, b) = (y - n * LN2_HI, n * LN2_LO);
+    let r = a - b;
+    let tail = ((a - r) - b) + exp_tail(r);
+    // 2^n·((1 - 2^-n) + e^r - 1); from n = 30 on the 1 is beyond the last place.
+    let one = 1.0 - pow2_32(-(if n > 30.0 { 30.0 } else { n }));
+    let s = one + r;
+    let rest = (one - s) + r;
+    scale32(s + (rest + tail), n).copysign(x)
+}
+
+/// x = 2^k·m with m between the roots of 1/2 and 2, for positive finite x: k and m - 1.
+#[inline(always)]
+fn reduce_log32(x: f32) -> (f32, f32) {
+    const SQRT_HALF: u32 = 0x3f3504f3;
+    let denormal = x < f32::MIN_POSITIVE;
+    let bits = (if denormal { x * 8388608.0 } else { x }).to_bits();
+    let k = bits.wrapping_sub(SQRT_HALF) as i32 >> 23;
+    let m = f32::from_bits(bits.wrapping_sub((k << 23) as u32));
+    let k = k as f32;
+    (if denormal { k - 23.0 } else { k }, m - 1.0)
+}
+
+/// k·ln 2 + log(1 + f)
+#[inline(always)]
+fn log_of_reduced(k: f32, f: f32) -> f32 {
+    let h = 0.5 * f * f;
+    let p = poly32(
+        f,
+        [
+            0.3333331,
+            -0.24999987,
+            0.20002227,
+            -0.16669251,
+            0.1421866,
+            -0.12384348,
+            0.11872961,
+            -0.1178981,
+            0.06915405,
+        ],
+    );
+    k * LN2_HI + (f - (h - (f * f * f * p + k * LN2_LO)))
+}
+
+/// The logarithm, given the one of every positive finite number.
+#[inline(always)]
+fn log_ends32(x: f32, log: f32) -> f32 {
+    let log = if x < f32::INFINITY { log } else { x };
+    if x > 0.0 {
+        log
+    } else if x == 0.0 {
+        f32::NEG_INFINITY
+    } else {
+        f32::NAN
+    }
+}
+
+#[inline(always)]
+pub fn log_f32(x: f32) -> f32 {
+    let (k, f) = reduce_log32(x);
+    log_ends32(x, log_of_reduced(k, f))
+}
+
+#[inline(always)]
+pub fn log1p_f32(x: f32) -> f32 {
+    let u = 1.0 + x;
+    // What the sum rounded away.
+    let v = u - x;
+    let lost = (1.0 - v) + (x - (u - v));
+    let (k, f) = reduce_log32(u);
+    let log = log_ends32(u, log_of_reduced(k, f + lost * pow2_32(-(if k > 127.0 { 127.0 } else { k }))));
+    if x.abs() < 1e-8 { x } else { log }
+}
+
+#[inline(always)]
+pub fn tanh_f32(x: f32) -> f32 {
+    let a = x.abs();
+    let z = a * a;
+    let near = a + a * z * poly32(z, [-0.33333284, 0.13331491, -0.053743497, 0.020650584, -0.0057170414]);
+    let far = 1.0 - 2.0 / (exp_f32(2.0 * a) + 1.0);
+    (if a < 0.625 { near } else { far }).copysign(x)
+}
+
+#[inline(always)]
+pub fn erf_f32(x: f32) -> f32 {
+    let a = bounded(x.abs(), 0.0, 4.0);
+    let near = a
+        + a * poly32(
+            a * a,
+            [0.12837917, -0.37612626, 0.112836, -0.026854444, 0.005189535, -0.00080208405, 7.889115e-05],
+        );
+    // The logarithm of erfc is nearly a parabola.
+    let log = poly32(
+        a,
+        [-0.00024475664, -1.1274748, -0.63751733, -0.10364002, 0.022087486, -0.0030084958, 0.00019242159],
+    );
+    let far = 1.0 - exp_f32(log);
+    (if a < 1.0 { near } else { far }).copysign(x)
+}
+
+/// e^x in double precision, to 2^-39.
+#[inline(always)]
+fn exp_mid(x: f64) -> f64 {
+    let x = at_least(at_most(x, 400.0), -400.0);
+    let n = nearest(x * std::f64::consts::LOG2_E);
+    let r = x - n * std::f64::consts::LN_2;
+    let q = poly(
+        r,
+        [
+            0.4999999999951943,
+            0.16666666786646753,
+            0.04166666705395977,
+            0.008333281265743476,
+            0.0013888796475366092,
+            0.00019909247059349706,
+            2.4887584962871003e-05,
+        ],
+    );
+    (1.0 + (r + r * r * q)) * pow2(n)
+}
+
+/// The logarithm of a positive finite x as k·ln 2 plus the second value, in double precision, to 2^-44.
+#[inline(always)]
+fn log_parts_mid(x: f64) -> (f64, f64) {
+    let (k, m) = reduce_log(x);
+    let f = m - 1.0;
+    let s = f / (2.0 + f);
+    let z = s * s;
+    let p = poly(
+        z,
+        [0.6666666667580432, 0.3999999562080168, 0.28572109257567413, 0.2217618490636352, 0.19584201848338892],
+    );
+    (k, 2.0 * s + s * z * p)
+}
+
+#[inline(always)]
+fn log_mid(x: f64) -> f64 {
+    let (k, log) = log_parts_mid(x);
+    k * std::f64::consts::LN_2 + log
+}
+
+#[inline(always)]
+pub fn log2_f32(x: f32) -> f32 {
+    let (k, log) = log_parts_mid(x as f64);
+    log_ends(x as f64, k + log * std::f64::consts::LOG2_E) as f32
+}
+
+#[inline(always)]
+pub fn log10_f32(x: f32) -> f32 {
+    let (k, log) = log_parts_mid(x as f64);
+    log_ends(x as f64, k * std::f64::consts::LOG10_2 + log * std::f64::consts::LOG10_E) as f32
+}
+
+#[inline(always)]
+pub fn sinh_f32(x: f32) -> f32 {
+    let a = x.abs() as f64;
+    let e = exp_mid(a);
+    // x + x³/6, where the difference would cancel.
+    let near = a + a * a * a * (1.0 / 6.0);
+    (if a < 0.005 { near } else { 0.5 * (e - 1.0 / e) } as f32).copysign(x)
+}
+
+#[inline(always)]
+pub fn cosh_f32(x: f32) -> f32 {
+    let e = exp_mid(x.abs() as f64);
+    (0.5 * (e + 1.0 / e)) as f32
+}
+
+#[inline(always)]
+pub fn asinh_f32(x: f32) -> f32 {
+    let a = x.abs() as f64;
+    let far = log_mid(a + (a * a + 1.0).sqrt());
+    let v = if a < 0.001 { a - a * a * a * (1.0 / 6.0) } else { far };
+    (if a < f64::INFINITY { v } else { a } as f32).copysign(x)
+}
+
+#[inline(always)]
+pub fn acosh_f32(x: f32) -> f32 {
+    let a = x as f64;
+    let v = log_mid(a + (a * a - 1.0).sqrt());
+    let v = if a < f64::INFINITY { v } else { a };
+    (if a >= 1.0 { v } else { f64::NAN }) as f32
+}
+
+#[inline(always)]
+pub fn atanh_f32(x: f32) -> f32 {
+    let a = x.abs() as f64;
+    let q = (1.0 + a) / (1.0 - a);
+    let v = if a < 0.001 { a + a * a * a * (1.0 / 3.0) } else { 0.5 * log_ends(q, log_mid(q)) };
+    (v as f32).copysign(x)
+}
+
+// Note [Reduction of single precision angles]
+// sin x = (-1)^n·sin πt where x/π = n + t. Of x/π only the value modulo 2 matters, and x is m·2^s with an |m| < 2^50
+// that has 24 significant bits, for one of four s: so the four values of 2^s/π modulo 2, each in parts of 29, 29 and
+// 53 bits, serve every finite x. The products with the first two parts are exact, and so is taking multiples of 2
+// from them. What is lost is below 2^-60.
+
+/// x/π modulo 2 as three addends, exact but for the last.
+#[inline(always)]
+fn half_turns(x: f32) -> (f64, f64, f64) {
+    /// Added to |x| < 2^51, it rounds x to an even integer.
+    const ROUND_EVEN: f64 = 13510798882111488.0;
+    let x = x as f64;
+    let a = x.abs();
+    let (g1, g2, g3) = (a >= 1125899906842624.0, a >= 7.555786372591432e22, a >= 5.070602400912918e30);
+    let pick = |v: [f64; 4]| {
+        let low = if g1 { v[1] } else { v[0] };
+        let high = if g3 { v[3] } else { v[2] };
+        if g2 { high } else { low }
+    };
+    let m = x * pick([1.0, 1.4901161193847656e-8, 2.220446049250313e-16, 3.308722450212111e-24]);
+    let p0 = m * pick([0.31830988451838493, 0.86176348477602, 0.6613751165568829, 0.9178809300065041]);
+    let p1 = m
+        * pick([1.6654057369280828e-09, 2.4046766591845348e-09, 2.5016208202166546e-09, 1.5386096147151918e-09]);
+    let p2 = m
+        * pick([1.138005036539198e-18, 2.5825855998448508e-18, 2.110388259055884e-18, 5.872204099908064e-18]);
+    (p0 - ((p0 + ROUND_EVEN) - ROUND_EVEN), p1 - ((p1 + ROUND_EVEN) - ROUND_EVEN), p2)
+}
+
+/// sin πt for |t| <= 1/2.
+#[inline(always)]
+fn sin_pi(t: f64) -> f64 {
+    t * poly(
+        t * t,
+        [
+            3.1415926535895964,
+            -5.167712779977139,
+            2.550164035410411,
+            -0.5992644255695357,
+            0.08214473072585159,
+            -0.007363779708267617,
+            0.0004471926988400635,
+        ],
+    )
+}
+
+/// `v` with the sign flipped for odd n.
+#[inline(always)]
+fn flip_if_odd(v: f64, n: f64) -> f64 {
+    f64::from_bits(v.to_bits() ^ (n + 6755399441055744.0).to_bits() << 63)
+}
+
+#[inline(always)]
+pub fn sin_f32(x: f32) -> f32 {
+    let (p0, p1, p2) = half_turns(x);
+    let n = nearest(p0 + p1);
+    let v = flip_if_odd(sin_pi(((p0 - n) + p1) + p2), n) as f32;
+    if x == 0.0 { x } else { v }
+}
+
+#[inline(always)]
+pub fn cos_f32(x: f32) -> f32 {
+    // cos πu = sin π(u + 1/2)
+    let (p0, p1, p2) = half_turns(x);
+    let n = nearest(p0 + p1 + 0.5);
+    flip_if_odd(sin_pi(((p0 - (n - 0.5)) + p1) + p2), n) as f32
+}
+
+#[inline(always)]
+pub fn tan_f32(x: f32) -> f32 {
+    let (p0, p1, p2) = half_turns(x);
+    let n = nearest(p0 + p1);
+    let s = (p0 - n) + p1;
+    let t = s + p2;
+    // cos πt = sin π(1/2 - |t|), which must be small to its last place too.
+    let c = (0.5 - s.abs()) - p2.copysign(p2 * s);
+    let v = (sin_pi(t) / sin_pi(c)) as f32;
+    if x == 0.0 { x } else { v }
+}
+
+/// (atan q - q) / q³ in powers of q², for |q| <= tan π/8.
+const ATAN: [f64; 6] = [
+    -0.3333333251415804,
+    0.19999905143953695,
+    -0.14282040771071441,
+    0.11045076497811775,
+    -0.0847830617047084,
+    0.04748058852847011,
+];
+/// (asin s - s) / s³ in powers of s², for |s| <= 1/2.
+const ASIN: [f64; 7] = [
+    0.16666667191513962,
+    0.07499948010715175,
+    0.04466020496826828,
+    0.03010971484680508,
+    0.024621869168847375,
+    0.007457947947560722,
+    0.03470683201603164,
+];
+
+#[inline(always)]
+pub fn asin_f32(x: f32) -> f32 {
+    asin_with(x as f64, ASIN) as f32
+}
+
+#[inline(always)]
+pub fn acos_f32(x: f32) -> f32 {
+    acos_with(x as f64, ASIN) as f32
+}
+
+#[inline(always)]
+pub fn atan_f32(x: f32) -> f32 {
+    atan2_with(x as f64, 1.0, ATAN) as f32
+}
+
+#[inline(always)]
+pub fn atan2_f32(y: f32, x: f32) -> f32 {
+    atan2_with(y as f64, x as f64, ATAN) as f32
+}
+
+/// erfc through e^(-x²) / (1 + 2x) times a polynomial in (x - 4)/(x + 4), which maps all x >= 1/2 to a short interval.
+#[inline(always)]
+pub fn erfc_f32(x: f32) -> f32 {
+    let x = x as f64;
+    let a = at_most(x.abs(), 10.5);
+    let z = a * a;
+    let near = poly(
+        z,
+        [
+            1.1283791670826107,
+            -0.3761263852963319,
+            0.11283774140522708,
+            -0.026863157288488235,
+            0.005200478867975891,
+            -0.000769557615215449,
+        ],
+    );
+    let b = at_least(a, 0.5);
+    let p = poly(
+        (b - 4.0) / (b + 4.0),
+        [
+            1.2329951188405555,
+            -0.13962111759249066,
+            0.015379607901792255,
+            0.06809708365764314,
+            -0.10103758075981599,
+            0.0937332830305197,
+            -0.06634811806219722,
+            0.03715031493933643,
+            -0.016113067529785332,
+            0.005165774379513412,
+            -0.0008668513952097844,
+            -0.0005149435433429086,
+        ],
+    );
+    let far = exp_mid(-b * b) * p / (1.0 + 2.0 * b);
+    let v = if a < 0.5 { 1.0 - a * near } else { far };
+    (if x < 0.0 { 2.0 - v } else { v }) as f32
+}
+
+#[inline(always)]
+pub fn pow_f32(x: f32, y: f32) -> f32 {
+    let (x, y) = (x as f64, y as f64);
+    // No base but 1 is so near 1 that a larger exponent does not overflow or underflow.
+    let e = at_least(at_most(y, 1e30), -1e30);
+    pow_ends(x, y, exp_mid(e * log_mid(x.abs()))) as f32
+}
+
+/// The inverse of erf, from the double precision one: two steps of Halley's method are enough here.
+#[inline(always)]
+pub fn erfinv_f32(x: f32) -> f32 {
+    erfinv_with::<2>(x as f64) as f32
+}

@@ -1,0 +1,328 @@
+//! Double precision: exponentials, logarithms, and what is made of them.
+
+use super::dd::{Dd, fast_two_sum, two_prod, two_sum};
+
+/// Added to |x| < 2^51, it rounds x to an integer, which then stands in the low bits of the sum.
+const ROUND: f64 = 6755399441055744.0;
+/// The upper 40 bits of ln 2, so that products with an exponent are exact, and the rest.
+const LN2_HI: f64 = 0.6931471805592082;
+const LN2_LO: f64 = 7.371002565167799e-13;
+const LOG2_E: Dd = Dd { hi: std::f64::consts::LOG2_E, lo: 2.0355273740931033e-17 };
+const LOG10_E: Dd = Dd { hi: std::f64::consts::LOG10_E, lo: 1.098319650216765e-17 };
+const LOG10_2: Dd = Dd { hi: std::f64::consts::LOG10_2, lo: -2.8037281277851704e-18 };
+const LN_2: Dd = Dd { hi: std::f64::consts::LN_2, lo: 2.3190468138462996e-17 };
+/// Results of arguments below this are the argument, for the odd functions with slope 1 at zero.
+const TINY: f64 = 7.450580596923828e-9; // 2^-27
+
+/// The polynomial with the coefficients `c`, the constant one first.
+#[inline(always)]
+pub(super) fn poly<const N: usize>(x: f64, c: [f64; N]) -> f64 {
+    let mut s = c[N - 1];
+    let mut i = N - 1;
+    while i > 0 {
+        i -= 1;
+        s = s * x + c[i];
+    }
+    s
+}
+
+/// The smaller; unlike `f64::min`, a NaN `x` stays NaN.
+#[inline(always)]
+pub(super) fn at_most(x: f64, bound: f64) -> f64 {
+    if x > bound { bound } else { x }
+}
+
+/// The larger; a NaN `x` stays NaN.
+#[inline(always)]
+pub(super) fn at_least(x: f64, bound: f64) -> f64 {
+    if x < bound { bound } else { x }
+}
+
+/// The nearest integer of |x| < 2^51.
+#[inline(always)]
+pub(super) fn nearest(x: f64) -> f64 {
+    (x + ROUND) - ROUND
+}
+
+/// 2^n of an integer n in -1022..=1023.
+#[inline(always)]
+pub(super) fn pow2(n: f64) -> f64 {
+    f64::from_bits((n + ROUND).to_bits().wrapping_add(1023) << 52)
+}
+
+/// `x`·2^n of an integer |n| <= 2044, rounded once also where the result is denormal.
+#[inline(always)]
+pub(super) fn scale(x: f64, n: f64) -> f64 {
+    let half = nearest(n * 0.5);
+    x * pow2(half) * pow2(n - half)
+}
+
+/// x + xl = n·ln 2 + r with |r| <= ln 2 / 2, and e^r = 1 + r + tail.
+#[inline(always)]
+fn reduce_exp(x: f64, xl: f64) -> (f64, f64, f64) {
+    let n = nearest(x * LOG2_E.hi);
+    let (a, b) = (x - n * LN2_HI, n * LN2_LO - xl);
+    let r = a - b;
+    let rl = (a - r) - b;
+    let q = poly(
+        r,
+        [
+            0.5,
+            0.16666666666666685,
+            0.04166666666666673,
+            0.008333333333316739,
+            0.0013888888888858428,
+            0.00019841269897059863,
+            2.4801587373702355e-05,
+            2.7557234236107333e-06,
+            2.7557233416056126e-07,
+            2.5112240020425072e-08,
+            2.092692288803174e-09,
+        ],
+    );
+    (n, r, (rl + r * rl) + r * r * q)
+}
+
+/// e^(x + xl) as a sum of two, to be multiplied by 2^n.
+#[inline(always)]
+pub(super) fn exp_parts(x: f64, xl: f64) -> (Dd, f64) {
+    let (n, r, tail) = reduce_exp(x, xl);
+    let s = fast_two_sum(1.0, r);
+    (fast_two_sum(s.hi, s.lo + tail), n)
+}
+
+/// e^x - 1 as a sum of two, to be multiplied by 2^n; for x >= -40.
+#[inline(always)]
+fn expm1_parts(x: f64) -> (Dd, f64) {
+    let (n, r, tail) = reduce_exp(x, 0.0);
+    // From n = 60 on the 1 is beyond the last place, and its exact size no matter.
+    let s = two_sum(1.0 - pow2(-at_most(n, 60.0)), r);
+    (fast_two_sum(s.hi, s.lo + tail), n)
+}
+
+#[inline(always)]
+pub fn exp_f64(x: f64) -> f64 {
+    let (n, r, tail) = reduce_exp(at_least(at_most(x, 712.0), -748.0), 0.0);
+    scale(1.0 + (r + tail), n)
+}
+
+#[inline(always)]
+pub fn exp2_f64(x: f64) -> f64 {
+    let x = at_least(at_most(x, 1026.0), -1080.0);
+    let n = nearest(x);
+    let r = two_prod(x - n, LN_2.hi);
+    let (_, r, tail) = reduce_exp(r.hi, r.lo + (x - n) * LN_2.lo);
+    scale(1.0 + (r + tail), n)
+}
+
+#[inline(always)]
+pub fn expm1_f64(x: f64) -> f64 {
+    let (e, n) = expm1_parts(at_least(at_most(x, 712.0), -40.0));
+    scale(e.value(), n).copysign(x)
+}
+
+#[inline(always)]
+pub fn sinh_f64(x: f64) -> f64 {
+    let (e, n) = expm1_parts(at_most(x.abs(), 712.0));
+    let s = e.scale(pow2(at_most(n, 60.0)));
+    let small = 0.5 * s.add(s.div(Dd { hi: 1.0, lo: 0.0 }.add(s))).value();
+    let large = scale(e.value(), n - 1.0);
+    (if n < 58.0 { small } else { large }).copysign(x)
+}
+
+#[inline(always)]
+pub fn cosh_f64(x: f64) -> f64 {
+    let (e, n) = exp_parts(at_most(x.abs(), 712.0), 0.0);
+    let s = e.scale(pow2(at_most(n, 60.0)));
+    let small = 0.5 * s.add(Dd { hi: 1.0, lo: 0.0 }.div(s)).value();
+    if n < 58.0 { small } else { scale(e.value(), n - 1.0) }
+}
+
+#[inline(always)]
+pub fn tanh_f64(x: f64) -> f64 {
+    // tanh x = E / (E + 2) with E = e^2x - 1.
+    let (e, n) = expm1_parts(at_most(2.0 * x.abs(), 44.0));
+    let e = e.scale(pow2(n));
+    let t = e.div(Dd { hi: 2.0, lo: 0.0 }.add(e)).value();
+    (if x.abs() < TINY { x } else { t }).copysign(x)
+}
+
+/// x = 2^k·m with m between the roots of 1/2 and 2, for positive finite x.
+#[inline(always)]
+pub(super) fn reduce_log(x: f64) -> (f64, f64) {
+    const SQRT_HALF: u64 = 0x3fe6a09e667f3bcd;
+    const ONE: u64 = 0x3ff0000000000000;
+    let denormal = x < f64::MIN_POSITIVE;
+    let bits = (if denormal { x * 18014398509481984.0 } else { x }).to_bits();
+    let e = bits.wrapping_add(ONE - SQRT_HALF) >> 52;
+    let m = f64::from_bits(bits.wrapping_sub(e.wrapping_sub(1023) << 52));
+    // `e` in the low bits of 2^52 turns into a double without a conversion of 64-bit integers.
+    let k = f64::from_bits(0x4330000000000000 | e) - (4503599627370496.0 + 1023.0);
+    (if denormal { k - 54.0 } else { k }, m)
+}
+
+/// The logarithm, given the one of every positive finite number.
+#[inline(always)]
+pub(super) fn log_ends(x: f64, log: f64) -> f64 {
+    let log = if x < f64::INFINITY { log } else { x };
+    if x > 0.0 {
+        log
+    } else if x == 0.0 {
+        f64::NEG_INFINITY
+    } else {
+        f64::NAN
+    }
+}
+
+#[inline(always)]
+pub fn log_f64(x: f64) -> f64 {
+    let (k, m) = reduce_log(x);
+    // log(1 + f) = f - f²/2 + s·(f²/2 + s²·P(s²)) with s = f/(2 + f): the rounding of s weighs little.
+    let f = m - 1.0;
+    let s = f / (2.0 + f);
+    let (z, h) = (s * s, 0.5 * f * f);
+    let p = z * poly(
+        z,
+        [
+            0.6666666666666734,
+            0.399999999994143,
+            0.2857142874247897,
+            0.22222198563131837,
+            0.18183564883178302,
+            0.1531403543691255,
+            0.14796109336156382,
+        ],
+    );
+    log_ends(x, k * LN2_HI - ((h - (s * (h + p) + k * LN2_LO)) - f))
+}
+
+/// The logarithm of x + xl > 0 as k·ln 2 plus a sum of two, to about 2^-66 of it.
+#[inline(always)]
+fn log_parts(x: f64, xl: f64) -> (f64, Dd) {
+    let (k, m) = reduce_log(x);
+    let f = two_sum(m - 1.0, xl * pow2(-at_least(at_most(k, 1022.0), -1022.0)));
+    let s = f.div(fast_two_sum(2.0, f.hi).add(Dd { hi: f.lo, lo: 0.0 }));
+    let z = s.mul(s);
+    let p = poly(
+        z.hi,
+        [
+            0.40000000000002256,
+            0.28571428570099316,
+            0.22222222519966092,
+            0.18181784363551284,
+            0.15386757488375064,
+            0.13256814218961563,
+            0.13196360515563998,
+        ],
+    );
+    // log = 2s + s·z·(2/3 + z·p)
+    let t = fast_two_sum(2.0 / 3.0, z.hi * p);
+    let t = Dd { hi: t.hi, lo: t.lo + 3.700743415417188e-17 };
+    (k, s.scale(2.0).add(s.mul(z.mul(t))))
+}
+
+/// The logarithm of x + xl > 0 as a sum of two.
+#[inline(always)]
+fn log_dd(x: f64, xl: f64) -> Dd {
+    let (k, log) = log_parts(x, xl);
+    Dd { hi: k * LN2_HI, lo: k * LN2_LO }.add(log)
+}
+
+#[inline(always)]
+pub fn log2_f64(x: f64) -> f64 {
+    let (k, log) = log_parts(x, 0.0);
+    log_ends(x, Dd { hi: k, lo: 0.0 }.add(log.mul(LOG2_E)).value())
+}
+
+#[inline(always)]
+pub fn log10_f64(x: f64) -> f64 {
+    let (k, log) = log_parts(x, 0.0);
+    log_ends(x, LOG10_2.mul(Dd { hi: k, lo: 0.0 }).add(log.mul(LOG10_E)).value())
+}
+
+#[inline(always)]
+pub fn log1p_f64(x: f64) -> f64 {
+    let s = two_sum(1.0, x);
+    let log = log_ends(s.hi, log_dd(s.hi, s.lo).value());
+    if x.abs() < 1e-17 { x } else { log }
+}
+
+#[inline(always)]
+pub fn asinh_f64(x: f64) -> f64 {
+    let a = x.abs();
+    // Beyond 2^28, asinh x = log 2x.
+    let large = a > 268435456.0;
+    let b = at_most(a, 268435456.0);
+    let y = two_prod(b, b).add(Dd { hi: 1.0, lo: 0.0 }).sqrt().add(Dd { hi: b, lo: 0.0 });
+    let log = log_dd(if large { a } else { y.hi }, if large { 0.0 } else { y.lo });
+    let v = if large { log.add(LN_2) } else { log }.value();
+    let v = if a < TINY { a } else { v };
+    (if a < f64::INFINITY { v } else { a }).copysign(x)
+}
+
+#[inline(always)]
+pub fn acosh_f64(x: f64) -> f64 {
+    let large = x > 268435456.0;
+    let b = at_most(x, 268435456.0);
+    let y = two_prod(b, b).add(Dd { hi: -1.0, lo: 0.0 }).sqrt().add(Dd { hi: b, lo: 0.0 });
+    let log = log_dd(if large { x } else { y.hi }, if large { 0.0 } else { y.lo });
+    let v = if large { log.add(LN_2) } else { log }.value();
+    let v = if x < f64::INFINITY { v } else { x };
+    if x >= 1.0 { v } else { f64::NAN }
+}
+
+#[inline(always)]
+pub fn atanh_f64(x: f64) -> f64 {
+    let a = x.abs();
+    let q = two_sum(1.0, a).div(two_sum(1.0, -a));
+    let v = 0.5 * log_dd(q.hi, q.lo).value();
+    let v = if a < TINY { a } else { v };
+    let v = if a < 1.0 {
+        v
+    } else if a == 1.0 {
+        f64::INFINITY
+    } else {
+        f64::NAN
+    };
+    v.copysign(x)
+}
+
+/// Whether |y| is an integer, and an odd one.
+#[inline(always)]
+fn integer_and_odd(y: f64) -> (bool, bool) {
+    const TWO_52: f64 = 4503599627370496.0;
+    let (a, h) = (y.abs(), y.abs() * 0.5);
+    // Bitwise operators throughout: short-circuiting ones would be branches.
+    let integer = (a >= TWO_52) | ((a + TWO_52) - TWO_52 == a);
+    (integer, integer & (h < TWO_52) & ((h + TWO_52) - TWO_52 != h))
+}
+
+/// C99's `pow`, given |x|^y for finite x other than zero.
+#[inline(always)]
+pub(super) fn pow_ends(x: f64, y: f64, v: f64) -> f64 {
+    let a = x.abs();
+    let v = if (a == 0.0) | (a == f64::INFINITY) {
+        if (a == 0.0) == (y > 0.0) { 0.0 } else { f64::INFINITY }
+    } else {
+        v
+    };
+    let (integer, odd) = integer_and_odd(y);
+    let negative = x.is_sign_negative();
+    let v = if negative & odd { -v } else { v };
+    let v = if negative & !integer & (a != 0.0) & (a != f64::INFINITY) { f64::NAN } else { v };
+    let v = if x.is_nan() | y.is_nan() { f64::NAN } else { v };
+    if (y == 0.0) | (x == 1.0) { 1.0 } else { v }
+}
+
+#[inline(always)]
+pub fn pow_f64(x: f64, y: f64) -> f64 {
+    let a = x.abs();
+    let log = log_dd(a, 0.0);
+    // No base but 1 is so near 1 that a larger exponent does not overflow or underflow.
+    let e = at_least(at_most(y, 3.6893488147419103e19), -3.6893488147419103e19);
+    let p = two_prod(e, log.hi);
+    let ends = (p.hi > 712.0) | (p.hi < -748.0);
+    let p_lo = if ends { 0.0 } else { p.lo + e * log.lo };
+    let (n, r, tail) = reduce_exp(at_least(at_most(p.hi, 712.0), -748.0), p_lo);
+    pow_ends(x, y, scale(1.0 + (r + tail), n))
+}

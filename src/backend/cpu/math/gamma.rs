@@ -1,0 +1,122 @@
+//! Double precision: the logarithm of the gamma function and its derivative. Not vectorised: the ranges differ too
+//! much.
+
+use std::f64::consts::PI;
+
+use super::f64::{log_f64, log1p_f64, poly};
+use super::trig::{cos_f64, sin_f64};
+
+/// sin and cos of π·x.
+fn sin_cos_pi(x: f64) -> (f64, f64) {
+    // Modulo 2 exactly, then near the zero of the sine, so that it is small where it must be.
+    let r = x - 2.0 * (x * 0.5).round_ties_even();
+    if r.abs() > 0.5 {
+        let d = 1.0f64.copysign(r) - r;
+        (sin_f64(PI * d), -cos_f64(PI * d))
+    } else {
+        (sin_f64(PI * r), cos_f64(PI * r))
+    }
+}
+
+/// log Γ(2 + d) / d for |d| <= 1/2.
+fn lgamma_near_two(d: f64) -> f64 {
+    poly(
+        d,
+        [
+            0.42278433509846713,
+            0.3224670334241132,
+            -0.06735230105319814,
+            0.020580808427784925,
+            -0.007385551028668399,
+            0.002890510330713682,
+            -0.0011927539119909515,
+            0.0005096695256872947,
+            -0.00022315475095214732,
+            9.945749519460973e-05,
+            -4.4926348714669414e-05,
+            2.050740901482789e-05,
+            -9.438474921215471e-06,
+            4.3735033900604345e-06,
+            -2.0448560806479785e-06,
+            9.61054116352912e-07,
+            -4.3049247423737734e-07,
+            1.966716359550894e-07,
+            -1.3400683564656892e-07,
+            6.916075746069743e-08,
+        ],
+    )
+}
+
+/// log |Γ(x)|; infinite at the poles.
+pub fn lgamma_f64(x: f64) -> f64 {
+    if x.is_nan() {
+        x
+    } else if x.is_infinite() || (x <= 0.0 && x == x.trunc()) {
+        f64::INFINITY
+    } else if x < 0.0 {
+        if x > -1e-17 {
+            return -log_f64(-x);
+        }
+        // Γ(x)·Γ(1 - x) = π / sin πx
+        log_f64(PI / sin_cos_pi(x).0.abs()) - lgamma_f64(1.0 - x)
+    } else if x < 0.5 {
+        lgamma_near_two(x) * x - log_f64(x) - log1p_f64(x)
+    } else if x < 1.5 {
+        // The argument of the logarithm is near 1 where lgamma has a zero.
+        lgamma_near_two(x - 1.0) * (x - 1.0) - log1p_f64(x - 1.0)
+    } else if x < 8.5 {
+        let (mut t, mut p) = (x, 1.0);
+        while t > 2.5 {
+            t -= 1.0;
+            p *= t;
+        }
+        lgamma_near_two(t - 2.0) * (t - 2.0) + log_f64(p)
+    } else if x < 1e300 {
+        // Stirling's series.
+        let z = 1.0 / (x * x);
+        let c = [
+            1.0 / 12.0,
+            -1.0 / 360.0,
+            1.0 / 1260.0,
+            -1.0 / 1680.0,
+            1.0 / 1188.0,
+            -691.0 / 360360.0,
+            1.0 / 156.0,
+            -3617.0 / 122400.0,
+        ];
+        (x - 0.5) * (log_f64(x) - 1.0) + (0.4189385332046727 + poly(z, c) / x)
+    } else {
+        x * (log_f64(x) - 1.0)
+    }
+}
+
+/// The derivative of log Γ(x); at the poles NaN, but at zero the infinity of PyTorch.
+pub fn digamma_f64(x: f64) -> f64 {
+    if x == 0.0 {
+        return f64::INFINITY.copysign(-x);
+    }
+    if x < 0.0 {
+        if x == x.trunc() {
+            return f64::NAN;
+        }
+        let (s, c) = sin_cos_pi(x);
+        return digamma_f64(1.0 - x) - PI * c / s;
+    }
+    let (mut t, mut sum) = (x, 0.0);
+    while t < 10.0 {
+        sum += 1.0 / t;
+        t += 1.0;
+    }
+    let z = 1.0 / (t * t);
+    let c = [
+        1.0 / 12.0,
+        -1.0 / 120.0,
+        1.0 / 252.0,
+        -1.0 / 240.0,
+        1.0 / 132.0,
+        -691.0 / 32760.0,
+        1.0 / 12.0,
+        -3617.0 / 8160.0,
+    ];
+    (log_f64(t) - 0.5 / t - z * poly(z, c)) - sum
+}

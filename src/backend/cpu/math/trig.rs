@@ -1,0 +1,294 @@
+//! Double precision: trigonometric functions and their inverses.
+
+use super::dd::{Dd, fast_two_sum, two_prod, two_sum};
+use super::f64::{nearest, poly};
+
+const PI: Dd = Dd { hi: std::f64::consts::PI, lo: 1.2246467991473532e-16 };
+const FRAC_PI_2: Dd = Dd { hi: std::f64::consts::FRAC_PI_2, lo: 6.123233995736766e-17 };
+const FRAC_PI_4: Dd = Dd { hi: std::f64::consts::FRAC_PI_4, lo: 3.061616997868383e-17 };
+
+/// The angle minus the nearest multiple of π/2, and that multiple modulo 4 in the low two bits.
+#[inline(always)]
+fn reduce_angle(x: f64) -> (Dd, u64) {
+    // π/2 in parts of 33 bits, whose products with |n| < 2^20 are exact.
+    const P1: f64 = 1.5707963267341256;
+    const P2: f64 = 6.077100506303966e-11;
+    const P3: f64 = 2.0222662487111665e-21;
+    const P4: f64 = 8.4784276603689e-32;
+    if x.abs() > 1048576.0 {
+        return reduce_large_angle(x);
+    }
+    let n = nearest(x * std::f64::consts::FRAC_2_PI);
+    let s = two_sum(x - n * P1, -n * P2);
+    let r = fast_two_sum(s.hi, s.lo - n * P3);
+    (fast_two_sum(r.hi, r.lo - n * P4), (n as i64) as u64)
+}
+
+// Note [Reduction of large angles]
+// x = m·2^e with an integer m < 2^53, and 2/π is a stream of bits. The bits of 2/π whose products with x are
+// multiples of 4 do not matter, the next 192 give x·2/π modulo 4 to 2^-137, whatever the exponent (Payne and Hanek).
+// A call in the loop costs the vectorisation of the double precision sin, cos and tan; the single precision ones,
+// whose range is small enough to do without, do not come here.
+#[cold]
+#[inline(never)]
+fn reduce_large_angle(x: f64) -> (Dd, u64) {
+    /// 64 zeros, then 2/π.
+    #[rustfmt::skip]
+    const BITS: [u64; 20] = [
+        0, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0,
+        0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4,
+        0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d,
+        0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab,
+    ];
+    if !x.is_finite() {
+        return (Dd { hi: f64::NAN, lo: 0.0 }, 0);
+    }
+    let bits = x.abs().to_bits();
+    let m = (bits & ((1 << 52) - 1) | (1 << 52)) as u128;
+    let e = (bits >> 52) as i64 - 1075;
+    // The first bit of 2/π whose product with x is below 4, counted with the zeros in front.
+    let from = (e - 2 + 64) as usize;
+    let word = |i: usize| {
+        let (i, s) = (from / 64 + i, from % 64);
+        if s == 0 { BITS[i] } else { BITS[i] << s | BITS[i + 1] >> (64 - s) }
+    };
+    // The product of m and the window modulo 2^192: two bits of quadrant, 190 of fraction.
+    let low = m * word(2) as u128;
+    let mid = m * word(1) as u128 + (low >> 64);
+    let high = (m * word(0) as u128 + (mid >> 64)) as u64;
+    let (mid, low) = (mid as u64, low as u64);
+    let fraction = ((high << 2 | mid >> 62) as u128) << 64 | (mid << 2 | low >> 62) as u128;
+    // As a signed number the fraction is in -1/2..1/2, relative to the nearest quadrant.
+    let fraction = fraction as i128;
+    let quadrant = (high >> 62).wrapping_add((fraction < 0) as u64);
+    let hi = fraction as f64;
+    let lo = fraction.wrapping_sub(hi as i128) as f64;
+    let r = Dd { hi, lo }.scale(2f64.powi(-128)).mul(FRAC_PI_2);
+    if x > 0.0 { (r, quadrant) } else { (r.scale(-1.0), quadrant.wrapping_neg()) }
+}
+
+/// The sine of |r| <= π/4 as a sum of two.
+#[inline(always)]
+pub(super) fn sin_parts(r: Dd) -> Dd {
+    let z = r.hi * r.hi;
+    let p = poly(
+        z,
+        [
+            -0.16666666666666632,
+            0.008333333333322413,
+            -0.00019841269829807778,
+            2.755731369191555e-06,
+            -2.5050758115698192e-08,
+            1.5896795713489568e-10,
+        ],
+    );
+    Dd { hi: r.hi, lo: r.hi * z * p + r.lo * (1.0 - 0.5 * z) }
+}
+
+/// The cosine of |r| <= π/4 as a sum of two.
+#[inline(always)]
+pub(super) fn cos_parts(r: Dd) -> Dd {
+    let z = r.hi * r.hi;
+    let p = poly(
+        z,
+        [
+            0.0416666666666666,
+            -0.0013888888888874125,
+            2.480158728948234e-05,
+            -2.7557314352372173e-07,
+            2.0875723278132235e-09,
+            -1.13596480422716e-11,
+        ],
+    );
+    let h = 0.5 * z;
+    let hi = 1.0 - h;
+    Dd { hi, lo: ((1.0 - hi) - h) + (z * z * p - r.hi * r.lo) }
+}
+
+/// The sine of the reduced angle `quadrant`·π/2 + r.
+#[inline(always)]
+pub(super) fn sin_of_reduced(r: Dd, quadrant: u64) -> f64 {
+    let v = if quadrant & 1 == 0 { sin_parts(r).value() } else { cos_parts(r).value() };
+    f64::from_bits(v.to_bits() ^ (quadrant & 2) << 62)
+}
+
+#[inline(always)]
+pub fn sin_f64(x: f64) -> f64 {
+    let (r, quadrant) = reduce_angle(x);
+    let v = sin_of_reduced(r, quadrant);
+    if x == 0.0 { x } else { v }
+}
+
+#[inline(always)]
+pub fn cos_f64(x: f64) -> f64 {
+    let (r, quadrant) = reduce_angle(x);
+    sin_of_reduced(r, quadrant.wrapping_add(1))
+}
+
+#[inline(always)]
+pub fn tan_f64(x: f64) -> f64 {
+    let (r, quadrant) = reduce_angle(x);
+    let (s, c) = (sin_parts(r), cos_parts(r));
+    let (s, c) = (fast_two_sum(s.hi, s.lo), fast_two_sum(c.hi, c.lo));
+    // tan(r + π/2) = -cos r / sin r
+    let odd = quadrant & 1 == 1;
+    let num = Dd { hi: if odd { -c.hi } else { s.hi }, lo: if odd { -c.lo } else { s.lo } };
+    let den = Dd { hi: if odd { s.hi } else { c.hi }, lo: if odd { s.lo } else { c.lo } };
+    let v = num.div(den).value();
+    if x.abs() < 1e-150 { x } else { v }
+}
+
+/// (atan q - q) / q³ in powers of q², for |q| <= tan π/8.
+const ATAN: [f64; 12] = [
+    -0.33333333333333326,
+    0.19999999999997692,
+    -0.14285714285390708,
+    0.11111111088346269,
+    -0.09090908150616346,
+    0.07692282896535368,
+    -0.06666228796848431,
+    0.0587704180534775,
+    -0.0521853342226193,
+    0.04504075124928611,
+    -0.0334867201604519,
+    0.015207633488838641,
+];
+/// (asin s - s) / s³ in powers of s², for |s| <= 1/2.
+const ASIN: [f64; 13] = [
+    0.16666666666666763,
+    0.074999999999701,
+    0.0446428571752842,
+    0.03038194267536432,
+    0.02237221590355906,
+    0.017351595542757704,
+    0.013981018009907982,
+    0.011397297476858578,
+    0.010789295728802686,
+    0.0036722827165789475,
+    0.021790407291922515,
+    -0.0211163785293054,
+    0.032701949027685466,
+];
+
+/// The angle of the point (x, y) in the first quadrant, not both coordinates zero or infinite. `c` is [`ATAN`], or
+/// fewer coefficients for single precision.
+#[inline(always)]
+fn angle<const N: usize>(y: f64, x: f64, c: [f64; N]) -> f64 {
+    // Turned by π/4 or π/2 where the angle is larger than π/8 or 3π/8.
+    let steep = y > x * 2.414213562373095;
+    let middle = (y > x * 0.41421356237309503) & !steep;
+    let num = if steep {
+        -x
+    } else if middle {
+        y - x
+    } else {
+        y
+    };
+    let den = if steep {
+        y
+    } else if middle {
+        x + y
+    } else {
+        x
+    };
+    let base = if steep {
+        FRAC_PI_2.hi
+    } else if middle {
+        FRAC_PI_4.hi
+    } else {
+        0.0
+    };
+    let base_lo = if steep {
+        FRAC_PI_2.lo
+    } else if middle {
+        FRAC_PI_4.lo
+    } else {
+        0.0
+    };
+    let q = num / den;
+    let z = q * q;
+    base + (q + (q * z * poly(z, c) + base_lo))
+}
+
+#[inline(always)]
+pub fn atan_f64(x: f64) -> f64 {
+    angle(x.abs(), 1.0, ATAN).copysign(x)
+}
+
+/// The angle of the point (x, y), as C99 defines it for zeros and infinities.
+#[inline(always)]
+pub(super) fn atan2_with<const N: usize>(y: f64, x: f64, c: [f64; N]) -> f64 {
+    let (ay, ax) = (y.abs(), x.abs());
+    // Away from overflow of the sum and underflow of the quotient.
+    let largest = if ay > ax { ay } else { ax };
+    let s = if largest > 1e300 {
+        1e-100
+    } else if largest < 1e-200 {
+        1e100
+    } else {
+        1.0
+    };
+    let infinite = (ay == f64::INFINITY) & (ax == f64::INFINITY);
+    let origin = largest == 0.0;
+    let v = angle(if infinite { 1.0 } else { ay * s }, if infinite | origin { 1.0 } else { ax * s }, c);
+    let v = if x.is_sign_negative() { PI.hi - (v - PI.lo) } else { v };
+    let v = v.copysign(y);
+    if x.is_nan() | y.is_nan() { f64::NAN } else { v }
+}
+
+
+/// For a = |x|: whether a > 1/2, and then the root of (1 - a)/2 as a sum of two, whose arcsine is half the arccosine
+/// of a; else a itself. Third, the tail of its arcsine.
+#[inline(always)]
+fn reduce_arc<const N: usize>(a: f64, c: [f64; N]) -> (bool, Dd, f64) {
+    let far = a > 0.5;
+    let z = if far { (1.0 - a) * 0.5 } else { a * a };
+    let root = Dd { hi: z, lo: 0.0 }.sqrt();
+    let s = if far { root.hi } else { a };
+    (far, Dd { hi: s, lo: if far { root.lo } else { 0.0 } }, s * z * poly(z, c))
+}
+
+#[inline(always)]
+pub(super) fn asin_with<const N: usize>(x: f64, c: [f64; N]) -> f64 {
+    let (far, s, tail) = reduce_arc(x.abs(), c);
+    let v = if far {
+        FRAC_PI_2.hi - (2.0 * s.hi - (FRAC_PI_2.lo - 2.0 * (s.lo + tail)))
+    } else {
+        s.hi + tail
+    };
+    v.copysign(x)
+}
+
+#[inline(always)]
+pub(super) fn acos_with<const N: usize>(x: f64, c: [f64; N]) -> f64 {
+    let (far, s, tail) = reduce_arc(x.abs(), c);
+    let negative = x < 0.0;
+    let near = if negative { s.hi + (FRAC_PI_2.lo + tail) } else { (FRAC_PI_2.lo - tail) - s.hi };
+    let half = s.hi + (s.lo + tail);
+    let end = if negative { PI.hi - (2.0 * half - PI.lo) } else { 2.0 * half };
+    if far { end } else { FRAC_PI_2.hi + near }
+}
+
+#[inline(always)]
+pub fn atan2_f64(y: f64, x: f64) -> f64 {
+    atan2_with(y, x, ATAN)
+}
+
+#[inline(always)]
+pub fn asin_f64(x: f64) -> f64 {
+    asin_with(x, ASIN)
+}
+
+#[inline(always)]
+pub fn acos_f64(x: f64) -> f64 {
+    acos_with(x, ASIN)
+}
+
+/// The cosine and the sine of 2π·u, for u in 0..1.
+#[inline(always)]
+pub fn cos_sin_turns_f64(u: f64) -> (f64, f64) {
+    let n = nearest(4.0 * u);
+    let r = two_prod(4.0 * u - n, FRAC_PI_2.hi);
+    let quadrant = (n + 6755399441055744.0).to_bits();
+    (sin_of_reduced(r, quadrant.wrapping_add(1)), sin_of_reduced(r, quadrant))
+}

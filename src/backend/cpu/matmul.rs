@@ -1,0 +1,494 @@
+//! Matrix products: `c = act(alpha * a @ b + beta * c + bias)` of operands with any strides, alone or in batches.
+//!
+//! Every element of C is summed in the same order whatever the number of threads, and whatever the tile it falls in.
+//!
+//! // Note [Blocking]
+//! A large product goes block by block: at most `N_BLOCK` columns, `K_BLOCK` of the depth, `M_BLOCK` rows. In each,
+//! one parallel loop packs A into panels of the height of a tile and B into panels of its width, both laid out in the
+//! order in which the kernel reads them. A second computes C in tasks of one group of row panels, which stay in the
+//! second-level cache, by a few column panels; each goes `K_STEP` deep at a time, so that a panel of B stays in the
+//! first-level cache while the row panels pass.
+//!
+//! Packing costs time in proportion to the operands, which shows when C is low or narrow. So: B is packed by the
+//! task that uses it, just before it does, if there is only one group of rows; and an operand that is read once or
+//! twice is not packed at all if the kernel can read it in place. Products with at most `THIN` rows or columns read
+//! the large operand once, as it lies.
+use std::cell::Cell;
+use std::ops::Range;
+use std::thread::LocalKey;
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::backend::cpu::microkernel::{DOT_ROWS, Kernels, Store, View, ViewMut};
+use crate::backend::cpu::parallel::{for_chunks_mut, num_threads};
+use crate::backend::cpu::simd;
+use crate::dtype::{Element, Real};
+
+pub use crate::backend::cpu::microkernel::GemmElem;
+
+/// A matrix operand: element (i, j) is `data[i * rs + j * cs]`. The strides are not negative.
+#[derive(Clone, Copy, Debug)]
+pub struct MatRef<'a, T> {
+    pub data: &'a [T],
+    pub rs: isize,
+    pub cs: isize,
+}
+
+impl<'a, T> MatRef<'a, T> {
+    /// A contiguous row-major matrix with `cols` columns.
+    pub fn row_major(data: &'a [T], cols: usize) -> Self {
+        MatRef { data, rs: cols as isize, cs: 1 }
+    }
+
+    pub fn transposed(self) -> Self {
+        MatRef { data: self.data, rs: self.cs, cs: self.rs }
+    }
+
+    fn view(self) -> View<'a, T> {
+        debug_assert!(self.rs >= 0 && self.cs >= 0, "strides of a matrix product are not negative");
+        View { data: self.data, rs: self.rs as usize, cs: self.cs as usize }
+    }
+}
+
+/// What is added to the product.
+#[derive(Clone, Copy, Debug)]
+pub enum Bias<'a, T> {
+    None,
+    /// One value for each column, added to every row.
+    Row(&'a [T]),
+    /// One value for each row, added to every column.
+    Col(&'a [T]),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Activation {
+    None,
+    Relu,
+}
+
+/// What becomes of the product: `c = act(alpha * product + beta * c + bias)`. With `beta` zero the old `c` is not
+/// read, so that it may hold anything, NaN included.
+#[derive(Clone, Copy, Debug)]
+pub struct Epilogue<'a, T> {
+    pub alpha: T,
+    pub beta: T,
+    pub bias: Bias<'a, T>,
+    pub act: Activation,
+}
+
+impl<T: Real> Default for Epilogue<'_, T> {
+    /// `c = product`.
+    fn default() -> Self {
+        Epilogue { alpha: T::ONE, beta: T::ZERO, bias: Bias::None, act: Activation::None }
+    }
+}
+
+impl<'a, T: Real> Epilogue<'a, T> {
+    fn store(&self) -> Store<'a, T> {
+        Store {
+            alpha: self.alpha,
+            beta: self.beta,
+            row: if let Bias::Row(b) = self.bias { Some(b) } else { None },
+            col: if let Bias::Col(b) = self.bias { Some(b) } else { None },
+            relu: self.act == Activation::Relu,
+        }
+    }
+}
+
+/// Note [Blocking].
+const K_STEP: usize = 256;
+const K_BLOCK: usize = 4 * K_STEP;
+const M_BLOCK: usize = 2048;
+const N_BLOCK: usize = 2048;
+/// The height of a group of row panels.
+const GROUP_ROWS: usize = 128;
+/// Multiplications that make a parallel task worth its start.
+const TASK: usize = 1 << 19;
+/// Elements that make a parallel packing task worth its start.
+const PACK_TASK: usize = 1 << 14;
+/// Multiplications up to which one thread is fastest.
+const SERIAL: usize = 1 << 19;
+/// Operands with no more rows (or columns) are handled by dot products, if those are long enough.
+const THIN: usize = 8;
+const THIN_DEPTH: usize = 64;
+
+/// Computes `c = act(alpha * a @ b + beta * c + bias)` for `a` of m x k, `b` of k x n and `c`, row-major, of m x n.
+///
+/// # Panics
+/// If `c` or a bias does not have the length that `m` and `n` ask for, or an operand ends too early.
+pub fn gemm<T: GemmElem>(
+    m: usize,
+    n: usize,
+    k: usize,
+    a: MatRef<T>,
+    b: MatRef<T>,
+    c: &mut [T],
+    ep: Epilogue<T>,
+) {
+    check_bias(m, n, &ep);
+    product(T::kernels(simd::isa()), m, n, k, a.view(), b.view(), c, ep.store());
+}
+
+/// Computes `batch` products, of which the operands lie `a_batch_stride` and `b_batch_stride` apart (0 shares one
+/// operand) and the results one after the other. The epilogue is that of each product.
+///
+/// # Panics
+/// As [`gemm`].
+pub fn batched_gemm<T: GemmElem>(
+    batch: usize,
+    m: usize,
+    n: usize,
+    k: usize,
+    a: MatRef<T>,
+    a_batch_stride: usize,
+    b: MatRef<T>,
+    b_batch_stride: usize,
+    c: &mut [T],
+    ep: Epilogue<T>,
+) {
+    check_bias(m, n, &ep);
+    assert_eq!(c.len(), batch * m * n);
+    if c.is_empty() {
+        return;
+    }
+    let (kernels, a, b) = (T::kernels(simd::isa()), a.view(), b.view());
+    // Matrices stacked on a shared right operand are one tall matrix.
+    if b_batch_stride == 0 && (batch == 1 || a_batch_stride == m * a.rs) && !matches!(ep.bias, Bias::Col(_)) {
+        return product(kernels, batch * m, n, k, a, b, c, ep.store());
+    }
+    let one = |i: usize, c: &mut [T]| {
+        // Without depth there may be no data to point to.
+        let offset = |stride| if k == 0 { 0 } else { i * stride };
+        let a = View { data: &a.data[offset(a_batch_stride)..], ..a };
+        let b = View { data: &b.data[offset(b_batch_stride)..], ..b };
+        product(kernels, m, n, k, a, b, c, ep.store());
+    };
+    let work = m * n * k.max(1);
+    if work >= 16 * TASK && batch < 4 * num_threads() {
+        // Few large products: each uses all threads.
+        c.chunks_mut(m * n).enumerate().for_each(|(i, c)| one(i, c));
+    } else {
+        let group = TASK.div_ceil(work).min(batch);
+        for_chunks_mut(c, m * n * group, |g, c| {
+            c.chunks_mut(m * n).enumerate().for_each(|(i, c)| one(g * group + i, c));
+        });
+    }
+}
+
+/// Computes `c = a @ b` of integers, summed in 64 bits and wrapped to the type at the end, as overflow does.
+pub fn gemm_int<T: Element>(m: usize, n: usize, k: usize, a: MatRef<T>, b: MatRef<T>, c: &mut [T]) {
+    assert_eq!(c.len(), m * n);
+    if c.is_empty() {
+        return;
+    }
+    let (a, b) = (a.view(), b.view());
+    let rows = (TASK / 8).div_ceil(n * k.max(1));
+    for_chunks_mut(c, rows * n, |g, c| {
+        let mut sums = vec![0i64; n];
+        for (i, c) in c.chunks_mut(n).enumerate() {
+            sums.fill(0);
+            for p in 0..k {
+                let x = a.data[(g * rows + i) * a.rs + p * a.cs].to_i64();
+                let row = b.data[p * b.rs..].iter().step_by(b.cs.max(1));
+                if b.cs == 0 {
+                    let y = x.wrapping_mul(b.data[p * b.rs].to_i64());
+                    sums.iter_mut().for_each(|s| *s = s.wrapping_add(y));
+                } else {
+                    sums.iter_mut().zip(row).for_each(|(s, y)| *s = s.wrapping_add(x.wrapping_mul(y.to_i64())));
+                }
+            }
+            c.iter_mut().zip(&sums).for_each(|(c, &s)| *c = T::from_i64(s));
+        }
+    });
+}
+
+fn check_bias<T>(m: usize, n: usize, ep: &Epilogue<T>) {
+    match ep.bias {
+        Bias::None => {}
+        Bias::Row(b) => assert_eq!(b.len(), n),
+        Bias::Col(b) => assert_eq!(b.len(), m),
+    }
+}
+
+/// [`gemm`] with the kernels of a given instruction set.
+fn product<T: GemmElem>(
+    kernels: &'static Kernels<T>,
+    m: usize,
+    n: usize,
+    k: usize,
+    a: View<T>,
+    b: View<T>,
+    c: &mut [T],
+    store: Store<T>,
+) {
+    let c = ViewMut::new(c, m, n);
+    if m == 0 || n == 0 {
+        return;
+    }
+    if k == 0 {
+        return without_depth(c, &store);
+    }
+    if m <= THIN && b.rs == 1 && k >= THIN_DEPTH {
+        thin(kernels, k, a, b.transposed(), c, &store);
+    } else if n <= THIN && a.cs == 1 && k >= THIN_DEPTH {
+        thin(kernels, k, b.transposed(), a, c.transposed(), &store.transposed());
+    } else if n == 1 && a.rs == 1 {
+        // A single column is best computed as a single row.
+        blocked(kernels, k, b.transposed(), a.transposed(), c.column_as_row(), &store.transposed());
+    } else {
+        blocked(kernels, k, a, b, c, &store);
+    }
+}
+
+/// The product of no factors at all is zero.
+fn without_depth<T: GemmElem>(mut c: ViewMut<T>, store: &Store<T>) {
+    for i in 0..c.rows() {
+        for j in 0..c.cols() {
+            store.put(&mut c, i, j, T::ZERO);
+        }
+    }
+}
+
+/// The product of the few rows of `x` with the many rows of `w`, which are contiguous.
+fn thin<T: GemmElem>(kernels: &Kernels<T>, k: usize, x: View<T>, w: View<T>, c: ViewMut<T>, store: &Store<T>) {
+    let m = c.rows();
+    let with_rows = |x: View<T>| {
+        let group = TASK.div_ceil(m * k).next_multiple_of(kernels.dot_cols);
+        let mut tasks = c.columns(group);
+        for_chunks_mut(&mut tasks, 1, |t, tasks| {
+            let c = &mut tasks[0];
+            let (w, store) = (w.from(t * group, 0), store.at(0, t * group));
+            let mut sums = [T::ZERO; DOT_ROWS * DOT_ROWS];
+            let mut j = 0;
+            while j < c.cols() {
+                let cols = if c.cols() - j < kernels.dot_cols { 1 } else { kernels.dot_cols };
+                for i in (0..m).step_by(DOT_ROWS) {
+                    let rows = DOT_ROWS.min(m - i);
+                    kernels.dot(k, x.from(i, 0), rows, w.from(j, 0), cols, &mut sums);
+                    for (i, sums) in (i..i + rows).zip(sums.chunks_exact(cols)) {
+                        for (j, &sum) in (j..).zip(sums) {
+                            store.put(c, i, j, sum);
+                        }
+                    }
+                }
+                j += cols;
+            }
+        });
+    };
+    if x.cs == 1 {
+        with_rows(x);
+    } else {
+        with_scratch(&OPERANDS, m * k, |rows: &mut [T]| {
+            kernels.pack(k, m, x.transposed(), rows, k);
+            with_rows(View { data: rows, rs: k, cs: 1 });
+        });
+    }
+}
+
+/// The general product. See Note [Blocking].
+fn blocked<T: GemmElem>(
+    kernels: &Kernels<T>,
+    k: usize,
+    a: View<T>,
+    b: View<T>,
+    mut c: ViewMut<T>,
+    store: &Store<T>,
+) {
+    let (m, n) = (c.rows(), c.cols());
+    for j in (0..n).step_by(N_BLOCK) {
+        for p in (0..k).step_by(K_BLOCK) {
+            let depth = K_BLOCK.min(k - p);
+            for i in (0..m).step_by(M_BLOCK) {
+                let c = c.part(i, j, M_BLOCK.min(m - i), N_BLOCK.min(n - j));
+                let store = store.at(i, j).step(p == 0, p + depth == k);
+                Block::new(kernels, depth, a.from(i, p), b.from(p, j), &c, store).compute(c);
+            }
+        }
+    }
+}
+
+/// How the kernel gets at an operand.
+#[derive(Clone, Copy, PartialEq)]
+enum Operand {
+    /// It reads the operand in place.
+    InPlace,
+    /// All is packed before.
+    Packed,
+    /// Each task packs what it needs.
+    PackedByTask,
+}
+
+/// One block of Note [Blocking].
+struct Block<'a, T: 'static> {
+    kernels: &'a Kernels<T>,
+    k: usize,
+    a: View<'a, T>,
+    b: View<'a, T>,
+    store: Store<'a, T>,
+    rows: usize,
+    cols: usize,
+    row_panels: usize,
+    col_panels: usize,
+    how_a: Operand,
+    how_b: Operand,
+}
+
+/// A task: the part of C in some row panels, from a column panel on.
+struct Task<'a, T> {
+    c: ViewMut<'a, T>,
+    row_panels: Range<usize>,
+    col_panel: usize,
+}
+
+impl<'a, T: GemmElem> Block<'a, T> {
+    fn new(
+        kernels: &'a Kernels<T>,
+        k: usize,
+        a: View<'a, T>,
+        b: View<'a, T>,
+        c: &ViewMut<T>,
+        store: Store<'a, T>,
+    ) -> Self {
+        let (rows, cols) = (c.rows(), c.cols());
+        let (row_panels, col_panels) = (rows.div_ceil(kernels.mr), cols.div_ceil(kernels.nr));
+        let how_a = if col_panels <= 2 { Operand::InPlace } else { Operand::Packed };
+        let how_b = if b.cs == 1 && row_panels <= 2 {
+            Operand::InPlace
+        } else if rows <= GROUP_ROWS {
+            Operand::PackedByTask
+        } else {
+            Operand::Packed
+        };
+        Block { kernels, k, a, b, store, rows, cols, row_panels, col_panels, how_a, how_b }
+    }
+
+    /// The first row of a row panel. Panels differ by a row at most: a last panel of few rows would be slow.
+    fn row(&self, panel: usize) -> usize {
+        panel * self.rows / self.row_panels
+    }
+
+    fn compute(&self, c: ViewMut<T>) {
+        let Block { kernels, k, .. } = *self;
+        let a_len = if self.how_a == Operand::Packed { self.row_panels * kernels.mr * k } else { 0 };
+        let b_len = if self.how_b == Operand::Packed { self.col_panels * kernels.nr * k } else { 0 };
+        with_scratch(&OPERANDS, a_len + b_len, |packed: &mut [T]| {
+            let (packed_a, packed_b) = packed.split_at_mut(a_len);
+            self.pack(packed_a, packed_b);
+            let (packed_a, packed_b) = (&*packed_a, &*packed_b);
+            if self.rows * self.cols * k <= SERIAL {
+                let mut task = Task { c, row_panels: 0..self.row_panels, col_panel: 0 };
+                return self.run(&mut task, packed_a, packed_b);
+            }
+            for_chunks_mut(&mut self.tasks(c), 1, |_, task| self.run(&mut task[0], packed_a, packed_b));
+        });
+    }
+
+    /// Packs both operands, as far as they are to be.
+    fn pack(&self, a: &mut [T], b: &mut [T]) {
+        let Block { kernels, k, .. } = *self;
+        if a.is_empty() && b.is_empty() {
+            return;
+        }
+        let a_panels = a.chunks_mut(kernels.mr * k).enumerate().map(|(r, dst)| {
+            let row = self.row(r);
+            (self.row(r + 1) - row, self.a.from(row, 0), dst, kernels.mr)
+        });
+        let b_panels = b.chunks_mut(kernels.nr * k).enumerate().map(|(q, dst)| {
+            let col = q * kernels.nr;
+            (kernels.nr.min(self.cols - col), self.b.from(0, col).transposed(), dst, kernels.nr)
+        });
+        let mut panels: Vec<_> = a_panels.chain(b_panels).collect();
+        let group = (PACK_TASK / (kernels.nr * k)).max(1);
+        for_chunks_mut(&mut panels, group, |_, panels| {
+            for (width, src, dst, stride) in panels {
+                kernels.pack(*width, k, *src, dst, *stride);
+            }
+        });
+    }
+
+    fn tasks<'c>(&self, mut c: ViewMut<'c, T>) -> Vec<Task<'c, T>> {
+        let groups = self.rows.div_ceil(GROUP_ROWS);
+        let mut tasks = Vec::new();
+        for g in 0..groups {
+            let row_panels = g * self.row_panels / groups..(g + 1) * self.row_panels / groups;
+            let rows = self.row(row_panels.end) - self.row(row_panels.start);
+            let panels = (TASK / (rows * self.kernels.nr * self.k)).max(1);
+            let (group, rest) = c.split_rows(rows);
+            c = rest;
+            tasks.extend(group.columns(panels * self.kernels.nr).into_iter().enumerate().map(|(i, c)| Task {
+                c,
+                row_panels: row_panels.clone(),
+                col_panel: i * panels,
+            }));
+        }
+        tasks
+    }
+
+    fn run(&self, task: &mut Task<T>, packed_a: &[T], packed_b: &[T]) {
+        if self.how_b == Operand::PackedByTask {
+            let len = self.k.min(K_STEP) * self.kernels.nr;
+            with_scratch(&PANEL, len, |panel| self.run_with(task, packed_a, packed_b, panel));
+        } else {
+            self.run_with(task, packed_a, packed_b, &mut []);
+        }
+    }
+
+    fn run_with(&self, task: &mut Task<T>, packed_a: &[T], packed_b: &[T], panel: &mut [T]) {
+        let Kernels { mr, nr, .. } = *self.kernels;
+        let first_row = self.row(task.row_panels.start);
+        for p in (0..self.k).step_by(K_STEP) {
+            let depth = K_STEP.min(self.k - p);
+            let store = self.store.step(p == 0, p + depth == self.k);
+            for j in (0..task.c.cols()).step_by(nr) {
+                let col = task.col_panel * nr + j;
+                let cols = nr.min(task.c.cols() - j);
+                let b = match self.how_b {
+                    Operand::InPlace => self.b.from(p, col),
+                    Operand::Packed => View { data: &packed_b[col * self.k + p * nr..], rs: nr, cs: 1 },
+                    Operand::PackedByTask => {
+                        self.kernels.pack(cols, depth, self.b.from(p, col).transposed(), panel, nr);
+                        View { data: &*panel, rs: nr, cs: 1 }
+                    }
+                };
+                for r in task.row_panels.clone() {
+                    let row = self.row(r);
+                    let a = match self.how_a {
+                        Operand::InPlace => self.a.from(row, p),
+                        _ => View { data: &packed_a[(r * self.k + p) * mr..], rs: 1, cs: mr },
+                    };
+                    let mut c = task.c.part(row - first_row, j, self.row(r + 1) - row, cols);
+                    self.kernels.tile(depth, a, b, &mut c, &store.at(row, col));
+                }
+            }
+        }
+    }
+}
+
+/// A cache line of scratch memory.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+type Scratch = LocalKey<Cell<Vec<Line>>>;
+
+thread_local! {
+    /// Packed operands, on the thread that asks for a product.
+    static OPERANDS: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
+    /// A panel of B, on the thread that runs a task.
+    static PANEL: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
+}
+
+/// Lends `len` elements, of any value, from a buffer that stays with the thread.
+fn with_scratch<T: GemmElem, R>(scratch: &'static Scratch, len: usize, f: impl FnOnce(&mut [T]) -> R) -> R {
+    if len == 0 {
+        return f(&mut []);
+    }
+    let mut lines = scratch.take();
+    let needed = (len * size_of::<T>()).div_ceil(size_of::<Line>());
+    if lines.len() < needed {
+        lines.resize(needed, Line::zeroed());
+    }
+    let result = f(&mut bytemuck::cast_slice_mut(&mut lines)[..len]);
+    scratch.set(lines);
+    result
+}

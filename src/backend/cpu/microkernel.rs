@@ -1,0 +1,778 @@
+//! The inner loops of the matrix product, per instruction set, behind a safe interface.
+//!
+//! A tile kernel keeps up to `mr` x `nr` elements of C in registers and runs over the whole of its depth: for each
+//! `p` it loads a row of B and, for each row of the tile, broadcasts one element of A and multiplies. Tiles of every
+//! height are compiled, narrower ones mask their last vector. A dot kernel multiplies rows with rows, for products
+//! so thin that arranging the operands would cost more than the product. [`super::matmul`] does the blocking.
+//!
+//! The kernels are generic over a [`Vector`] and compiled with its instruction set by the functions at the end,
+//! into which everything else here is inlined.
+#![allow(unsafe_code)]
+
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
+use std::marker::PhantomData;
+
+use crate::backend::cpu::simd::{Isa, best_isa};
+use crate::dtype::Real;
+
+/// A float type that has kernels.
+pub trait GemmElem: Real {
+    /// The kernels of an instruction set, or of the best that this machine has if that is less.
+    fn kernels(isa: Isa) -> &'static Kernels<Self>;
+}
+
+/// The kernels of one element type on one instruction set.
+pub struct Kernels<T: 'static> {
+    /// The largest tile: rows and columns.
+    pub mr: usize,
+    pub nr: usize,
+    /// Rows of the right operand that a dot kernel takes at once. The left operand has at most [`DOT_ROWS`].
+    pub dot_cols: usize,
+    lanes: usize,
+    /// `tiles[rows - 1][vectors - 1]`.
+    tiles: &'static [[Tile<T>; 2]],
+    /// `dots[rows - 1]`, by one and by `dot_cols`.
+    dots: [[Dot<T>; 2]; DOT_ROWS],
+    pack_lanes: Pack<T>,
+    pack_depth: Pack<T>,
+}
+
+pub const DOT_ROWS: usize = 4;
+
+type Tile<T> = unsafe fn(usize, *const T, usize, usize, *const T, usize, *mut T, usize, usize, &Store<'_, T>);
+type Dot<T> = unsafe fn(usize, *const T, usize, *const T, usize, &mut [T]);
+type Pack<T> = unsafe fn(usize, usize, *const T, usize, *mut T, usize);
+
+/// How the product gets into C: `c = act(alpha * product + beta * c + row + column)`. A zero `beta` reads no C.
+#[derive(Clone, Copy)]
+pub struct Store<'a, T> {
+    pub alpha: T,
+    pub beta: T,
+    /// One value for each column of the tile.
+    pub row: Option<&'a [T]>,
+    /// One value for each row of the tile.
+    pub col: Option<&'a [T]>,
+    pub relu: bool,
+}
+
+impl<'a, T: Real> Store<'a, T> {
+    /// The same for the part of C that starts at row `i` and column `j`.
+    #[inline]
+    pub fn at(&self, i: usize, j: usize) -> Self {
+        Store { row: self.row.map(|r| &r[j..]), col: self.col.map(|c| &c[i..]), ..*self }
+    }
+
+    /// The same for the first, the last, or another part of a sum that is made in several steps.
+    #[inline]
+    pub fn step(&self, first: bool, last: bool) -> Self {
+        Store {
+            alpha: self.alpha,
+            beta: if first { self.beta } else { T::ONE },
+            row: self.row.filter(|_| last),
+            col: self.col.filter(|_| last),
+            relu: self.relu && last,
+        }
+    }
+
+    pub fn transposed(&self) -> Self {
+        Store { row: self.col, col: self.row, ..*self }
+    }
+
+    /// Puts one element of the product into `c`.
+    #[inline]
+    pub fn put(&self, c: &mut ViewMut<T>, i: usize, j: usize, product: T) {
+        c.update(i, j, |old| {
+            let mut v = self.alpha * product;
+            if self.beta != T::ZERO {
+                v += self.beta * old;
+            }
+            if let Some(row) = self.row {
+                v += row[j];
+            }
+            if let Some(col) = self.col {
+                v += col[i];
+            }
+            if self.relu && v < T::ZERO { T::ZERO } else { v }
+        });
+    }
+}
+
+/// A matrix to read: element (i, j) is `data[i * rs + j * cs]`.
+#[derive(Clone, Copy)]
+pub struct View<'a, T> {
+    pub data: &'a [T],
+    pub rs: usize,
+    pub cs: usize,
+}
+
+impl<'a, T> View<'a, T> {
+    /// The part that starts at row `i` and column `j`.
+    pub fn from(self, i: usize, j: usize) -> Self {
+        View { data: &self.data[i * self.rs + j * self.cs..], ..self }
+    }
+
+    pub fn transposed(self) -> Self {
+        View { data: self.data, rs: self.cs, cs: self.rs }
+    }
+
+    fn covers(&self, rows: usize, cols: usize) -> bool {
+        rows > 0 && cols > 0 && (rows - 1) * self.rs + (cols - 1) * self.cs < self.data.len()
+    }
+}
+
+/// A matrix to write, exclusively: element (i, j) is at `data + i * rs + j * cs`.
+pub struct ViewMut<'a, T> {
+    data: *mut T,
+    rows: usize,
+    cols: usize,
+    rs: usize,
+    cs: usize,
+    borrow: PhantomData<&'a mut [T]>,
+}
+
+// SAFETY: it is an exclusive borrow of its elements, as a `&mut [T]` is.
+unsafe impl<T: Send> Send for ViewMut<'_, T> {}
+
+impl<'a, T: Copy> ViewMut<'a, T> {
+    pub fn new(data: &'a mut [T], rows: usize, cols: usize) -> Self {
+        assert_eq!(data.len(), rows * cols);
+        ViewMut { data: data.as_mut_ptr(), rows, cols, rs: cols, cs: 1, borrow: PhantomData }
+    }
+
+    #[inline]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    #[inline]
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    pub fn transposed(self) -> Self {
+        ViewMut { rows: self.cols, cols: self.rows, rs: self.cs, cs: self.rs, ..self }
+    }
+
+    /// A contiguous single column, as a row.
+    pub fn column_as_row(self) -> Self {
+        assert!(self.cols == 1 && self.rs == 1);
+        ViewMut { rows: 1, cols: self.rows, rs: self.rows, cs: 1, ..self }
+    }
+
+    /// The first `at` rows and the others.
+    pub fn split_rows(self, at: usize) -> (Self, Self) {
+        assert!(at <= self.rows);
+        let rest = self.data.wrapping_add(at * self.rs);
+        (ViewMut { rows: at, ..self }, ViewMut { data: rest, rows: self.rows - at, ..self })
+    }
+
+    /// The columns, `width` at a time.
+    pub fn columns(self, width: usize) -> Vec<Self> {
+        let part = |j| {
+            let data = self.data.wrapping_add(j * self.cs);
+            ViewMut { data, cols: width.min(self.cols - j), ..self }
+        };
+        (0..self.cols).step_by(width).map(part).collect()
+    }
+
+    /// The `rows` x `cols` elements from (i, j) on.
+    #[inline]
+    pub fn part(&mut self, i: usize, j: usize, rows: usize, cols: usize) -> ViewMut<'_, T> {
+        assert!(i + rows <= self.rows && j + cols <= self.cols);
+        let data = self.data.wrapping_add(i * self.rs + j * self.cs);
+        ViewMut { data, rows, cols, ..*self }
+    }
+
+    /// Replaces element (i, j) by `f` of it.
+    #[inline]
+    fn update(&mut self, i: usize, j: usize, f: impl FnOnce(T) -> T) {
+        assert!(i < self.rows && j < self.cols);
+        // SAFETY: the element lies in the borrowed matrix.
+        unsafe {
+            let c = self.data.add(i * self.rs + j * self.cs);
+            *c = f(*c);
+        }
+    }
+}
+
+impl<T: Real> Kernels<T> {
+    /// Computes a tile: `c` gets the product of `a` (its rows x k) and `b` (k x its columns), as `store` says.
+    /// The rows of `b` are contiguous.
+    #[inline]
+    pub fn tile(&self, k: usize, a: View<T>, b: View<T>, c: &mut ViewMut<T>, store: &Store<T>) {
+        let (rows, cols) = (c.rows, c.cols);
+        assert!(rows <= self.mr && cols <= self.nr && b.cs == 1 && c.cs == 1);
+        assert!(a.covers(rows, k) && b.covers(k, cols));
+        assert!(store.row.is_none_or(|r| r.len() >= cols) && store.col.is_none_or(|c| c.len() >= rows));
+        let kernel = self.tiles[rows - 1][(cols - 1) / self.lanes];
+        // SAFETY: the machine has the instruction set (`kernels` sees to it), and all that the kernel reads
+        // and writes lies in the operands as just asserted.
+        unsafe {
+            kernel(k, a.data.as_ptr(), a.rs, a.cs, b.data.as_ptr(), b.rs, c.data, c.rs, cols, store);
+        }
+    }
+
+    /// Sets `out[i * cols + j]` to the dot product of row `i` of `a` and row `j` of `b`, both of `k` contiguous
+    /// elements. `cols` is 1 or `dot_cols`, `rows` at most `DOT_ROWS`.
+    #[inline]
+    pub fn dot(&self, k: usize, a: View<T>, rows: usize, b: View<T>, cols: usize, out: &mut [T]) {
+        assert!(cols == 1 || cols == self.dot_cols);
+        assert!(a.cs == 1 && b.cs == 1 && a.covers(rows, k) && b.covers(cols, k) && out.len() >= rows * cols);
+        let kernel = self.dots[rows - 1][(cols > 1) as usize];
+        // SAFETY: as in `tile`.
+        unsafe { kernel(k, a.data.as_ptr(), a.rs, b.data.as_ptr(), b.rs, out) }
+    }
+
+    /// Arranges the `width` x `k` elements of `src` by depth: `dst[p * stride + i]` becomes element (i, p).
+    pub fn pack(&self, width: usize, k: usize, src: View<T>, dst: &mut [T], stride: usize) {
+        assert!(src.covers(width, k) && width <= stride && (k - 1) * stride + width <= dst.len());
+        let (from, to) = (src.data.as_ptr(), dst.as_mut_ptr());
+        if src.rs == 1 {
+            // SAFETY: as in `tile`.
+            unsafe { (self.pack_lanes)(width, k, from, src.cs, to, stride) }
+        } else if src.cs == 1 {
+            // SAFETY: as in `tile`.
+            unsafe { (self.pack_depth)(width, k, from, src.rs, to, stride) }
+        } else {
+            for (p, dst) in dst.chunks_mut(stride).take(k).enumerate() {
+                for (i, d) in dst[..width].iter_mut().enumerate() {
+                    *d = src.data[i * src.rs + p * src.cs];
+                }
+            }
+        }
+    }
+}
+
+/// A SIMD register. The last vector of a row may be partial: it is read and written under a mask of its first lanes,
+/// and its other lanes read as zero.
+///
+/// # Safety
+/// The machine has the instruction set of the type, and pointers are good for all (unmasked) lanes.
+trait Vector: Copy {
+    type Elem: Real;
+    type Mask: Copy;
+    const LANES: usize;
+    /// The side of the square that `transpose` takes.
+    const BLOCK: usize;
+    unsafe fn mask(lanes: usize) -> Self::Mask;
+    unsafe fn splat(v: Self::Elem) -> Self;
+    unsafe fn load(p: *const Self::Elem) -> Self;
+    unsafe fn load_part(p: *const Self::Elem, mask: Self::Mask) -> Self;
+    unsafe fn store(self, p: *mut Self::Elem);
+    unsafe fn store_part(self, p: *mut Self::Elem, mask: Self::Mask);
+    unsafe fn mul_add(self, a: Self, b: Self) -> Self;
+    unsafe fn add(self, other: Self) -> Self;
+    unsafe fn mul(self, other: Self) -> Self;
+    /// The positive part, NaN where the lane is NaN.
+    unsafe fn relu(self) -> Self;
+    unsafe fn sum(self) -> Self::Elem;
+    /// Writes the transpose of a square of `BLOCK` rows, `ss` elements apart, to rows `ds` apart.
+    unsafe fn transpose(src: *const Self::Elem, ss: usize, dst: *mut Self::Elem, ds: usize);
+}
+
+/// # Safety
+/// As [`Kernels::tile`] asserts: rows M, columns from `LANES * (NV - 1) + 1` to `LANES * NV`.
+#[inline(always)]
+unsafe fn tile<V: Vector, const M: usize, const NV: usize>(
+    k: usize,
+    mut a: *const V::Elem,
+    rs: usize,
+    cs: usize,
+    mut b: *const V::Elem,
+    bs: usize,
+    c: *mut V::Elem,
+    ldc: usize,
+    cols: usize,
+    s: &Store<'_, V::Elem>,
+) {
+    // SAFETY: the caller's promise. Pointers are moved past the end only by wrapping arithmetic.
+    unsafe {
+        let mask = V::mask(cols - (NV - 1) * V::LANES);
+        let load = |p: *const V::Elem, j: usize| {
+            let p = p.add(j * V::LANES);
+            if j + 1 == NV { V::load_part(p, mask) } else { V::load(p) }
+        };
+        let mut acc = [[V::splat(V::Elem::ZERO); NV]; M];
+        for _ in 0..k {
+            let mut row = [V::splat(V::Elem::ZERO); NV];
+            for j in 0..NV {
+                row[j] = load(b, j);
+            }
+            for i in 0..M {
+                let x = V::splat(*a.add(i * rs));
+                for j in 0..NV {
+                    acc[i][j] = x.mul_add(row[j], acc[i][j]);
+                }
+            }
+            a = a.wrapping_add(cs);
+            b = b.wrapping_add(bs);
+        }
+        for i in 0..M {
+            for j in 0..NV {
+                let p = c.add(i * ldc + j * V::LANES);
+                let mut v = acc[i][j];
+                if s.alpha != V::Elem::ONE {
+                    v = v.mul(V::splat(s.alpha));
+                }
+                if s.beta == V::Elem::ONE {
+                    v = v.add(load(p, 0));
+                } else if s.beta != V::Elem::ZERO {
+                    v = load(p, 0).mul_add(V::splat(s.beta), v);
+                }
+                if let Some(bias) = s.row {
+                    v = v.add(load(bias.as_ptr(), j));
+                }
+                if let Some(bias) = s.col {
+                    v = v.add(V::splat(*bias.get_unchecked(i)));
+                }
+                if s.relu {
+                    v = v.relu();
+                }
+                if j + 1 == NV { v.store_part(p, mask) } else { v.store(p) }
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As [`Kernels::dot`] asserts: M rows by N.
+#[inline(always)]
+unsafe fn dot<V: Vector, const M: usize, const N: usize>(
+    k: usize,
+    a: *const V::Elem,
+    ra: usize,
+    b: *const V::Elem,
+    rb: usize,
+    out: &mut [V::Elem],
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut acc = [[V::splat(V::Elem::ZERO); N]; M];
+        let whole = k - k % V::LANES;
+        let mut p = 0;
+        while p < whole {
+            dot_step(&mut acc, |i| V::load(a.add(i * ra + p)), |j| V::load(b.add(j * rb + p)));
+            p += V::LANES;
+        }
+        if p < k {
+            let mask = V::mask(k - p);
+            let part = |x: *const V::Elem| V::load_part(x, mask);
+            dot_step(&mut acc, |i| part(a.add(i * ra + p)), |j| part(b.add(j * rb + p)));
+        }
+        for i in 0..M {
+            for j in 0..N {
+                *out.get_unchecked_mut(i * N + j) = acc[i][j].sum();
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The machine has the instruction set of `V`.
+#[inline(always)]
+unsafe fn dot_step<V: Vector, const M: usize, const N: usize>(
+    acc: &mut [[V; N]; M],
+    a: impl Fn(usize) -> V,
+    b: impl Fn(usize) -> V,
+) {
+    let b: [V; N] = std::array::from_fn(b);
+    for (i, acc) in acc.iter_mut().enumerate() {
+        let a = a(i);
+        for j in 0..N {
+            // SAFETY: the caller's promise.
+            acc[j] = unsafe { a.mul_add(b[j], acc[j]) };
+        }
+    }
+}
+
+/// Packs where the elements of one depth are contiguous: copies short rows.
+///
+/// # Safety
+/// As [`Kernels::pack`] asserts.
+#[inline(always)]
+unsafe fn pack_lanes<V: Vector>(
+    width: usize,
+    k: usize,
+    src: *const V::Elem,
+    ss: usize,
+    dst: *mut V::Elem,
+    ds: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let whole = (width - 1) / V::LANES * V::LANES;
+        let mask = V::mask(width - whole);
+        for p in 0..k {
+            let (src, dst) = (src.add(p * ss), dst.add(p * ds));
+            let mut i = 0;
+            while i < whole {
+                V::load(src.add(i)).store(dst.add(i));
+                i += V::LANES;
+            }
+            V::load_part(src.add(i), mask).store_part(dst.add(i), mask);
+        }
+    }
+}
+
+/// Packs where each row is contiguous along the depth: transposes square blocks. The last blocks of either direction
+/// overlap the ones before.
+///
+/// # Safety
+/// As [`Kernels::pack`] asserts.
+#[inline(always)]
+unsafe fn pack_depth<V: Vector>(
+    width: usize,
+    k: usize,
+    src: *const V::Elem,
+    ss: usize,
+    dst: *mut V::Elem,
+    ds: usize,
+) {
+    let block = V::BLOCK;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if width < block || k < block {
+            for p in 0..k {
+                for i in 0..width {
+                    *dst.add(p * ds + i) = *src.add(i * ss + p);
+                }
+            }
+            return;
+        }
+        for p in (0..k).step_by(block).map(|p| p.min(k - block)) {
+            for i in (0..width).step_by(block).map(|i| i.min(width - block)) {
+                V::transpose(src.add(i * ss + p), ss, dst.add(p * ds + i), ds);
+            }
+        }
+    }
+}
+
+macro_rules! x86_vector {
+    ($name:ident, $elem:ty, $reg:ty, $lanes:literal, $block:literal, $transpose:ident, mask $mask:ty = $make:expr,
+     $load:ident $load_part:ident $store:ident $store_part:ident $set1:ident $fma:ident $add:ident $mul:ident
+     $max:ident $zero:ident, sum $sum:expr) => {
+        #[cfg(target_arch = "x86_64")]
+        #[derive(Clone, Copy)]
+        struct $name($reg);
+
+        // SAFETY of the blocks in here: the contract of `Vector`.
+        #[cfg(target_arch = "x86_64")]
+        #[allow(clippy::undocumented_unsafe_blocks, clippy::redundant_closure_call)]
+        impl Vector for $name {
+            type Elem = $elem;
+            type Mask = $mask;
+            const LANES: usize = $lanes;
+            const BLOCK: usize = $block;
+            #[inline(always)]
+            unsafe fn mask(lanes: usize) -> $mask {
+                #[allow(unused_unsafe)] // not all masks need it
+                unsafe {
+                    $make(lanes)
+                }
+            }
+            #[inline(always)]
+            unsafe fn splat(v: $elem) -> Self {
+                unsafe { $name($set1(v)) }
+            }
+            #[inline(always)]
+            unsafe fn load(p: *const $elem) -> Self {
+                unsafe { $name($load(p)) }
+            }
+            #[inline(always)]
+            unsafe fn load_part(p: *const $elem, mask: $mask) -> Self {
+                unsafe { $name($load_part(p, mask)) }
+            }
+            #[inline(always)]
+            unsafe fn store(self, p: *mut $elem) {
+                unsafe { $store(p, self.0) }
+            }
+            #[inline(always)]
+            unsafe fn store_part(self, p: *mut $elem, mask: $mask) {
+                unsafe { $store_part(p, mask, self.0) }
+            }
+            #[inline(always)]
+            unsafe fn mul_add(self, a: Self, b: Self) -> Self {
+                unsafe { $name($fma(self.0, a.0, b.0)) }
+            }
+            #[inline(always)]
+            unsafe fn add(self, other: Self) -> Self {
+                unsafe { $name($add(self.0, other.0)) }
+            }
+            #[inline(always)]
+            unsafe fn mul(self, other: Self) -> Self {
+                unsafe { $name($mul(self.0, other.0)) }
+            }
+            #[inline(always)]
+            unsafe fn relu(self) -> Self {
+                // The instruction gives its second operand if either is NaN.
+                unsafe { $name($max($zero(), self.0)) }
+            }
+            #[inline(always)]
+            unsafe fn sum(self) -> $elem {
+                unsafe { $sum(self.0) }
+            }
+            #[inline(always)]
+            unsafe fn transpose(src: *const $elem, ss: usize, dst: *mut $elem, ds: usize) {
+                unsafe { $transpose(src, ss, dst, ds) }
+            }
+        }
+    };
+}
+
+x86_vector! { F32x16, f32, __m512, 16, 8, transpose_8x8,
+    mask __mmask16 = |n: usize| ((1u32 << n) - 1) as u16,
+    _mm512_loadu_ps load_part_f32x16 _mm512_storeu_ps _mm512_mask_storeu_ps _mm512_set1_ps _mm512_fmadd_ps
+    _mm512_add_ps _mm512_mul_ps _mm512_max_ps _mm512_setzero_ps, sum |v| _mm512_reduce_add_ps(v) }
+x86_vector! { F64x8, f64, __m512d, 8, 4, transpose_4x4,
+    mask __mmask8 = |n: usize| ((1u32 << n) - 1) as u8,
+    _mm512_loadu_pd load_part_f64x8 _mm512_storeu_pd _mm512_mask_storeu_pd _mm512_set1_pd _mm512_fmadd_pd
+    _mm512_add_pd _mm512_mul_pd _mm512_max_pd _mm512_setzero_pd, sum |v| _mm512_reduce_add_pd(v) }
+x86_vector! { F32x8, f32, __m256, 8, 8, transpose_8x8,
+    mask __m256i = |n: usize| _mm256_loadu_si256(LANES_32[8 - n..].as_ptr().cast()),
+    _mm256_loadu_ps _mm256_maskload_ps _mm256_storeu_ps _mm256_maskstore_ps _mm256_set1_ps _mm256_fmadd_ps
+    _mm256_add_ps _mm256_mul_ps _mm256_max_ps _mm256_setzero_ps,
+    sum |v| std::mem::transmute::<__m256, [f32; 8]>(v).iter().sum() }
+x86_vector! { F64x4, f64, __m256d, 4, 4, transpose_4x4,
+    mask __m256i = |n: usize| _mm256_loadu_si256(LANES_64[4 - n..].as_ptr().cast()),
+    _mm256_loadu_pd _mm256_maskload_pd _mm256_storeu_pd _mm256_maskstore_pd _mm256_set1_pd _mm256_fmadd_pd
+    _mm256_add_pd _mm256_mul_pd _mm256_max_pd _mm256_setzero_pd,
+    sum |v| std::mem::transmute::<__m256d, [f64; 4]>(v).iter().sum() }
+
+/// The masks of AVX2: eight (four) lanes from `8 - n` (`4 - n`) on have the first `n` set.
+#[cfg(target_arch = "x86_64")]
+static LANES_32: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+#[cfg(target_arch = "x86_64")]
+static LANES_64: [i64; 8] = [-1, -1, -1, -1, 0, 0, 0, 0];
+
+/// # Safety
+/// As [`Vector::load_part`].
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn load_part_f32x16(p: *const f32, mask: __mmask16) -> __m512 {
+    // SAFETY: the caller's promise.
+    unsafe { _mm512_maskz_loadu_ps(mask, p) }
+}
+
+/// # Safety
+/// As [`Vector::load_part`].
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn load_part_f64x8(p: *const f64, mask: __mmask8) -> __m512d {
+    // SAFETY: the caller's promise.
+    unsafe { _mm512_maskz_loadu_pd(mask, p) }
+}
+
+/// # Safety
+/// As [`Vector::transpose`], with AVX2.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn transpose_8x8(src: *const f32, ss: usize, dst: *mut f32, ds: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        // Row i beside row i + 4, halves exchanged while loading: what remains are 4x4 transposes in each half.
+        let pair = |i: usize, half: usize| {
+            let low = _mm256_castps128_ps256(_mm_loadu_ps(src.add(i * ss + half)));
+            _mm256_insertf128_ps::<1>(low, _mm_loadu_ps(src.add((i + 4) * ss + half)))
+        };
+        for half in [0, 4] {
+            let r = [pair(0, half), pair(1, half), pair(2, half), pair(3, half)];
+            let (a, b) = (_mm256_unpacklo_ps(r[0], r[1]), _mm256_unpackhi_ps(r[0], r[1]));
+            let (c, d) = (_mm256_unpacklo_ps(r[2], r[3]), _mm256_unpackhi_ps(r[2], r[3]));
+            let out = |i: usize, v: __m256| _mm256_storeu_ps(dst.add((half + i) * ds), v);
+            out(0, _mm256_shuffle_ps::<0x44>(a, c));
+            out(1, _mm256_shuffle_ps::<0xee>(a, c));
+            out(2, _mm256_shuffle_ps::<0x44>(b, d));
+            out(3, _mm256_shuffle_ps::<0xee>(b, d));
+        }
+    }
+}
+
+/// # Safety
+/// As [`Vector::transpose`], with AVX2.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn transpose_4x4(src: *const f64, ss: usize, dst: *mut f64, ds: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let pair = |i: usize, half: usize| {
+            let low = _mm256_castpd128_pd256(_mm_loadu_pd(src.add(i * ss + half)));
+            _mm256_insertf128_pd::<1>(low, _mm_loadu_pd(src.add((i + 2) * ss + half)))
+        };
+        for half in [0, 2] {
+            let (a, b) = (pair(0, half), pair(1, half));
+            _mm256_storeu_pd(dst.add(half * ds), _mm256_unpacklo_pd(a, b));
+            _mm256_storeu_pd(dst.add((half + 1) * ds), _mm256_unpackhi_pd(a, b));
+        }
+    }
+}
+
+/// A vector without intrinsics: 16 bytes, which every baseline has registers for.
+#[derive(Clone, Copy)]
+struct Plain<T, const N: usize>([T; N]);
+
+macro_rules! plain_vector {
+    ($elem:ty, $lanes:literal) => {
+        // SAFETY of the blocks in here: the contract of `Vector`.
+        #[allow(clippy::undocumented_unsafe_blocks)]
+        impl Vector for Plain<$elem, $lanes> {
+            type Elem = $elem;
+            type Mask = usize;
+            const LANES: usize = $lanes;
+            const BLOCK: usize = 4;
+            #[inline(always)]
+            unsafe fn mask(lanes: usize) -> usize {
+                lanes
+            }
+            #[inline(always)]
+            unsafe fn splat(v: $elem) -> Self {
+                Plain([v; $lanes])
+            }
+            #[inline(always)]
+            unsafe fn load(p: *const $elem) -> Self {
+                unsafe { Plain(p.cast::<[$elem; $lanes]>().read()) }
+            }
+            #[inline(always)]
+            unsafe fn load_part(p: *const $elem, lanes: usize) -> Self {
+                if lanes == $lanes {
+                    return unsafe { Self::load(p) };
+                }
+                Plain(std::array::from_fn(|i| if i < lanes { unsafe { *p.add(i) } } else { 0.0 }))
+            }
+            #[inline(always)]
+            unsafe fn store(self, p: *mut $elem) {
+                unsafe { p.cast::<[$elem; $lanes]>().write(self.0) }
+            }
+            #[inline(always)]
+            unsafe fn store_part(self, p: *mut $elem, lanes: usize) {
+                for i in 0..lanes {
+                    unsafe { *p.add(i) = self.0[i] };
+                }
+            }
+            #[inline(always)]
+            unsafe fn mul_add(self, a: Self, b: Self) -> Self {
+                Plain(std::array::from_fn(|i| {
+                    // Where the baseline has no fused instruction, `mul_add` would be a slow library call.
+                    if cfg!(any(target_feature = "fma", target_arch = "aarch64")) {
+                        self.0[i].mul_add(a.0[i], b.0[i])
+                    } else {
+                        self.0[i] * a.0[i] + b.0[i]
+                    }
+                }))
+            }
+            #[inline(always)]
+            unsafe fn add(self, other: Self) -> Self {
+                Plain(std::array::from_fn(|i| self.0[i] + other.0[i]))
+            }
+            #[inline(always)]
+            unsafe fn mul(self, other: Self) -> Self {
+                Plain(std::array::from_fn(|i| self.0[i] * other.0[i]))
+            }
+            #[inline(always)]
+            unsafe fn relu(self) -> Self {
+                Plain(self.0.map(|v| if v < 0.0 { 0.0 } else { v }))
+            }
+            #[inline(always)]
+            unsafe fn sum(self) -> $elem {
+                self.0.iter().sum()
+            }
+            #[inline(always)]
+            unsafe fn transpose(src: *const $elem, ss: usize, dst: *mut $elem, ds: usize) {
+                for i in 0..Self::BLOCK {
+                    for p in 0..Self::BLOCK {
+                        unsafe { *dst.add(p * ds + i) = *src.add(i * ss + p) };
+                    }
+                }
+            }
+        }
+    };
+}
+plain_vector!(f32, 4);
+plain_vector!(f64, 2);
+
+/// Compiles the kernels with an instruction set, as functions of a module.
+macro_rules! instantiate {
+    ($module:ident $(, $feature:literal)?) => {
+        // SAFETY of the blocks in here: the functions have the contracts of those they wrap.
+        #[allow(clippy::undocumented_unsafe_blocks)]
+        mod $module {
+            use super::{Store, Vector};
+
+            $(#[target_feature(enable = $feature)])?
+            pub unsafe fn tile<V: Vector, const M: usize, const NV: usize>(
+                k: usize, a: *const V::Elem, rs: usize, cs: usize, b: *const V::Elem, bs: usize,
+                c: *mut V::Elem, ldc: usize, cols: usize, s: &Store<'_, V::Elem>,
+            ) {
+                unsafe { super::tile::<V, M, NV>(k, a, rs, cs, b, bs, c, ldc, cols, s) }
+            }
+            $(#[target_feature(enable = $feature)])?
+            pub unsafe fn dot<V: Vector, const M: usize, const N: usize>(
+                k: usize, a: *const V::Elem, ra: usize, b: *const V::Elem, rb: usize, out: &mut [V::Elem],
+            ) {
+                unsafe { super::dot::<V, M, N>(k, a, ra, b, rb, out) }
+            }
+            $(#[target_feature(enable = $feature)])?
+            pub unsafe fn pack_lanes<V: Vector>(
+                width: usize, k: usize, src: *const V::Elem, ss: usize, dst: *mut V::Elem, ds: usize,
+            ) {
+                unsafe { super::pack_lanes::<V>(width, k, src, ss, dst, ds) }
+            }
+            $(#[target_feature(enable = $feature)])?
+            pub unsafe fn pack_depth<V: Vector>(
+                width: usize, k: usize, src: *const V::Elem, ss: usize, dst: *mut V::Elem, ds: usize,
+            ) {
+                unsafe { super::pack_depth::<V>(width, k, src, ss, dst, ds) }
+            }
+        }
+    };
+}
+#[cfg(target_arch = "x86_64")]
+instantiate!(avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma");
+#[cfg(target_arch = "x86_64")]
+instantiate!(avx2, "avx2,fma");
+instantiate!(baseline);
+
+macro_rules! kernels {
+    ($module:ident, $vector:ty, dot_cols $n:literal, rows $($m:literal)*) => {
+        Kernels {
+            mr: [$($m),*].len(),
+            nr: 2 * <$vector as Vector>::LANES,
+            dot_cols: $n,
+            lanes: <$vector as Vector>::LANES,
+            tiles: &[$([$module::tile::<$vector, $m, 1>, $module::tile::<$vector, $m, 2>]),*],
+            dots: [
+                [$module::dot::<$vector, 1, 1>, $module::dot::<$vector, 1, $n>],
+                [$module::dot::<$vector, 2, 1>, $module::dot::<$vector, 2, $n>],
+                [$module::dot::<$vector, 3, 1>, $module::dot::<$vector, 3, $n>],
+                [$module::dot::<$vector, 4, 1>, $module::dot::<$vector, 4, $n>],
+            ],
+            pack_lanes: $module::pack_lanes::<$vector>,
+            pack_depth: $module::pack_depth::<$vector>,
+        }
+    };
+}
+
+macro_rules! gemm_elem {
+    ($elem:ident, $avx512:ty, $avx2:ty, $plain:ty) => {
+        impl GemmElem for $elem {
+            #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
+            fn kernels(isa: Isa) -> &'static Kernels<$elem> {
+                static BASELINE: Kernels<$elem> = kernels!(baseline, $plain, dot_cols 2, rows 1 2 3 4);
+                #[cfg(target_arch = "x86_64")]
+                {
+                    static AVX512: Kernels<$elem> =
+                        kernels!(avx512, $avx512, dot_cols 4, rows 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
+                    static AVX2: Kernels<$elem> = kernels!(avx2, $avx2, dot_cols 2, rows 1 2 3 4 5 6);
+                    match isa.min(best_isa()) {
+                        Isa::Avx512 => return &AVX512,
+                        Isa::Avx2 => return &AVX2,
+                        Isa::Baseline => {}
+                    }
+                }
+                &BASELINE
+            }
+        }
+    };
+}
+gemm_elem!(f32, F32x16, F32x8, Plain<f32, 4>);
+gemm_elem!(f64, F64x8, F64x4, Plain<f64, 2>);

@@ -1,0 +1,16 @@
+//! The CPU: plain loops compiled per instruction set, one pool of threads.
+
+pub mod conv;
+pub mod copy;
+pub mod math;
+pub mod matmul;
+mod microkernel;
+pub mod norm;
+pub mod parallel;
+pub mod pointwise;
+pub mod pool;
+pub mod reduce;
+pub mod scan;
+pub mod simd;
+pub mod softmax;
+pub mod sort;

@@ -1,0 +1,671 @@
+//! Layer, batch and group normalisation, forward and backward.
+//!
+//! Note [Runs and columns]: batch and group normalisation see the array as runs of `inner` neighbours that share a
+//! channel. Kernels take their coefficients per run. Runs shorter than a vector would waste it; batch
+//! normalisation then repeats the coefficients per element of a sample and works on whole samples instead.
+//!
+//! Statistics take two passes over cached blocks (see `reduce`), gradients of weights are summed in fixed blocks
+//! of rows, so results do not depend on the number of threads.
+
+use crate::backend::cpu::math::Math;
+use crate::backend::cpu::parallel::{for_chunks_mut, for_chunks_mut2};
+use crate::backend::cpu::reduce::{Along, GRAIN, moments, row_pieces, sum, sum_pairs};
+use crate::dtype::Real;
+use crate::multiversion;
+
+/// Rows whose weight gradients are summed by one thread.
+const BLOCK: usize = 64;
+/// Runs shorter than this are handled as columns.
+const SHORT_RUN: usize = 16;
+
+/// `v`, or `len` copies of `default`.
+fn or_filled<T: Real>(v: Option<&[T]>, len: usize, default: T) -> std::borrow::Cow<'_, [T]> {
+    v.map_or_else(|| vec![default; len].into(), Into::into)
+}
+
+/// The reciprocal of the standard deviation.
+fn invstd<T: Real>(var: T, eps: f64) -> T {
+    T::ONE / (var + T::of(eps)).sqrt()
+}
+
+multiversion! {
+    /// Normalises rows; `stats` receives mean and reciprocal standard deviation of each.
+    fn layer_norm_rows[T: Math](x: &[T], n: usize, weight: &[T], bias: &[T], eps: f64, out: &mut [T], stats: &mut [T]) {
+        let count = T::of(n as f64);
+        for ((x, out), stats) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)).zip(stats.chunks_exact_mut(2)) {
+            let [total] = sum_pairs(x, x, |v, _| [v]);
+            let mean = total / count;
+            let [m2] = sum_pairs(x, x, |v, _| [(v - mean) * (v - mean)]);
+            let rstd = invstd(m2 / count, eps);
+            for (((out, &x), &w), &b) in out.iter_mut().zip(x).zip(weight).zip(bias) {
+                *out = (x - mean) * rstd * w + b;
+            }
+            stats.copy_from_slice(&[mean, rstd]);
+        }
+    }
+}
+
+/// Normalises each row of `x` (`[rows, n]`) and scales it; also gives each row's mean and reciprocal standard
+/// deviation, which the backward pass wants.
+pub fn layer_norm<T: Math>(
+    x: &[T],
+    n: usize,
+    weight: Option<&[T]>,
+    bias: Option<&[T]>,
+    eps: f64,
+    out: &mut [T],
+    mean: &mut [T],
+    rstd: &mut [T],
+) {
+    if n == 0 {
+        mean.fill(T::ZERO);
+        rstd.fill(T::NAN);
+        return;
+    }
+    let (weight, bias) = (or_filled(weight, n, T::ONE), or_filled(bias, n, T::ZERO));
+    let mut stats = vec![T::ZERO; 2 * mean.len()];
+    let grain = (GRAIN / 2 / n).max(1);
+    for_chunks_mut2(out, grain * n, &mut stats, 2 * grain, |i, out, stats| {
+        layer_norm_rows(&x[i * grain * n..][..out.len()], n, &weight, &bias, eps, out, stats);
+    });
+    for ((mean, rstd), s) in mean.iter_mut().zip(rstd).zip(stats.chunks_exact(2)) {
+        (*mean, *rstd) = (s[0], s[1]);
+    }
+}
+
+multiversion! {
+    /// The backward pass of some rows; `sums` receives their `dy * xhat` and `dy`, summed by column.
+    fn layer_norm_rows_backward[T: Math](dy: &[T], x: &[T], mean: &[T], rstd: &[T], weight: &[T], dx: &mut [T], sums: &mut [T]) {
+        let n = weight.len();
+        let count = T::of(n as f64);
+        let (dw, db) = sums.split_at_mut(n);
+        let rows = dy.chunks_exact(n).zip(x.chunks_exact(n)).zip(dx.chunks_exact_mut(n));
+        for (((dy, x), dx), (&mean, &rstd)) in rows.zip(mean.iter().zip(rstd)) {
+            // dx holds dy * weight and xhat is recomputed: cheaper than a buffer for either.
+            for ((((dx, &dy), &x), &w), (dw, db)) in dx.iter_mut().zip(dy).zip(x).zip(weight).zip(dw.iter_mut().zip(db.iter_mut())) {
+                *dw += dy * ((x - mean) * rstd);
+                *db += dy;
+                *dx = dy * w;
+            }
+            let [plain, product] = sum_pairs(dx, x, |g, x| [g, g * (x - mean)]);
+            let (shift, along) = (plain / count, product * rstd * rstd / count);
+            for (dx, &x) in dx.iter_mut().zip(x) {
+                *dx = (*dx - shift - (x - mean) * along) * rstd;
+            }
+        }
+    }
+}
+
+/// The gradients of [`layer_norm`]'s input, weight and bias (both `n` long).
+pub fn layer_norm_backward<T: Math>(
+    dy: &[T],
+    x: &[T],
+    n: usize,
+    mean: &[T],
+    rstd: &[T],
+    weight: Option<&[T]>,
+    dx: &mut [T],
+    dweight: &mut [T],
+    dbias: &mut [T],
+) {
+    dweight.fill(T::ZERO);
+    dbias.fill(T::ZERO);
+    if dx.is_empty() {
+        return;
+    }
+    let weight = or_filled(weight, n, T::ONE);
+    let blocks = mean.len().div_ceil(BLOCK);
+    let mut sums = vec![T::ZERO; blocks * 2 * n];
+    for_chunks_mut2(dx, BLOCK * n, &mut sums, 2 * n, |i, dx, sums| {
+        let (at, rows) = (i * BLOCK, dx.len() / n);
+        let range = at * n..at * n + dx.len();
+        layer_norm_rows_backward(
+            &dy[range.clone()],
+            &x[range],
+            &mean[at..at + rows],
+            &rstd[at..at + rows],
+            &weight,
+            dx,
+            sums,
+        );
+    });
+    let mut total = vec![T::ZERO; 2 * n];
+    sum(&sums, Along::new(1, blocks, 2 * n), &mut total);
+    dweight.copy_from_slice(&total[..n]);
+    dbias.copy_from_slice(&total[n..]);
+}
+
+/// Coefficients, each with one value per run, or per element of a sample; see Note [Runs and columns].
+struct Coefficients<const N: usize, T> {
+    values: [Vec<T>; N],
+    /// Neighbours that share a value: the length of a run, or 1.
+    share: usize,
+}
+
+impl<const N: usize, T: Real> Coefficients<N, T> {
+    /// One value of each kind per channel, as `of` gives them, repeated as `inner` demands.
+    fn per_channel(channels: usize, inner: usize, of: impl Fn(usize) -> [T; N]) -> Self {
+        let (share, repeat) = if inner < SHORT_RUN { (1, inner) } else { (inner, 1) };
+        let mut values = std::array::from_fn(|_| Vec::with_capacity(channels * repeat));
+        for channel in 0..channels {
+            for (values, v) in values.iter_mut().zip(of(channel)) {
+                values.resize(values.len() + repeat, v);
+            }
+        }
+        Coefficients { values, share }
+    }
+
+    #[inline(always)]
+    fn of_run(&self, run: usize) -> [T; N] {
+        std::array::from_fn(|k| self.values[k][run % self.values[k].len()])
+    }
+}
+
+multiversion! {
+    /// `(x - center) * scale + shift`.
+    fn affine[T: Math](x: &[T], k: &Coefficients<3, T>, start: usize, out: &mut [T]) {
+        if k.share > 1 {
+            for (run, _, at) in row_pieces(start, out.len(), k.share) {
+                let [center, scale, shift] = k.of_run(run);
+                for (out, &x) in out[at.clone()].iter_mut().zip(&x[at]) {
+                    *out = (x - center) * scale + shift;
+                }
+            }
+            return;
+        }
+        let [center, scale, shift] = &k.values;
+        for (_, col, at) in row_pieces(start, out.len(), center.len()) {
+            let k = center[col..].iter().zip(&scale[col..]).zip(&shift[col..]);
+            for ((out, &x), ((&center, &scale), &shift)) in out[at.clone()].iter_mut().zip(&x[at]).zip(k) {
+                *out = (x - center) * scale + shift;
+            }
+        }
+    }
+}
+
+multiversion! {
+    /// `dy * scale - (x - center) * along - shift`.
+    fn affine_backward[T: Math](dy: &[T], x: &[T], k: &Coefficients<4, T>, start: usize, dx: &mut [T]) {
+        if k.share > 1 {
+            for (run, _, at) in row_pieces(start, dx.len(), k.share) {
+                let [center, scale, along, shift] = k.of_run(run);
+                for ((dx, &dy), &x) in dx[at.clone()].iter_mut().zip(&dy[at.clone()]).zip(&x[at]) {
+                    *dx = dy * scale - (x - center) * along - shift;
+                }
+            }
+            return;
+        }
+        let [center, scale, along, shift] = &k.values;
+        for (_, col, at) in row_pieces(start, dx.len(), center.len()) {
+            let k = center[col..].iter().zip(&scale[col..]).zip(along[col..].iter().zip(&shift[col..]));
+            let elements = dx[at.clone()].iter_mut().zip(&dy[at.clone()]).zip(&x[at]);
+            for (((dx, &dy), &x), ((&center, &scale), (&along, &shift))) in elements.zip(k) {
+                *dx = dy * scale - (x - center) * along - shift;
+            }
+        }
+    }
+}
+
+fn apply<T: Math>(x: &[T], k: &Coefficients<3, T>, out: &mut [T]) {
+    for_chunks_mut(out, GRAIN, |i, out| affine(&x[i * GRAIN..][..out.len()], k, i * GRAIN, out));
+}
+
+fn apply_backward<T: Math>(dy: &[T], x: &[T], k: &Coefficients<4, T>, dx: &mut [T]) {
+    for_chunks_mut(dx, GRAIN, |i, dx| {
+        let at = i * GRAIN..i * GRAIN + dx.len();
+        affine_backward(&dy[at.clone()], &x[at], k, i * GRAIN, dx);
+    });
+}
+
+/// Merges moments of groups of `count` elements each; exact but for rounding, and all in `f64`.
+fn merge_moments<T: Real>(count: usize, groups: impl Iterator<Item = (T, T)> + Clone) -> (f64, f64) {
+    let number = groups.clone().count() as f64;
+    let mean = groups.clone().map(|(mean, _)| mean.to_f64()).sum::<f64>() / number;
+    let spread = |(m, m2): (T, T)| m2.to_f64() + count as f64 * (m.to_f64() - mean) * (m.to_f64() - mean);
+    (mean, groups.map(spread).sum())
+}
+
+/// Mean and biased variance of every channel of `x` (`[n, c, inner]`).
+pub fn channel_stats<T: Math>(x: &[T], n: usize, c: usize, inner: usize, mean: &mut [T], var: &mut [T]) {
+    let as_columns = inner < SHORT_RUN;
+    let d = if as_columns { Along::new(1, n, c * inner) } else { Along::rows(n * c, inner) };
+    let (mut means, mut m2s) = (vec![T::ZERO; d.lanes()], vec![T::ZERO; d.lanes()]);
+    moments(x, d, &mut means, &mut m2s);
+    for ch in 0..c {
+        let (groups, first, step) = if as_columns { (inner, ch * inner, 1) } else { (n, ch, c) };
+        let group = (0..groups).map(|i| (means[first + i * step], m2s[first + i * step]));
+        let (m, m2) = merge_moments(d.n, group);
+        mean[ch] = T::of(m);
+        var[ch] = T::of(m2 / (n * inner) as f64);
+    }
+}
+
+/// Normalises every channel of `x` (`[n, c, inner]`) with its own statistics, and gives these: the mean, the biased
+/// variance, and the reciprocal standard deviation, which the backward pass wants.
+pub fn batch_norm<T: Math>(
+    x: &[T],
+    n: usize,
+    c: usize,
+    inner: usize,
+    weight: Option<&[T]>,
+    bias: Option<&[T]>,
+    eps: f64,
+    out: &mut [T],
+    mean: &mut [T],
+    var: &mut [T],
+    rstd: &mut [T],
+) {
+    channel_stats(x, n, c, inner, mean, var);
+    for (rstd, &var) in rstd.iter_mut().zip(var.iter()) {
+        *rstd = invstd(var, eps);
+    }
+    batch_norm_eval(x, c, inner, mean, rstd, weight, bias, out);
+}
+
+/// Normalises with given statistics: `(x - mean) * rstd * weight + bias`.
+pub fn batch_norm_eval<T: Math>(
+    x: &[T],
+    c: usize,
+    inner: usize,
+    mean: &[T],
+    rstd: &[T],
+    weight: Option<&[T]>,
+    bias: Option<&[T]>,
+    out: &mut [T],
+) {
+    if x.is_empty() {
+        return;
+    }
+    let (weight, bias) = (or_filled(weight, c, T::ONE), or_filled(bias, c, T::ZERO));
+    let k = Coefficients::per_channel(c, inner, |ch| [mean[ch], rstd[ch] * weight[ch], bias[ch]]);
+    apply(x, &k, out);
+}
+
+multiversion! {
+    /// The sums of `dy` and of `dy * (x - center)` over whole runs.
+    fn run_sums[T: Math](dy: &[T], x: &[T], center: &[T], inner: usize, sums: &mut [T]) {
+        for (((dy, x), &center), sums) in dy.chunks_exact(inner).zip(x.chunks_exact(inner)).zip(center).zip(sums.chunks_exact_mut(2)) {
+            let pair = sum_pairs(dy, x, |g, x| [g, g * (x - center)]);
+            sums.copy_from_slice(&pair);
+        }
+    }
+}
+
+multiversion! {
+    /// As [`run_sums`] over the columns of some samples; `sums` holds the sums of `dy`, then the others.
+    fn column_sums[T: Math](dy: &[T], x: &[T], center: &[T], sums: &mut [T]) {
+        let w = center.len();
+        let (plain, product) = sums.split_at_mut(w);
+        for (dy, x) in dy.chunks_exact(w).zip(x.chunks_exact(w)) {
+            for ((((p, q), &dy), &x), &center) in plain.iter_mut().zip(product.iter_mut()).zip(dy).zip(x).zip(center) {
+                *p += dy;
+                *q += dy * (x - center);
+            }
+        }
+    }
+}
+
+/// The sums of `dy` and of `dy * (x - center)` over each run, in pairs; `center` has one value per run.
+fn sums_of_runs<T: Math>(dy: &[T], x: &[T], center: &[T], inner: usize) -> Vec<T> {
+    let mut sums = vec![T::ZERO; 2 * center.len()];
+    let grain = (GRAIN / inner).max(1);
+    for_chunks_mut(&mut sums, 2 * grain, |i, sums| {
+        let (at, runs) = (i * grain, sums.len() / 2);
+        let range = at * inner..(at + runs) * inner;
+        run_sums(&dy[range.clone()], &x[range], &center[at..at + runs], inner, sums);
+    });
+    sums
+}
+
+/// The sums of `dy` and of `dy * (x - mean)` over each channel.
+fn sums_of_channels<T: Math>(dy: &[T], x: &[T], n: usize, c: usize, inner: usize, mean: &[T]) -> Vec<[T; 2]> {
+    let mut total = vec![[T::ZERO; 2]; c];
+    if inner >= SHORT_RUN {
+        let center: Vec<T> = (0..n * c).map(|run| mean[run % c]).collect();
+        let runs = sums_of_runs(dy, x, &center, inner);
+        let mut sums = vec![T::ZERO; 2 * c];
+        sum(&runs, Along::new(1, n, 2 * c), &mut sums);
+        for (total, sums) in total.iter_mut().zip(sums.chunks_exact(2)) {
+            total.copy_from_slice(sums);
+        }
+        return total;
+    }
+    let w = c * inner;
+    let center: Vec<T> = (0..w).map(|j| mean[j / inner]).collect();
+    let blocks = n.div_ceil(BLOCK);
+    let mut partial = vec![T::ZERO; blocks * 2 * w];
+    for_chunks_mut(&mut partial, 2 * w, |i, partial| {
+        let range = i * BLOCK * w..((i + 1) * BLOCK).min(n) * w;
+        column_sums(&dy[range.clone()], &x[range], &center, partial);
+    });
+    let mut sums = vec![T::ZERO; 2 * w];
+    sum(&partial, Along::new(1, blocks, 2 * w), &mut sums);
+    for (j, &s) in sums.iter().enumerate() {
+        total[j % w / inner][j / w] += s;
+    }
+    total
+}
+
+/// The gradients of [`batch_norm`] (`training`) or [`batch_norm_eval`], from the statistics that it used. The
+/// gradients of weight and bias are per channel.
+pub fn batch_norm_backward<T: Math>(
+    dy: &[T],
+    x: &[T],
+    n: usize,
+    c: usize,
+    inner: usize,
+    mean: &[T],
+    rstd: &[T],
+    weight: Option<&[T]>,
+    training: bool,
+    dx: &mut [T],
+    dweight: &mut [T],
+    dbias: &mut [T],
+) {
+    dweight.fill(T::ZERO);
+    dbias.fill(T::ZERO);
+    if dx.is_empty() {
+        return;
+    }
+    let weight = or_filled(weight, c, T::ONE);
+    for (ch, [plain, product]) in sums_of_channels(dy, x, n, c, inner, mean).into_iter().enumerate() {
+        (dbias[ch], dweight[ch]) = (plain, product * rstd[ch]);
+    }
+    if !training {
+        let k = Coefficients::per_channel(c, inner, |ch| [T::ZERO, rstd[ch] * weight[ch], T::ZERO]);
+        return apply(dy, &k, dx);
+    }
+    let count = T::of((n * inner) as f64);
+    let k = Coefficients::per_channel(c, inner, |ch| {
+        let scale = rstd[ch] * weight[ch];
+        [mean[ch], scale, scale * rstd[ch] * dweight[ch] / count, scale * dbias[ch] / count]
+    });
+    apply_backward(dy, x, &k, dx);
+}
+
+/// Normalises each group of channels of each sample of `x` (`[n, c, inner]`, `groups` dividing `c`); `mean` and
+/// `rstd` are `[n, groups]`.
+pub fn group_norm<T: Math>(
+    x: &[T],
+    n: usize,
+    c: usize,
+    inner: usize,
+    groups: usize,
+    weight: Option<&[T]>,
+    bias: Option<&[T]>,
+    eps: f64,
+    out: &mut [T],
+    mean: &mut [T],
+    rstd: &mut [T],
+) {
+    let members = c / groups.max(1);
+    let count = T::of((members * inner) as f64);
+    moments(x, Along::rows(n * groups, members * inner), mean, rstd);
+    rstd.iter_mut().for_each(|v| *v = invstd(*v / count, eps));
+    if x.is_empty() {
+        return;
+    }
+    let (weight, bias) = (or_filled(weight, c, T::ONE), or_filled(bias, c, T::ZERO));
+    let k = Coefficients::per_channel(n * c, inner, |run| {
+        let (group, ch) = (run / members, run % c);
+        [mean[group], rstd[group] * weight[ch], bias[ch]]
+    });
+    apply(x, &k, out);
+}
+
+/// The gradients of [`group_norm`]; those of weight and bias are per channel.
+pub fn group_norm_backward<T: Math>(
+    dy: &[T],
+    x: &[T],
+    n: usize,
+    c: usize,
+    inner: usize,
+    groups: usize,
+    mean: &[T],
+    rstd: &[T],
+    weight: Option<&[T]>,
+    dx: &mut [T],
+    dweight: &mut [T],
+    dbias: &mut [T],
+) {
+    dweight.fill(T::ZERO);
+    dbias.fill(T::ZERO);
+    if dx.is_empty() {
+        return;
+    }
+    let members = c / groups;
+    let weight = or_filled(weight, c, T::ONE);
+    let center: Vec<T> = (0..n * c).map(|run| mean[run / members]).collect();
+    let sums = sums_of_runs(dy, x, &center, inner);
+    // Per group: the weighted sums that the mean and the deviation pass back.
+    let mut passed = vec![[T::ZERO; 2]; n * groups];
+    for (run, s) in sums.chunks_exact(2).enumerate() {
+        let (group, ch) = (run / members, run % c);
+        dbias[ch] += s[0];
+        dweight[ch] += s[1] * rstd[group];
+        passed[group][0] += s[0] * weight[ch];
+        passed[group][1] += s[1] * weight[ch];
+    }
+    let count = T::of((members * inner) as f64);
+    let k = Coefficients::per_channel(n * c, inner, |run| {
+        let (group, r) = (run / members, rstd[run / members]);
+        let [plain, product] = passed[group];
+        [mean[group], r * weight[run % c], r * r * r * product / count, r * plain / count]
+    });
+    apply_backward(dy, x, &k, dx);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::reduce::tests::{noise, on_each_isa};
+
+    /// A forward pass as a function of input, weight and bias.
+    type Forward<'a> = &'a dyn Fn(&[f64], &[f64], &[f64]) -> Vec<f64>;
+
+    /// Compares gradients with central differences of `sum(out * dy)`.
+    fn check_gradients(forward: Forward, at: [&[f64]; 3], dy: &[f64], grads: [&[f64]; 3]) {
+        const STEP: f64 = 1e-5;
+        for (which, grad) in grads.iter().enumerate() {
+            for i in (0..at[which].len()).step_by(at[which].len() / 17 + 1) {
+                let value = |step: f64| {
+                    let mut moved = at.map(<[f64]>::to_vec);
+                    moved[which][i] += step;
+                    let [x, w, b] = &moved;
+                    forward(x, w, b).iter().zip(dy).map(|(o, g)| o * g).sum::<f64>()
+                };
+                let want = (value(STEP) - value(-STEP)) / (2.0 * STEP);
+                assert!(
+                    (grad[i] - want).abs() < 1e-6 * (1.0 + want.abs()),
+                    "argument {which}, element {i}: {} for {want}",
+                    grad[i]
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn layer_norm_normalises_and_its_gradients_are_right() {
+        on_each_isa(|| {
+            for (rows, n) in [(1, 1), (3, 5), (130, 33), (2, 700)] {
+                let (x, w, b, dy) = (noise(rows * n, 1), noise(n, 2), noise(n, 3), noise(rows * n, 4));
+                let (mut mean, mut rstd, mut out) = (vec![0.0; rows], vec![0.0; rows], x.clone());
+                layer_norm(&x, n, Some(&w), Some(&b), 1e-5, &mut out, &mut mean, &mut rstd);
+                for r in 0..rows {
+                    let row = &x[r * n..(r + 1) * n];
+                    let m = row.iter().sum::<f64>() / n as f64;
+                    let v = row.iter().map(|x| (x - m) * (x - m)).sum::<f64>() / n as f64;
+                    for j in 0..n {
+                        let want = (row[j] - m) / (v + 1e-5).sqrt() * w[j] + b[j];
+                        assert!((out[r * n + j] - want).abs() < 1e-12);
+                    }
+                }
+                let (mut dx, mut dw, mut db) = (x.clone(), w.clone(), b.clone());
+                layer_norm_backward(&dy, &x, n, &mean, &rstd, Some(&w), &mut dx, &mut dw, &mut db);
+                let forward = |x: &[f64], w: &[f64], b: &[f64]| {
+                    let (mut out, mut mean, mut rstd) = (x.to_vec(), vec![0.0; rows], vec![0.0; rows]);
+                    layer_norm(x, n, Some(w), Some(b), 1e-5, &mut out, &mut mean, &mut rstd);
+                    out
+                };
+                // A row of one element is constant, and its difference quotient only noise.
+                if n > 1 {
+                    check_gradients(&forward, [&x, &w, &b], &dy, [&dx, &dw, &db]);
+                }
+            }
+        });
+    }
+
+    /// Samples, channels, inner: runs, and columns of several lengths.
+    const IMAGES: [[usize; 3]; 5] = [[3, 4, 50], [70, 6, 1], [5, 3, 9], [2, 2, 16], [1, 1, 40]];
+
+    #[test]
+    fn batch_norm_gives_channels_mean_zero_and_variance_one() {
+        on_each_isa(|| {
+            for [n, c, inner] in IMAGES {
+                let x: Vec<f32> = noise(n * c * inner, 1).iter().map(|&v| 100.0 + v as f32).collect();
+                let (mut mean, mut var, mut rstd) = (vec![0.0; c], vec![0.0; c], vec![0.0; c]);
+                let mut out = x.clone();
+                batch_norm(&x, n, c, inner, None, None, 0.0, &mut out, &mut mean, &mut var, &mut rstd);
+                for ch in 0..c {
+                    let channel = (0..n * inner).map(|i| (i / inner * c + ch) * inner + i % inner);
+                    let count = (n * inner) as f64;
+                    let m = channel.clone().map(|p| out[p] as f64).sum::<f64>() / count;
+                    let v = channel.clone().map(|p| (out[p] as f64 - m).powi(2)).sum::<f64>() / count;
+                    assert!(
+                        m.abs() < 1e-3 && (v - 1.0).abs() < 1e-3,
+                        "{n} {c} {inner}: mean {m} variance {v}"
+                    );
+                    let plain = channel.map(|p| x[p] as f64).sum::<f64>() / count;
+                    assert!((mean[ch] as f64 - plain).abs() < 1e-4);
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn batch_norm_gradients_are_right_in_training_and_evaluation() {
+        for [n, c, inner] in IMAGES {
+            let len = n * c * inner;
+            let (x, w, b, dy) = (noise(len, 1), noise(c, 2), noise(c, 3), noise(len, 4));
+            for training in [true, false] {
+                let (mut mean, mut var, mut rstd) = (noise(c, 5), vec![0.0; c], vec![1.5; c]);
+                let (mut dx, mut dw, mut db) = (x.clone(), w.clone(), b.clone());
+                if training {
+                    let mut out = x.clone();
+                    batch_norm(
+                        &x,
+                        n,
+                        c,
+                        inner,
+                        Some(&w),
+                        Some(&b),
+                        1e-5,
+                        &mut out,
+                        &mut mean,
+                        &mut var,
+                        &mut rstd,
+                    );
+                }
+                batch_norm_backward(
+                    &dy,
+                    &x,
+                    n,
+                    c,
+                    inner,
+                    &mean,
+                    &rstd,
+                    Some(&w),
+                    training,
+                    &mut dx,
+                    &mut dw,
+                    &mut db,
+                );
+                let forward = |x: &[f64], w: &[f64], b: &[f64]| {
+                    let mut out = x.to_vec();
+                    if training {
+                        let (mut mean, mut var, mut rstd) = (vec![0.0; c], vec![0.0; c], vec![0.0; c]);
+                        batch_norm(
+                            x,
+                            n,
+                            c,
+                            inner,
+                            Some(w),
+                            Some(b),
+                            1e-5,
+                            &mut out,
+                            &mut mean,
+                            &mut var,
+                            &mut rstd,
+                        );
+                    } else {
+                        batch_norm_eval(x, c, inner, &mean, &rstd, Some(w), Some(b), &mut out);
+                    }
+                    out
+                };
+                check_gradients(&forward, [&x, &w, &b], &dy, [&dx, &dw, &db]);
+            }
+        }
+    }
+
+    #[test]
+    fn group_norm_gradients_are_right_for_any_number_of_groups() {
+        for ([n, c, inner], groups) in [([3, 4, 50], 2), ([2, 6, 1], 2), ([5, 3, 9], 1), ([2, 4, 16], 4)] {
+            let len = n * c * inner;
+            let (x, w, b, dy) = (noise(len, 1), noise(c, 2), noise(c, 3), noise(len, 4));
+            let forward_with = |x: &[f64], w: &[f64], b: &[f64], mean: &mut [f64], rstd: &mut [f64]| {
+                let mut out = x.to_vec();
+                group_norm(x, n, c, inner, groups, Some(w), Some(b), 1e-5, &mut out, mean, rstd);
+                out
+            };
+            let (mut mean, mut rstd) = (vec![0.0; n * groups], vec![0.0; n * groups]);
+            forward_with(&x, &w, &b, &mut mean, &mut rstd);
+            let (mut dx, mut dw, mut db) = (x.clone(), w.clone(), b.clone());
+            group_norm_backward(
+                &dy,
+                &x,
+                n,
+                c,
+                inner,
+                groups,
+                &mean,
+                &rstd,
+                Some(&w),
+                &mut dx,
+                &mut dw,
+                &mut db,
+            );
+            let forward = |x: &[f64], w: &[f64], b: &[f64]| {
+                forward_with(x, w, b, &mut vec![0.0; n * groups], &mut vec![0.0; n * groups])
+            };
+            check_gradients(&forward, [&x, &w, &b], &dy, [&dx, &dw, &db]);
+        }
+    }
+
+    #[test]
+    fn group_norm_of_one_group_is_layer_norm_of_the_sample() {
+        let (n, c, inner) = (3, 4, 25);
+        let x = noise(n * c * inner, 9);
+        let (mut a, mut b) = (x.clone(), x.clone());
+        let (mut mean, mut rstd) = ([0.0; 3], [0.0; 3]);
+        group_norm(&x, n, c, inner, 1, None, None, 1e-5, &mut a, &mut mean, &mut rstd);
+        layer_norm(&x, c * inner, None, None, 1e-5, &mut b, &mut mean, &mut rstd);
+        assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-12));
+    }
+
+    #[test]
+    fn weight_gradients_do_not_depend_on_the_number_of_threads() {
+        use crate::backend::cpu::parallel::{num_threads, set_num_threads};
+        let (rows, n) = (500, 128);
+        let f = |seed| noise(rows * n, seed).iter().map(|&v| v as f32).collect::<Vec<f32>>();
+        let (x, dy, threads) = (f(1), f(2), num_threads());
+        let results = [1, 2, 3].map(|t| {
+            set_num_threads(t);
+            let (mut dx, mut dw, mut db) = (x.clone(), vec![0.0; n], vec![0.0; n]);
+            let (mean, rstd) = (vec![0.1; rows], vec![1.7; rows]);
+            layer_norm_backward(&dy, &x, n, &mean, &rstd, None, &mut dx, &mut dw, &mut db);
+            (dx, dw, db)
+        });
+        set_num_threads(threads);
+        assert!(results[0] == results[1] && results[0] == results[2]);
+    }
+}

@@ -1,0 +1,552 @@
+//! The thread pool: parallel loops over fixed chunks.
+//!
+//! A loop is cut into chunks by its `grain` alone, never by the number of threads, so that results do not depend
+//! on how many threads run it. The threads are started by the first loop that has work for them. Their number is
+//! `RGRAD_NUM_THREADS`, else `OMP_NUM_THREADS`, else what affinity and cgroup quota grant the process.
+//!
+//! // Note [Regions]
+//! A loop in progress is a region. The pool holds one at a time: its task, and two counters, `unclaimed` and
+//! `finished`. The caller publishes the region by storing `unclaimed`, and then takes chunks exactly as the workers
+//! do, by decrementing it. A successful decrement is what licenses a thread to read the task: the region cannot end
+//! before the chunk so claimed is counted in `finished`. The caller therefore waits only for chunks that some
+//! running thread has already started, and a worker that the system does not schedule costs nothing.
+//!
+//! A caller that finds the pool taken (by another thread, or by the loop it is itself a chunk of) runs its loop
+//! alone, which makes nesting and concurrency free of deadlock. After `fork` the child drops the pool it inherited,
+//! whose threads and locks are gone, and makes a new one when it needs it.
+#![allow(unsafe_code)]
+
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a thread polls for work, or for the last chunks, before it sleeps. Waking a sleeper takes longer than
+/// most regions, and operations of one training step follow each other within this time.
+const SPIN: Duration = Duration::from_micros(40);
+
+/// Waits that sleep at once after a spinning thread was found to have been preempted: someone else needs the core.
+const WAITS_WITHOUT_SPIN: u32 = 64;
+
+/// The number of threads in use; 0 before the first question.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+/// The pool, null until a region needs it. Pools are never freed: a replaced one may still be in a caller's hands.
+static POOL: AtomicPtr<Pool> = AtomicPtr::new(ptr::null_mut());
+
+/// The number of threads that parallel loops use, the calling thread included.
+pub fn num_threads() -> usize {
+    match THREADS.load(Relaxed) {
+        0 => {
+            let n = default_threads();
+            // An earlier or concurrent set_num_threads wins.
+            THREADS.compare_exchange(0, n, Relaxed, Relaxed).err().unwrap_or(n)
+        }
+        n => n,
+    }
+}
+
+/// Uses `n` threads (at least one) from the next parallel loop on.
+pub fn set_num_threads(n: usize) {
+    let n = n.max(1);
+    if num_threads() != n {
+        THREADS.store(n, Relaxed);
+        let old = POOL.swap(ptr::null_mut(), SeqCst);
+        // SAFETY: POOL holds null or a pool that is never freed.
+        if let Some(old) = unsafe { old.as_ref() } {
+            old.retire();
+        }
+    }
+}
+
+fn default_threads() -> usize {
+    ["RGRAD_NUM_THREADS", "OMP_NUM_THREADS"]
+        .iter()
+        .filter_map(|name| std::env::var(name).ok()?.trim().parse().ok())
+        .find(|&n: &usize| n > 0)
+        .unwrap_or_else(available_cpus)
+}
+
+/// The CPUs that this process may use: the standard library minds both affinity and cgroup quotas.
+fn available_cpus() -> usize {
+    thread::available_parallelism().map_or(1, |n| n.get())
+}
+
+/// Calls `f` with the chunks of `0..len`, each of `grain` indices but the last, in parallel and in any order.
+///
+/// A panic in `f` is passed on to the caller once every chunk that was started has ended.
+pub fn parallel_for(len: usize, grain: usize, f: impl Fn(Range<usize>) + Sync) {
+    let grain = grain.max(1);
+    let chunk = |i: usize| f(i * grain..len.min((i + 1) * grain));
+    run(len.div_ceil(grain), &chunk);
+}
+
+/// Calls `f(i, chunk)` with the chunks of `out`, each of `chunk` elements but the last, in parallel.
+pub fn for_chunks_mut<T: Send>(out: &mut [T], chunk: usize, f: impl Fn(usize, &mut [T]) + Sync) {
+    let out = Chunks::new(out, chunk);
+    // SAFETY: `run` passes each chunk number once.
+    run(out.count(), &|i| f(i, unsafe { out.get(i) }));
+}
+
+/// Calls `f(i, chunk of a, chunk of b)` with the chunks of two slices that have equally many, in parallel.
+///
+/// # Panics
+/// If `a` in chunks of `ca` and `b` in chunks of `cb` have different numbers of chunks.
+pub fn for_chunks_mut2<T: Send, U: Send>(
+    a: &mut [T],
+    ca: usize,
+    b: &mut [U],
+    cb: usize,
+    f: impl Fn(usize, &mut [T], &mut [U]) + Sync,
+) {
+    let (a, b) = (Chunks::new(a, ca), Chunks::new(b, cb));
+    assert_eq!(a.count(), b.count(), "the two slices have different numbers of chunks");
+    // SAFETY: `run` passes each chunk number once.
+    run(a.count(), &|i| f(i, unsafe { a.get(i) }, unsafe { b.get(i) }));
+}
+
+/// A mutable slice that several threads take disjoint chunks of.
+struct Chunks<T> {
+    data: *mut T,
+    len: usize,
+    chunk: usize,
+}
+
+// SAFETY: a chunk is handed to one thread only (the contract of `get`), which needs no more than T: Send.
+unsafe impl<T: Send> Sync for Chunks<T> {}
+
+impl<T> Chunks<T> {
+    fn new(data: &mut [T], chunk: usize) -> Self {
+        Chunks { data: data.as_mut_ptr(), len: data.len(), chunk: chunk.max(1) }
+    }
+
+    fn count(&self) -> usize {
+        self.len.div_ceil(self.chunk)
+    }
+
+    /// # Safety
+    /// Each `i` is asked for at most once, while the slice given to `new` is borrowed.
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn get(&self, i: usize) -> &mut [T] {
+        let start = i * self.chunk;
+        assert!(start < self.len);
+        // SAFETY: start..start+len lies in the slice, and chunks of different numbers are disjoint.
+        unsafe { std::slice::from_raw_parts_mut(self.data.add(start), self.chunk.min(self.len - start)) }
+    }
+}
+
+/// Calls `f` once with each of `0..chunks`.
+fn run<F: Fn(usize) + Sync>(chunks: usize, f: &F) {
+    if chunks > 1 && num_threads() > 1 {
+        let pool = Pool::current();
+        if !pool.taken.swap(true, Acquire) {
+            return pool.run(chunks, f);
+        }
+    }
+    (0..chunks).for_each(f);
+}
+
+/// The work of a region: a closure without its type.
+#[derive(Clone, Copy)]
+struct Task {
+    call: unsafe fn(*const (), usize),
+    closure: *const (),
+    chunks: usize,
+}
+
+impl Task {
+    fn new<F: Fn(usize) + Sync>(f: &F, chunks: usize) -> Self {
+        /// # Safety
+        /// `closure` points to a live `F`.
+        unsafe fn call<F: Fn(usize)>(closure: *const (), chunk: usize) {
+            // SAFETY: the caller's promise.
+            unsafe { (*closure.cast::<F>())(chunk) }
+        }
+        Task { call: call::<F>, closure: ptr::from_ref(f).cast(), chunks }
+    }
+}
+
+/// Keeps a counter in a cache line of its own (two, for the sake of the adjacent-line prefetcher).
+#[repr(align(128))]
+struct Alone<T>(T);
+
+struct Pool {
+    /// Whether a caller owns the region. See Note [Regions].
+    taken: AtomicBool,
+    unclaimed: Alone<AtomicUsize>,
+    finished: Alone<AtomicUsize>,
+    task: UnsafeCell<Option<Task>>,
+    panicked: AtomicBool,
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+    /// Set when another pool has taken this one's place: its workers end.
+    retired: AtomicBool,
+    /// Workers asleep, and whether the caller is; changed under `lock`.
+    sleepers: AtomicUsize,
+    caller_sleeps: AtomicBool,
+    lock: Mutex<()>,
+    work: Condvar,
+    done: Condvar,
+    may_spin: bool,
+    waits_without_spin: AtomicU32,
+}
+
+// SAFETY: `task` is written only by the owner of the region while `unclaimed` is 0 and every chunk has finished, and
+// read only by threads that hold a claimed, unfinished chunk. See Note [Regions].
+unsafe impl Sync for Pool {}
+
+impl Pool {
+    /// The pool in use, made now if there is none.
+    fn current() -> &'static Pool {
+        let pool = POOL.load(Acquire);
+        // SAFETY: POOL holds null or a pool that is never freed.
+        unsafe { pool.as_ref() }.unwrap_or_else(Pool::start)
+    }
+
+    #[cold]
+    fn start() -> &'static Pool {
+        forget_the_pool_after_fork();
+        let threads = num_threads();
+        let pool: &'static Pool = Box::leak(Box::new(Pool {
+            taken: AtomicBool::new(false),
+            unclaimed: Alone(AtomicUsize::new(0)),
+            finished: Alone(AtomicUsize::new(0)),
+            task: UnsafeCell::new(None),
+            panicked: AtomicBool::new(false),
+            panic: Mutex::new(None),
+            retired: AtomicBool::new(false),
+            sleepers: AtomicUsize::new(0),
+            caller_sleeps: AtomicBool::new(false),
+            lock: Mutex::new(()),
+            work: Condvar::new(),
+            done: Condvar::new(),
+            may_spin: threads <= available_cpus(),
+            waits_without_spin: AtomicU32::new(0),
+        }));
+        let new = ptr::from_ref(pool).cast_mut();
+        if let Err(other) = POOL.compare_exchange(ptr::null_mut(), new, Release, Acquire) {
+            // SAFETY: another thread was first; its pool is never freed.
+            return unsafe { &*other };
+        }
+        for i in 1..threads {
+            // Where the system grants no thread, the caller does the work.
+            let _ = thread::Builder::new().name(format!("rgrad-{i}")).spawn(|| pool.work());
+        }
+        pool
+    }
+
+    fn retire(&self) {
+        self.retired.store(true, SeqCst);
+        let _guard = self.guard();
+        self.work.notify_all();
+    }
+
+    fn guard(&self) -> MutexGuard<'_, ()> {
+        // Nothing panics under this lock.
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a region; the caller has set `taken`.
+    fn run<F: Fn(usize) + Sync>(&self, chunks: usize, f: &F) {
+        // SAFETY: this thread owns the region and none is published, so no other thread reads the task.
+        unsafe { *self.task.get() = Some(Task::new(f, chunks)) };
+        self.finished.0.store(0, Relaxed);
+        // SeqCst, here and in `wait_for_work`: either this thread sees the sleeper, or the sleeper sees the work.
+        self.unclaimed.0.store(chunks, SeqCst);
+        let sleepers = self.sleepers.load(SeqCst);
+        if sleepers > 0 {
+            let _guard = self.guard();
+            (1..chunks).take(sleepers).for_each(|_| self.work.notify_one());
+        }
+        while self.run_chunk() {}
+        self.wait_for_chunks(chunks);
+        let panic = if self.panicked.swap(false, Relaxed) {
+            self.panic.lock().unwrap_or_else(PoisonError::into_inner).take()
+        } else {
+            None
+        };
+        self.taken.store(false, Release);
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
+    }
+
+    /// Claims a chunk of the current region and runs it; false if none is left.
+    fn run_chunk(&self) -> bool {
+        let claim = self.unclaimed.0.fetch_update(Acquire, Relaxed, |left| left.checked_sub(1));
+        let Ok(left) = claim else { return false };
+        // SAFETY: a claimed, unfinished chunk keeps the task in place (Note [Regions]).
+        let Some(task) = (unsafe { *self.task.get() }) else { return false };
+        if !self.panicked.load(Relaxed) {
+            // SAFETY: the closure lives until the region's caller has seen this chunk finished.
+            let call = || unsafe { (task.call)(task.closure, task.chunks - left) };
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
+                let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
+                first.get_or_insert(panic);
+                self.panicked.store(true, Relaxed);
+            }
+        }
+        // From the last increment on, the region may be gone; the pool is not.
+        if self.finished.0.fetch_add(1, SeqCst) + 1 == task.chunks && self.caller_sleeps.load(SeqCst) {
+            let _guard = self.guard();
+            self.done.notify_all();
+        }
+        true
+    }
+
+    /// The life of a worker.
+    fn work(&self) {
+        while !self.retired.load(Relaxed) {
+            while self.run_chunk() {}
+            self.wait_for_work();
+        }
+    }
+
+    fn wait_for_work(&self) {
+        if self.spin_until(|| self.unclaimed.0.load(Relaxed) > 0) {
+            return;
+        }
+        let mut guard = self.guard();
+        self.sleepers.fetch_add(1, SeqCst);
+        while self.unclaimed.0.load(SeqCst) == 0 && !self.retired.load(SeqCst) {
+            guard = self.work.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.sleepers.fetch_sub(1, SeqCst);
+    }
+
+    fn wait_for_chunks(&self, chunks: usize) {
+        if self.finished.0.load(Acquire) == chunks
+            || self.spin_until(|| self.finished.0.load(Acquire) == chunks)
+        {
+            return;
+        }
+        let mut guard = self.guard();
+        self.caller_sleeps.store(true, SeqCst);
+        while self.finished.0.load(SeqCst) != chunks {
+            guard = self.done.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.caller_sleeps.store(false, SeqCst);
+    }
+
+    /// Polls `ready` for a while, unless threads are competing for cores; whether it came true.
+    fn spin_until(&self, ready: impl Fn() -> bool) -> bool {
+        let quiet = self.waits_without_spin.load(Relaxed);
+        if !self.may_spin || quiet > 0 {
+            self.waits_without_spin.store(quiet.saturating_sub(1), Relaxed);
+            return ready();
+        }
+        let start = Instant::now();
+        loop {
+            for _ in 0..32 {
+                if ready() {
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            let spun = start.elapsed();
+            if spun > SPIN {
+                // A poll takes well under a microsecond; a longer overshoot means that this thread lost its core.
+                if spun > SPIN * 5 {
+                    self.waits_without_spin.store(WAITS_WITHOUT_SPIN, Relaxed);
+                }
+                return false;
+            }
+        }
+    }
+}
+
+/// Has a forked child start without a pool: the threads of the inherited one do not exist there.
+#[cfg(unix)]
+fn forget_the_pool_after_fork() {
+    extern "C" fn forget() {
+        POOL.store(ptr::null_mut(), SeqCst);
+    }
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+    if !REGISTERED.swap(true, SeqCst) {
+        // SAFETY: the handler is a function of the right type that only stores an atomic.
+        unsafe { libc::pthread_atfork(None, None, Some(forget)) };
+    }
+}
+
+#[cfg(not(unix))]
+fn forget_the_pool_after_fork() {}
+
+/// Runs a test's closure with `n` threads. One test at a time has its way; the previous number is restored.
+#[cfg(test)]
+pub(crate) fn with_threads<R>(n: usize, f: impl FnOnce() -> R) -> R {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    struct Restore(usize);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            set_num_threads(self.0);
+        }
+    }
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _restore = Restore(num_threads());
+    set_num_threads(n);
+    f()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    /// Counts how often a loop visits each index.
+    fn visits(len: usize, grain: usize) -> Vec<usize> {
+        let counts: Vec<_> = (0..len).map(|_| AtomicUsize::new(0)).collect();
+        parallel_for(len, grain, |range| {
+            range.for_each(|i| {
+                counts[i].fetch_add(1, Relaxed);
+            })
+        });
+        counts.into_iter().map(AtomicUsize::into_inner).collect()
+    }
+
+    #[test]
+    fn every_index_is_visited_once() {
+        for threads in [1, 2, 5] {
+            with_threads(threads, || {
+                for (len, grain) in [(0, 1), (1, 1), (7, 3), (1000, 1), (1000, 17), (1000, 5000), (64, 0)] {
+                    assert_eq!(visits(len, grain), vec![1; len], "{len} by {grain} on {threads} threads");
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn chunks_are_fixed_by_the_grain_whatever_the_threads() {
+        let ranges = |threads| {
+            with_threads(threads, || {
+                let seen = Mutex::new(HashSet::new());
+                parallel_for(103, 10, |r| assert!(seen.lock().unwrap().insert((r.start, r.end))));
+                seen.into_inner().unwrap()
+            })
+        };
+        let expected: HashSet<_> = (0..11).map(|i| (i * 10, (i * 10 + 10).min(103))).collect();
+        assert_eq!(ranges(1), expected);
+        assert_eq!(ranges(4), expected);
+    }
+
+    #[test]
+    fn work_is_shared_between_threads() {
+        with_threads(2, || {
+            let names = Mutex::new(HashSet::new());
+            // The chunks last long enough for a worker to wake, so that only a dead pool leaves them to the caller.
+            parallel_for(40, 1, |_| {
+                thread::sleep(Duration::from_millis(5));
+                names.lock().unwrap().insert(thread::current().id());
+            });
+            assert_eq!(names.into_inner().unwrap().len(), 2);
+        });
+    }
+
+    #[test]
+    fn mutable_chunks_are_disjoint_and_the_last_may_be_short() {
+        with_threads(3, || {
+            let mut out = vec![0; 1003];
+            for_chunks_mut(&mut out, 10, |i, chunk| {
+                assert_eq!(chunk.len(), if i == 100 { 3 } else { 10 });
+                chunk.iter_mut().for_each(|v| *v += i + 1);
+            });
+            assert!(out.iter().enumerate().all(|(i, &v)| v == i / 10 + 1));
+        });
+    }
+
+    #[test]
+    fn chunks_of_two_slices_go_together() {
+        with_threads(3, || {
+            let (mut a, mut b) = (vec![0; 95], vec![0u8; 10]);
+            for_chunks_mut2(&mut a, 10, &mut b, 1, |i, a, b| {
+                a.fill(i);
+                b[0] = a.len() as u8;
+            });
+            assert!(a.iter().enumerate().all(|(i, &v)| v == i / 10));
+            assert_eq!(b, [10, 10, 10, 10, 10, 10, 10, 10, 10, 5]);
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "different numbers of chunks")]
+    fn slices_with_different_numbers_of_chunks_are_refused() {
+        for_chunks_mut2(&mut [0; 10], 2, &mut [0; 10], 3, |_, _, _| {});
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller_and_leaves_the_pool_usable() {
+        for threads in [1, 3] {
+            with_threads(threads, || {
+                for _ in 0..3 {
+                    let panic = catch_unwind(|| {
+                        parallel_for(100, 1, |r| assert!(r.start != 40, "chunk forty"));
+                    });
+                    assert_eq!(panic.unwrap_err().downcast_ref::<&str>(), Some(&"chunk forty"));
+                    assert_eq!(visits(100, 1), vec![1; 100]);
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn nested_loops_finish() {
+        with_threads(3, || {
+            let total = AtomicUsize::new(0);
+            parallel_for(20, 1, |_| {
+                parallel_for(30, 1, |_| {
+                    total.fetch_add(1, Relaxed);
+                });
+            });
+            assert_eq!(total.into_inner(), 600);
+        });
+    }
+
+    #[test]
+    fn callers_on_several_threads_do_not_disturb_each_other() {
+        with_threads(3, || {
+            thread::scope(|s| {
+                for len in [50, 60, 70, 80] {
+                    s.spawn(move || (0..200).for_each(|_| assert_eq!(visits(len, 1), vec![1; len])));
+                }
+            });
+        });
+    }
+
+    #[test]
+    fn the_number_of_threads_can_change_between_loops() {
+        with_threads(1, || {
+            for n in [3, 1, 2, 6, 2] {
+                set_num_threads(n);
+                assert_eq!(num_threads(), n);
+                assert_eq!(visits(50, 1), vec![1; 50]);
+            }
+            set_num_threads(0);
+            assert_eq!(num_threads(), 1);
+        });
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_forked_child_has_a_pool_of_its_own() {
+        with_threads(2, || {
+            assert_eq!(visits(100, 1), vec![1; 100]);
+            // SAFETY: the child runs two loops on the heap it inherited and leaves by _exit.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                let fresh = POOL.load(SeqCst).is_null();
+                let ok = fresh && (0..2).all(|_| visits(100, 1) == vec![1; 100]);
+                // SAFETY: always allowed.
+                unsafe { libc::_exit(if ok { 0 } else { 1 }) };
+            }
+            let mut status = -1;
+            // SAFETY: `child` is a child of this process and `status` a valid place.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            assert_eq!(status, 0);
+            assert_eq!(visits(100, 1), vec![1; 100]);
+        });
+    }
+}

@@ -1,0 +1,216 @@
+//! The one driver of every pointwise kernel.
+//!
+//! A kernel is compiled for contiguous slices of four types only. Everything else comes to it through blocks that
+//! stay in the first-level cache: strided and broadcast operands are gathered, half types and small integers
+//! widened, mixed dtypes cast, numbers repeated; a result of another dtype or layout is scattered from a block.
+
+use super::copy::{BLOCK, GRAIN, Reader, View};
+use super::parallel::parallel_for;
+use crate::dtype::{Bool8, DType, Element, Scalar};
+use crate::formula::{ARGS, Int};
+
+/// A compiled loop: inputs of equal length, number parameters, output.
+pub type Loop<T, O> = fn(&[&[T]], &[T], &mut [O]);
+
+/// The loops of a formula, by the type that it computes in.
+#[derive(Clone, Copy)]
+pub enum Kernel {
+    /// A result of the type computed in.
+    Same { f32: Option<Loop<f32, f32>>, f64: Option<Loop<f64, f64>>, i32: Option<Loop<Int<i32>, Int<i32>>>, i64: Option<Loop<Int<i64>, Int<i64>>> },
+    /// A truth value.
+    Truth { f32: Option<Loop<f32, Bool8>>, f64: Option<Loop<f64, Bool8>>, i32: Option<Loop<Int<i32>, Bool8>>, i64: Option<Loop<Int<i64>, Bool8>> },
+}
+
+/// An operand of a formula.
+#[derive(Clone, Copy)]
+pub enum Operand<'a> {
+    /// Already expanded to the shape of the result.
+    View(View<'a>),
+    Number(Scalar),
+    /// Not read by the formula.
+    Unread,
+}
+
+/// The type that a formula computes in for a common dtype.
+pub const fn compute_type(dtype: DType) -> DType {
+    match dtype {
+        DType::F16 | DType::BF16 | DType::F32 => DType::F32,
+        DType::F64 => DType::F64,
+        DType::I64 => DType::I64,
+        _ => DType::I32,
+    }
+}
+
+/// A type that loops are compiled for, and the element type that it is stored as.
+pub trait Lane: bytemuck::Pod + Send + Sync {
+    type Stored: Element;
+    fn number(s: Scalar) -> Self;
+}
+
+macro_rules! lane {
+    ($($t:ty, $s:ty, $wrap:expr;)*) => { $(impl Lane for $t {
+        type Stored = $s;
+        #[inline(always)]
+        fn number(s: Scalar) -> Self { $wrap(<$s>::from_scalar(s)) }
+    })* };
+}
+lane! { f32, f32, |v| v; f64, f64, |v| v; Int<i32>, i32, Int; Int<i64>, i64, Int; }
+
+/// Runs a kernel whose operands are computed in `compute`, of which it must have a loop (else false).
+pub fn run(kernel: Kernel, compute: DType, operands: &[Operand], params: &[Scalar], out: View) -> bool {
+    macro_rules! go {
+        ($l:expr, $t:ty, $o:ty) => {
+            match $l {
+                Some(l) => {
+                    drive::<$t, $o>(l, operands, params, out);
+                    true
+                }
+                None => false,
+            }
+        };
+    }
+    match (kernel, compute) {
+        (Kernel::Same { f32: l, .. }, DType::F32) => go!(l, f32, f32),
+        (Kernel::Same { f64: l, .. }, DType::F64) => go!(l, f64, f64),
+        (Kernel::Same { i32: l, .. }, DType::I32) => go!(l, Int<i32>, i32),
+        (Kernel::Same { i64: l, .. }, DType::I64) => go!(l, Int<i64>, i64),
+        (Kernel::Truth { f32: l, .. }, DType::F32) => go!(l, f32, Bool8),
+        (Kernel::Truth { f64: l, .. }, DType::F64) => go!(l, f64, Bool8),
+        (Kernel::Truth { i32: l, .. }, DType::I32) => go!(l, Int<i32>, Bool8),
+        (Kernel::Truth { i64: l, .. }, DType::I64) => go!(l, Int<i64>, Bool8),
+        _ => false,
+    }
+}
+
+/// The type a loop writes, seen as the element type it is stored as.
+trait Written<E: Element>: bytemuck::Pod {}
+impl Written<f32> for f32 {}
+impl Written<f64> for f64 {}
+impl Written<i32> for Int<i32> {}
+impl Written<i64> for Int<i64> {}
+impl Written<Bool8> for Bool8 {}
+
+/// Where the driver takes an operand from.
+enum Source<'a> {
+    /// Contiguous, of the computed type, and not overwritten before it is read: used as it lies.
+    Direct(View<'a>),
+    /// Filled once into a block.
+    Number(Scalar),
+    /// Gathered block by block.
+    Blocks(View<'a>),
+    Unread,
+}
+
+fn drive<T: Lane, E: Element>(l: Loop<T, impl Written<E>>, operands: &[Operand], params: &[Scalar], out: View) {
+    let n = out.layout.numel();
+    if n == 0 {
+        return;
+    }
+    let mut numbers = [T::zeroed(); 4];
+    for (p, s) in numbers.iter_mut().zip(params) {
+        *p = T::number(*s);
+    }
+    let params = &numbers[..params.len()];
+    let direct_out = out.dtype == E::DTYPE && out.layout.is_contiguous();
+    let mut staged = !direct_out;
+    let sources: [Source; ARGS] = std::array::from_fn(|k| match operands.get(k) {
+        None | Some(Operand::Unread) => Source::Unread,
+        Some(Operand::Number(s)) => {
+            staged = true;
+            Source::Number(*s)
+        }
+        Some(Operand::View(v)) => {
+            if v.dtype == T::Stored::DTYPE && v.layout.is_contiguous() && !v.storage.same(out.storage) {
+                Source::Direct(*v)
+            } else {
+                staged = true;
+                Source::Blocks(*v)
+            }
+        }
+    });
+    let count = operands.len();
+    parallel_for(n, GRAIN, |range| {
+        let step = if staged { BLOCK } else { range.len() };
+        if !staged {
+            let ins: [&[T]; ARGS] = std::array::from_fn(|k| match &sources[k] {
+                Source::Direct(v) => dense::<T>(v, range.start, range.len()),
+                _ => &[],
+            });
+            let ins = fill_unread(ins, &sources, count);
+            let dst = &mut out.storage.slice_mut::<E>()[out.layout.offset + range.start..][..range.len()];
+            l(&ins[..count], params, bytemuck::cast_slice_mut(dst));
+            return;
+        }
+        drive_blocks::<T, E>(l, &sources, count, params, out, direct_out, range, step);
+    });
+}
+
+#[inline(always)]
+fn dense<'a, T: Lane>(v: &View<'a>, at: usize, n: usize) -> &'a [T] {
+    bytemuck::cast_slice(&v.storage.slice::<T::Stored>()[v.layout.offset + at..][..n])
+}
+
+/// An unread operand must still have the length of the others: it borrows one of them.
+#[inline(always)]
+fn fill_unread<'a, T>(mut ins: [&'a [T]; ARGS], sources: &[Source; ARGS], count: usize) -> [&'a [T]; ARGS] {
+    let some = (0..count).find(|&k| !matches!(sources[k], Source::Unread));
+    for k in 0..count {
+        if let (Source::Unread, Some(s)) = (&sources[k], some) {
+            ins[k] = ins[s];
+        }
+    }
+    ins
+}
+
+fn drive_blocks<T: Lane, E: Element>(
+    l: Loop<T, impl Written<E>>,
+    sources: &[Source; ARGS],
+    count: usize,
+    params: &[T],
+    out: View,
+    direct_out: bool,
+    range: std::ops::Range<usize>,
+    step: usize,
+) {
+    let width = range.len().min(BLOCK);
+    let mut blocks: [Vec<T>; ARGS] = std::array::from_fn(|_| Vec::new());
+    let mut readers: [Option<Reader>; ARGS] = std::array::from_fn(|_| None);
+    for k in 0..count {
+        match &sources[k] {
+            Source::Number(s) => blocks[k] = vec![T::number(*s); width],
+            Source::Blocks(v) => {
+                blocks[k] = vec![T::zeroed(); width];
+                readers[k] = Some(Reader::new(*v, range.start));
+            }
+            _ => {}
+        }
+    }
+    let mut writer = (!direct_out).then(|| Reader::new(out, range.start));
+    let mut result = if direct_out { Vec::new() } else { vec![E::from_i64(0); width] };
+    let mut at = range.start;
+    while at < range.end {
+        let n = step.min(range.end - at);
+        for (reader, block) in readers.iter_mut().zip(&mut blocks) {
+            if let Some(reader) = reader {
+                reader.read::<T::Stored>(bytemuck::cast_slice_mut(&mut block[..n]));
+            }
+        }
+        let ins: [&[T]; ARGS] = std::array::from_fn(|k| match &sources[k] {
+            Source::Direct(v) => dense::<T>(v, at, n),
+            Source::Unread => &[],
+            _ => &blocks[k][..n],
+        });
+        let ins = fill_unread(ins, sources, count);
+        match &mut writer {
+            None => {
+                let dst = &mut out.storage.slice_mut::<E>()[out.layout.offset + at..][..n];
+                l(&ins[..count], params, bytemuck::cast_slice_mut(dst));
+            }
+            Some(writer) => {
+                l(&ins[..count], params, bytemuck::cast_slice_mut(&mut result[..n]));
+                writer.write(&result[..n]);
+            }
+        }
+        at += n;
+    }
+}

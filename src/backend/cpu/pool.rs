@@ -1,0 +1,502 @@
+//! Pooling and nearest-neighbour interpolation over `planes` contiguous volumes (images times channels).
+//!
+//! Lower ranks fill the leading spatial sizes with 1. Threads share out the planes, each of which is one thread's
+//! alone, so that sums have one order. Loops run over the taps of the window outside and along a row of results
+//! inside: that inner loop is what becomes vector code.
+
+use std::ops::Range;
+
+use crate::backend::cpu::parallel::{for_chunks_mut, for_chunks_mut2};
+use crate::dtype::Real;
+use crate::multiversion;
+
+/// The sizes of a pooling. `padding` is 0 and `kernel`, `stride` and `dilation` are 1 on axes that are not pooled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolShape {
+    pub planes: usize,
+    pub input: [usize; 3],
+    pub output: [usize; 3],
+    pub kernel: [usize; 3],
+    pub stride: [usize; 3],
+    pub padding: [usize; 3],
+    pub dilation: [usize; 3],
+}
+
+fn volume(sizes: [usize; 3]) -> usize {
+    sizes.iter().product()
+}
+
+/// Planes that make a piece of work, by the elements that each touches.
+fn planes_per_piece(elements: usize) -> usize {
+    ((1 << 15) / elements.max(1)).max(1)
+}
+
+/// Calls `f(plane, chunk)` for each plane of `len` elements of `out`, in parallel.
+fn for_planes<T: Real>(out: &mut [T], len: usize, cost: usize, f: impl Fn(usize, &mut [T]) + Sync) {
+    let each = planes_per_piece(cost);
+    for_chunks_mut(out, each * len.max(1), |piece, out| {
+        for (i, out) in out.chunks_mut(len.max(1)).enumerate() {
+            f(piece * each + i, out);
+        }
+    });
+}
+
+/// As [`for_planes`], with the plane of indices that belongs to each.
+fn for_planes2<T: Real>(
+    out: &mut [T],
+    indices: &mut [i64],
+    len: usize,
+    cost: usize,
+    f: impl Fn(usize, &mut [T], &mut [i64]) + Sync,
+) {
+    let each = planes_per_piece(cost);
+    let chunk = each * len.max(1);
+    for_chunks_mut2(out, chunk, indices, chunk, |piece, out, indices| {
+        let planes = out.chunks_mut(len.max(1)).zip(indices.chunks_mut(len.max(1)));
+        for (i, (out, indices)) in planes.enumerate() {
+            f(piece * each + i, out, indices);
+        }
+    });
+}
+
+impl PoolShape {
+    /// The input coordinate that tap `k` of result `o` reads along axis `a`, if it is not padding.
+    #[inline(always)]
+    fn read(&self, a: usize, o: usize, k: usize) -> Option<usize> {
+        let i = (o * self.stride[a] + k * self.dilation[a]).wrapping_sub(self.padding[a]);
+        (i < self.input[a]).then_some(i)
+    }
+
+    /// The results along the last axis for which tap `k` is not padding, and what the first of them reads.
+    #[inline(always)]
+    fn columns(&self, k: usize) -> (Range<usize>, usize) {
+        let (stride, shift, pad) = (self.stride[2], k * self.dilation[2], self.padding[2]);
+        let first_at = |coordinate: usize| coordinate.saturating_sub(shift).div_ceil(stride).min(self.output[2]);
+        let range = first_at(pad)..first_at(pad + self.input[2]);
+        let first = (range.start * stride + shift).saturating_sub(pad);
+        (range, first)
+    }
+
+    fn windows(&self) -> usize {
+        volume(self.output) * volume(self.kernel)
+    }
+}
+
+/// Whether `v` takes the place of `best`: if it is greater, or NaN, which stays whatever follows.
+#[inline(always)]
+fn beats<T: Real>(v: T, best: T) -> bool {
+    (v > best) | v.is_nan()
+}
+
+/// The maximum of each window and its index in the plane: of equals the first, of NaNs the last.
+pub fn max_pool<T: Real>(s: &PoolShape, x: &[T], out: &mut [T], indices: &mut [i64]) {
+    let (input, output) = (volume(s.input), volume(s.output));
+    let pairs = PoolShape { kernel: [1, 2, 2], stride: [1, 2, 2], padding: [0; 3], dilation: [1; 3], ..*s };
+    let halves = s.input[0] == s.output[0] && (1..3).all(|a| s.output[a] == s.input[a] / 2);
+    let plane = if *s == pairs && halves { max_of_pairs_plane::<T> } else { max_plane::<T> };
+    for_planes2(out, indices, output, s.windows(), |p, out, indices| {
+        plane(s, &x[p * input..][..input], out, indices);
+    });
+}
+
+multiversion! {
+    fn max_plane[T: Real](s: &PoolShape, x: &[T], out: &mut [T], indices: &mut [i64]) {
+        let [_, height, width] = s.input;
+        let first = |a: usize, o: usize| (0..s.kernel[a]).find_map(|k| s.read(a, o, k)).unwrap_or(0);
+        let first_columns: Vec<usize> = (0..s.output[2]).map(|w| first(2, w)).collect();
+        let rows = out.chunks_exact_mut(s.output[2]).zip(indices.chunks_exact_mut(s.output[2]));
+        for (row, (out, indices)) in rows.enumerate() {
+            let (od, oh) = (row / s.output[1], row % s.output[1]);
+            let start = (first(0, od) * height + first(1, oh)) * width;
+            out.fill(T::ZERO - T::INFINITY);
+            for (index, &column) in indices.iter_mut().zip(&first_columns) {
+                *index = (start + column) as i64;
+            }
+            for d in (0..s.kernel[0]).filter_map(|k| s.read(0, od, k)) {
+                for h in (0..s.kernel[1]).filter_map(|k| s.read(1, oh, k)) {
+                    let start = (d * height + h) * width;
+                    for k in 0..s.kernel[2] {
+                        let (columns, from) = s.columns(k);
+                        let (out, indices) = (&mut out[columns.clone()], &mut indices[columns]);
+                        max_row(&x[start..start + width], from, s.stride[2], start as i64, out, indices);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Lets elements `from`, `from + stride`, ... of an input row, which starts at index `start`, compete.
+#[inline(always)]
+fn max_row<T: Real>(row: &[T], from: usize, stride: usize, start: i64, out: &mut [T], indices: &mut [i64]) {
+    if out.is_empty() {
+        return;
+    }
+    let row = &row[from..];
+    let start = start + from as i64;
+    // The strides that networks use are constants in their loops, which is what makes vector code of them.
+    match stride {
+        1 => max_strided::<T, 1>(row, start, out, indices),
+        2 => max_strided::<T, 2>(row, start, out, indices),
+        _ => {
+            let results = out.iter_mut().zip(indices);
+            for (i, ((out, index), &v)) in results.zip(row.iter().step_by(stride)).enumerate() {
+                if beats(v, *out) {
+                    (*out, *index) = (v, start + (i * stride) as i64);
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn max_strided<T: Real, const STRIDE: usize>(row: &[T], start: i64, out: &mut [T], indices: &mut [i64]) {
+    let n = out.len();
+    let (row, indices) = (&row[..(n - 1) * STRIDE + 1], &mut indices[..n]);
+    for i in 0..n {
+        let v = row[i * STRIDE];
+        let take = beats(v, out[i]);
+        out[i] = if take { v } else { out[i] };
+        indices[i] = if take { start + (i * STRIDE) as i64 } else { indices[i] };
+    }
+}
+
+multiversion! {
+    /// Windows of two by two side by side: every input element is read once.
+    fn max_of_pairs_plane[T: Real](s: &PoolShape, x: &[T], out: &mut [T], indices: &mut [i64]) {
+        let [_, height, width] = s.input;
+        let columns = s.output[2];
+        let rows = out.chunks_exact_mut(columns).zip(indices.chunks_exact_mut(columns));
+        for (row, (out, indices)) in rows.enumerate() {
+            let start = (row / s.output[1] * height + row % s.output[1] * 2) * width;
+            let upper = &x[start..][..2 * columns].as_chunks::<2>().0[..columns];
+            let lower = &x[start + width..][..2 * columns].as_chunks::<2>().0[..columns];
+            for i in 0..columns {
+                let (mut best, mut index) = (upper[i][0], 0);
+                for (v, offset) in [(upper[i][1], 1), (lower[i][0], width), (lower[i][1], width + 1)] {
+                    let take = beats(v, best);
+                    best = if take { v } else { best };
+                    index = if take { offset } else { index };
+                }
+                out[i] = best;
+                indices[i] = (start + 2 * i + index) as i64;
+            }
+        }
+    }
+}
+
+/// The input gradient of a pooling that took one element per window: each output gradient goes to its index.
+/// `input` and `output` are the elements of one plane.
+pub fn max_pool_backward<T: Real>(
+    input: usize,
+    output: usize,
+    grad_out: &[T],
+    indices: &[i64],
+    grad_x: &mut [T],
+) {
+    for_planes(grad_x, input, input + output, |p, grad_x| {
+        grad_x.fill(T::ZERO);
+        let plane = p * output..(p + 1) * output;
+        for (&g, &index) in grad_out[plane.clone()].iter().zip(&indices[plane]) {
+            grad_x[index as usize] += g;
+        }
+    });
+}
+
+/// What the sum over each window is divided by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Divisor {
+    /// The elements of the window, padding included but not what lies beyond it.
+    WithPadding,
+    /// The elements of the window that are input.
+    WithoutPadding,
+    /// A number that the caller names.
+    Fixed(i64),
+}
+
+impl Divisor {
+    /// The divisors of all results of a plane as a product over the axes, and a common factor.
+    fn of(self, s: &PoolShape) -> Divisors {
+        let axis = |a: usize| {
+            let count = |o: usize| {
+                let (start, pad) = (o * s.stride[a], s.padding[a]);
+                match self {
+                    Divisor::Fixed(_) => 1,
+                    Divisor::WithPadding => (start + s.kernel[a]).min(s.input[a] + 2 * pad).saturating_sub(start),
+                    Divisor::WithoutPadding => (0..s.kernel[a]).filter(|&k| s.read(a, o, k).is_some()).count(),
+                }
+            };
+            (0..s.output[a]).map(|o| count(o).max(1) as f64).collect()
+        };
+        let factor = if let Divisor::Fixed(n) = self { n as f64 } else { 1.0 };
+        Divisors { factor, axes: [axis(0), axis(1), axis(2)] }
+    }
+}
+
+struct Divisors {
+    factor: f64,
+    axes: [Vec<f64>; 3],
+}
+
+impl Divisors {
+    /// Divides row `row` of the results, counted over depth and height.
+    #[inline(always)]
+    fn divide<T: Real>(&self, row: usize, values: &mut [T]) {
+        let [depth, height, width] = &self.axes;
+        let common = self.factor * depth[row / height.len()] * height[row % height.len()];
+        for (v, &count) in values.iter_mut().zip(width) {
+            *v = *v / T::of(common * count);
+        }
+    }
+}
+
+/// The mean of each window. `s.dilation` is 1.
+pub fn avg_pool<T: Real>(s: &PoolShape, divisor: Divisor, x: &[T], out: &mut [T]) {
+    let (input, output) = (volume(s.input), volume(s.output));
+    let divisors = divisor.of(s);
+    for_planes(out, output, s.windows(), |p, out| avg_plane(s, &divisors, &x[p * input..][..input], out));
+}
+
+/// The input gradient of [`avg_pool`].
+pub fn avg_pool_backward<T: Real>(s: &PoolShape, divisor: Divisor, grad_out: &[T], grad_x: &mut [T]) {
+    let (input, output) = (volume(s.input), volume(s.output));
+    let divisors = divisor.of(s);
+    for_planes(grad_x, input, s.windows(), |p, grad_x| {
+        avg_plane_backward(s, &divisors, &grad_out[p * output..][..output], grad_x);
+    });
+}
+
+multiversion! {
+    fn avg_plane[T: Real](s: &PoolShape, divisors: &Divisors, x: &[T], out: &mut [T]) {
+        let [_, height, width] = s.input;
+        for (row, out) in out.chunks_exact_mut(s.output[2]).enumerate() {
+            let (od, oh) = (row / s.output[1], row % s.output[1]);
+            out.fill(T::ZERO);
+            for d in (0..s.kernel[0]).filter_map(|k| s.read(0, od, k)) {
+                for h in (0..s.kernel[1]).filter_map(|k| s.read(1, oh, k)) {
+                    let x = &x[(d * height + h) * width..][..width];
+                    for k in 0..s.kernel[2] {
+                        let (columns, from) = s.columns(k);
+                        let out = &mut out[columns];
+                        if !out.is_empty() {
+                            match s.stride[2] {
+                                1 => add_strided::<T, 1>(&x[from..], out),
+                                2 => add_strided::<T, 2>(&x[from..], out),
+                                stride => out.iter_mut().zip(x[from..].iter().step_by(stride)).for_each(|(o, &v)| *o += v),
+                            }
+                        }
+                    }
+                }
+            }
+            divisors.divide(row, out);
+        }
+    }
+}
+
+#[inline(always)]
+fn add_strided<T: Real, const STRIDE: usize>(row: &[T], out: &mut [T]) {
+    let n = out.len();
+    let row = &row[..(n - 1) * STRIDE + 1];
+    for i in 0..n {
+        out[i] += row[i * STRIDE];
+    }
+}
+
+multiversion! {
+    fn avg_plane_backward[T: Real](s: &PoolShape, divisors: &Divisors, grad_out: &[T], grad_x: &mut [T]) {
+        let [_, height, width] = s.input;
+        let mut shares = vec![T::ZERO; s.output[2]];
+        grad_x.fill(T::ZERO);
+        for (row, grad_out) in grad_out.chunks_exact(s.output[2].max(1)).enumerate() {
+            let (od, oh) = (row / s.output[1], row % s.output[1]);
+            shares.copy_from_slice(grad_out);
+            divisors.divide(row, &mut shares);
+            for d in (0..s.kernel[0]).filter_map(|k| s.read(0, od, k)) {
+                for h in (0..s.kernel[1]).filter_map(|k| s.read(1, oh, k)) {
+                    let grad_x = &mut grad_x[(d * height + h) * width..][..width];
+                    for k in 0..s.kernel[2] {
+                        let (columns, from) = s.columns(k);
+                        let shares = &shares[columns];
+                        if !shares.is_empty() {
+                            let reads = grad_x[from..].iter_mut().step_by(s.stride[2]);
+                            reads.zip(shares).for_each(|(x, &g)| *x += g);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The sizes of an operation that takes a plane of any size to one of any other: adaptive pooling, interpolation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResizeShape {
+    pub planes: usize,
+    pub input: [usize; 3],
+    pub output: [usize; 3],
+}
+
+impl ResizeShape {
+    /// The share of the input that result `o` covers along axis `a`: from floor(o·in/out) to ceil((o + 1)·in/out).
+    #[inline(always)]
+    fn window(&self, a: usize, o: usize) -> Range<usize> {
+        let (input, output) = (self.input[a], self.output[a]);
+        o * input / output..((o + 1) * input).div_ceil(output)
+    }
+
+    /// Calls `f(result, windows)` for the results of a plane in order.
+    #[inline(always)]
+    fn for_windows(&self, mut f: impl FnMut(usize, [Range<usize>; 3])) {
+        let mut result = 0;
+        for d in 0..self.output[0] {
+            for h in 0..self.output[1] {
+                for w in 0..self.output[2] {
+                    f(result, [self.window(0, d), self.window(1, h), self.window(2, w)]);
+                    result += 1;
+                }
+            }
+        }
+    }
+
+    /// Calls `f` with the part of each input row of a plane that a window covers, in order.
+    #[inline(always)]
+    fn for_rows(&self, windows: &[Range<usize>; 3], mut f: impl FnMut(Range<usize>)) {
+        let [depth, height, width] = windows;
+        for d in depth.clone() {
+            for h in height.clone() {
+                let start = (d * self.input[1] + h) * self.input[2];
+                f(start + width.start..start + width.end);
+            }
+        }
+    }
+}
+
+/// Divides by the length of each window in turn, as PyTorch rounds.
+#[inline(always)]
+fn share<T: Real>(v: T, windows: &[Range<usize>; 3]) -> T {
+    windows.iter().fold(v, |v, window| v / T::of(window.len() as f64))
+}
+
+/// The mean of each window.
+pub fn adaptive_avg_pool<T: Real>(s: &ResizeShape, x: &[T], out: &mut [T]) {
+    let (input, output) = (volume(s.input), volume(s.output));
+    for_planes(out, output, input + output, |p, out| {
+        let x = &x[p * input..][..input];
+        s.for_windows(|result, windows| {
+            let mut sum = T::ZERO;
+            s.for_rows(&windows, |row| sum = sum_row(&x[row], sum));
+            out[result] = share(sum, &windows);
+        });
+    });
+}
+
+/// Adds a row to `sum`: in order if it is short, in sixteen running sums if it is long.
+#[inline(always)]
+fn sum_row<T: Real>(row: &[T], sum: T) -> T {
+    let (chunks, rest) = row.as_chunks::<16>();
+    let mut sums = [T::ZERO; 16];
+    for chunk in chunks {
+        for l in 0..16 {
+            sums[l] += chunk[l];
+        }
+    }
+    let long = if chunks.is_empty() { sum } else { sum + sums.iter().copied().sum() };
+    rest.iter().fold(long, |sum, &v| sum + v)
+}
+
+/// The input gradient of [`adaptive_avg_pool`].
+pub fn adaptive_avg_pool_backward<T: Real>(s: &ResizeShape, grad_out: &[T], grad_x: &mut [T]) {
+    let (input, output) = (volume(s.input), volume(s.output));
+    for_planes(grad_x, input, input + output, |p, grad_x| {
+        let grad_out = &grad_out[p * output..][..output];
+        grad_x.fill(T::ZERO);
+        s.for_windows(|result, windows| {
+            let g = share(grad_out[result], &windows);
+            s.for_rows(&windows, |row| grad_x[row].iter_mut().for_each(|x| *x += g));
+        });
+    });
+}
+
+/// The maximum of each window and its index in the plane, by the rules of [`max_pool`]. The input gradient is
+/// [`max_pool_backward`]'s.
+pub fn adaptive_max_pool<T: Real>(s: &ResizeShape, x: &[T], out: &mut [T], indices: &mut [i64]) {
+    let (input, output) = (volume(s.input), volume(s.output));
+    for_planes2(out, indices, output, input + output, |p, out, indices| {
+        let x = &x[p * input..][..input];
+        s.for_windows(|result, windows| {
+            let [d, h, w] = [windows[0].start, windows[1].start, windows[2].start];
+            let (mut best, mut index) = (T::ZERO - T::INFINITY, (d * s.input[1] + h) * s.input[2] + w);
+            s.for_rows(&windows, |row| {
+                for i in row {
+                    if beats(x[i], best) {
+                        (best, index) = (x[i], i);
+                    }
+                }
+            });
+            (out[result], indices[result]) = (best, index as i64);
+        });
+    });
+}
+
+/// For each result along an axis, the input element that it copies. `scale` is the user's scale factor, if the
+/// result's size came from one. The arithmetic is PyTorch's: in `f32` for every dtype.
+fn nearest_sources(input: usize, output: usize, scale: Option<f64>) -> Vec<usize> {
+    let step = match scale {
+        Some(scale) if scale > 0.0 => (1.0 / scale) as f32,
+        _ => input as f32 / output as f32,
+    };
+    (0..output).map(|o| ((o as f32 * step).floor() as usize).min(input - 1)).collect()
+}
+
+/// Enlarges or shrinks each plane by copying the nearest element.
+pub fn interpolate_nearest<T: Real>(s: &ResizeShape, scales: [Option<f64>; 3], x: &[T], out: &mut [T]) {
+    let (input, output) = (volume(s.input), volume(s.output));
+    if output == 0 {
+        return;
+    }
+    let sources = [0, 1, 2].map(|a| nearest_sources(s.input[a], s.output[a], scales[a]));
+    for_planes(out, output, output, |p, out| {
+        let x = &x[p * input..][..input];
+        let mut copied: Option<(usize, usize)> = None;
+        for row in 0..s.output[0] * s.output[1] {
+            let from = (sources[0][row / s.output[1]] * s.input[1] + sources[1][row % s.output[1]]) * s.input[2];
+            let at = row * s.output[2];
+            match copied {
+                // Neighbouring results often come from one input row: the second is a plain copy of the first.
+                Some((source, done)) if source == from => out.copy_within(done..done + s.output[2], at),
+                _ => {
+                    let x = &x[from..from + s.input[2]];
+                    for (o, &w) in out[at..at + s.output[2]].iter_mut().zip(&sources[2]) {
+                        *o = x[w];
+                    }
+                    copied = Some((from, at));
+                }
+            }
+        }
+    });
+}
+
+/// The input gradient of [`interpolate_nearest`].
+pub fn interpolate_nearest_backward<T: Real>(
+    s: &ResizeShape,
+    scales: [Option<f64>; 3],
+    grad_out: &[T],
+    grad_x: &mut [T],
+) {
+    let (input, output) = (volume(s.input), volume(s.output));
+    let sources = [0, 1, 2].map(|a| nearest_sources(s.input[a], s.output[a], scales[a]));
+    for_planes(grad_x, input, input + output, |p, grad_x| {
+        grad_x.fill(T::ZERO);
+        let rows = grad_out[p * output..][..output].chunks(s.output[2].max(1));
+        for (row, grad_out) in rows.enumerate() {
+            let from = (sources[0][row / s.output[1]] * s.input[1] + sources[1][row % s.output[1]]) * s.input[2];
+            let grad_x = &mut grad_x[from..from + s.input[2]];
+            for (&g, &w) in grad_out.iter().zip(&sources[2]) {
+                grad_x[w] += g;
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,510 @@
+//! Random numbers: Philox4x32-10, a counter-based generator (Salmon et al., "Parallel random numbers: as easy as
+//! 1, 2, 3", 2011), and the fills that draw from it.
+//!
+//! Block `b` of a draw is Philox of the counter `offset + b` under the key `seed`: four words of 32 bits. Element i
+//! of a draw depends on `(seed, offset, i)` alone, so a draw can be made in any order, by any number of threads and on
+//! any device. A 32-bit element takes word i mod 4 of block i / 4, a 64-bit one half i mod 2 of block i / 2; every fill
+//! of n elements stays within [`counters_for`]`(n)` blocks.
+
+use bytemuck::Zeroable;
+
+use super::math::{cos_sin_turns_f64, log_f32, log_f64};
+use super::parallel::for_chunks_mut;
+use crate::dtype::{DType, Element, Real};
+use crate::multiversion;
+
+/// The stream of one draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Philox {
+    pub seed: u64,
+    /// The counter of the first block.
+    pub offset: u64,
+}
+
+/// By how much to advance the offset after a draw of n elements, so that the next one is independent.
+pub fn counters_for(n: usize) -> u64 {
+    n.div_ceil(2) as u64
+}
+
+/// Blocks computed side by side, one per lane of a vector register or several.
+const LANES: usize = 32;
+/// Elements that one task fills; a multiple of 4·LANES, so that a chunk starts with a block.
+const CHUNK: usize = 16384;
+
+/// Words of LANES consecutive blocks, `words[j][l]` being word j of block l.
+type Words = [[u32; LANES]; 4];
+
+/// Ten rounds of Philox4x32 on the counters `c`.
+#[inline(always)]
+fn encrypt([mut c0, mut c1, mut c2, mut c3]: Words, key: u64) -> Words {
+    let (mut k0, mut k1) = (key as u32, (key >> 32) as u32);
+    for _ in 0..10 {
+        for l in 0..LANES {
+            let a = c0[l] as u64 * 0xd2511f53;
+            let b = c2[l] as u64 * 0xcd9e8d57;
+            c0[l] = (b >> 32) as u32 ^ c1[l] ^ k0;
+            c2[l] = (a >> 32) as u32 ^ c3[l] ^ k1;
+            c1[l] = b as u32;
+            c3[l] = a as u32;
+        }
+        k0 = k0.wrapping_add(0x9e3779b9);
+        k1 = k1.wrapping_add(0xbb67ae85);
+    }
+    [c0, c1, c2, c3]
+}
+
+impl Philox {
+    /// The LANES blocks from block `first` on.
+    #[inline(always)]
+    fn blocks(self, first: usize) -> Words {
+        let mut c = [[0; LANES]; 4];
+        for l in 0..LANES {
+            let counter = self.offset.wrapping_add((first + l) as u64);
+            c[0][l] = counter as u32;
+            c[1][l] = (counter >> 32) as u32;
+        }
+        encrypt(c, self.seed)
+    }
+
+    /// The stream from block `by` on.
+    fn skip(self, by: usize) -> Self {
+        Philox { offset: self.offset.wrapping_add(by as u64), ..self }
+    }
+}
+
+/// Fills `out` with `f` of one word per element.
+#[inline(always)]
+fn by_words<U: Element>(p: Philox, out: &mut [U], f: impl Fn(u32) -> U) {
+    for (g, out) in out.chunks_mut(4 * LANES).enumerate() {
+        let w = p.blocks(g * LANES);
+        let mut v = [[<U as Zeroable>::zeroed(); 4]; LANES];
+        for l in 0..LANES {
+            v[l] = [f(w[0][l]), f(w[1][l]), f(w[2][l]), f(w[3][l])];
+        }
+        out.copy_from_slice(&v.as_flattened()[..out.len()]);
+    }
+}
+
+/// Fills `out` with `f` of two words, the low and the high one, per element.
+#[inline(always)]
+fn by_pairs<U: Element>(p: Philox, out: &mut [U], f: impl Fn(u32, u32) -> U) {
+    for (g, out) in out.chunks_mut(2 * LANES).enumerate() {
+        let w = p.blocks(g * LANES);
+        let mut v = [[<U as Zeroable>::zeroed(); 2]; LANES];
+        for l in 0..LANES {
+            v[l] = [f(w[0][l], w[1][l]), f(w[2][l], w[3][l])];
+        }
+        out.copy_from_slice(&v.as_flattened()[..out.len()]);
+    }
+}
+
+#[inline(always)]
+fn join(low: u32, high: u32) -> u64 {
+    (high as u64) << 32 | low as u64
+}
+
+/// A multiple of 2^-24 in [0, 1).
+#[inline(always)]
+fn unit32(w: u32) -> f32 {
+    (w >> 8) as i32 as f32 * (1.0 / 16777216.0)
+}
+
+/// A multiple of 2^-53 in [0, 1).
+#[inline(always)]
+fn unit64(low: u32, high: u32) -> f64 {
+    (join(low, high) >> 11) as i64 as f64 * (1.0 / 9007199254740992.0)
+}
+
+/// In (0, 1), with all 32 bits near zero, where a logarithm makes the tail of a distribution from them.
+#[inline(always)]
+fn open32(w: u32) -> f32 {
+    let u = ((w >> 1) as i32 as f32 + 0.25) * (1.0 / 2147483648.0);
+    // What rounds to 1 must have a logarithm other than zero.
+    if u < 1.0 { u } else { 1.0 - f32::EPSILON / 2.0 }
+}
+
+/// In (0, 1), to 53 bits.
+#[inline(always)]
+fn open64(low: u32, high: u32) -> f64 {
+    let u = unit64(low, high) + f64::EPSILON / 4.0;
+    if u < 1.0 { u } else { 1.0 - f64::EPSILON / 2.0 }
+}
+
+/// Two independent standard normal numbers from two words, by Box and Muller.
+#[inline(always)]
+fn normals32(a: u32, b: u32) -> [f32; 2] {
+    let r = (-2.0 * log_f32(open32(a))).sqrt();
+    // The angle b·2^-32 turns: the nearest quadrant from the upper bits, the rest as a signed number.
+    let t = ((b << 2) as i32) as f32 * (std::f32::consts::FRAC_PI_2 / 4294967296.0);
+    let quadrant = b.wrapping_add(1 << 29) >> 30;
+    let z = t * t;
+    let s = t + t * z * ((-0.00019516978 * z + 0.008332176) * z - 0.16666655);
+    let c = (1.0 - 0.5 * z) + z * z * ((2.4438092e-5 * z - 0.0013887364) * z + 0.041666646);
+    let odd = quadrant & 1 == 1;
+    let (x, y) = (if odd { s } else { c }, if odd { c } else { s });
+    let flip = |v: f32, q: u32| f32::from_bits(v.to_bits() ^ (q & 2) << 30);
+    [r * flip(x, quadrant + 1), r * flip(y, quadrant)]
+}
+
+#[inline(always)]
+fn normals64(a: [u32; 2], b: [u32; 2]) -> [f64; 2] {
+    let r = (-2.0 * log_f64(open64(a[0], a[1]))).sqrt();
+    let (c, s) = cos_sin_turns_f64(unit64(b[0], b[1]));
+    [r * c, r * s]
+}
+
+multiversion! {
+    fn uniform32(p: Philox, lo: f32, hi: f32, out: &mut [f32]) {
+        let span = hi - lo;
+        by_words(p, out, |w| {
+            let v = lo + unit32(w) * span;
+            // The sum may round up to the excluded end.
+            if v < hi { v } else { lo }
+        });
+    }
+}
+
+multiversion! {
+    fn uniform64(p: Philox, lo: f64, hi: f64, out: &mut [f64]) {
+        let span = hi - lo;
+        by_pairs(p, out, |a, b| {
+            let v = lo + unit64(a, b) * span;
+            if v < hi { v } else { lo }
+        });
+    }
+}
+
+multiversion! {
+    fn normal32(p: Philox, mean: f32, std: f32, out: &mut [f32]) {
+        for (g, out) in out.chunks_mut(4 * LANES).enumerate() {
+            let w = p.blocks(g * LANES);
+            let mut v = [[0.0; 4]; LANES];
+            for l in 0..LANES {
+                let ([a, b], [c, d]) = (normals32(w[0][l], w[1][l]), normals32(w[2][l], w[3][l]));
+                v[l] = [mean + std * a, mean + std * b, mean + std * c, mean + std * d];
+            }
+            out.copy_from_slice(&v.as_flattened()[..out.len()]);
+        }
+    }
+}
+
+multiversion! {
+    fn normal64(p: Philox, mean: f64, std: f64, out: &mut [f64]) {
+        for (g, out) in out.chunks_mut(2 * LANES).enumerate() {
+            let w = p.blocks(g * LANES);
+            let mut v = [[0.0; 2]; LANES];
+            for l in 0..LANES {
+                let [a, b] = normals64([w[0][l], w[1][l]], [w[2][l], w[3][l]]);
+                v[l] = [mean + std * a, mean + std * b];
+            }
+            out.copy_from_slice(&v.as_flattened()[..out.len()]);
+        }
+    }
+}
+
+multiversion! {
+    fn words64(p: Philox, out: &mut [u64]) {
+        for (g, out) in out.chunks_mut(2 * LANES).enumerate() {
+            let w = p.blocks(g * LANES);
+            let mut v = [[0; 2]; LANES];
+            for l in 0..LANES {
+                v[l] = [join(w[0][l], w[1][l]), join(w[2][l], w[3][l])];
+            }
+            out.copy_from_slice(&v.as_flattened()[..out.len()]);
+        }
+    }
+}
+
+multiversion! {
+    fn below(p: Philox, threshold: u32, out: &mut [u8]) {
+        by_words(p, out, |w| (w < threshold) as u8);
+    }
+}
+
+multiversion! {
+    fn exponential32(p: Philox, lambda: f32, out: &mut [f32]) {
+        by_words(p, out, |w| -log_f32(open32(w)) / lambda);
+    }
+}
+
+multiversion! {
+    fn exponential64(p: Philox, lambda: f64, out: &mut [f64]) {
+        by_pairs(p, out, |a, b| -log_f64(open64(a, b)) / lambda);
+    }
+}
+
+multiversion! {
+    fn integers[T: Element](p: Philox, lo: i64, span: u64, out: &mut [T]) {
+        // The upper part of 64 random bits times the span: the bias is below span / 2^64.
+        if span <= 1 << 32 {
+            by_pairs(p, out, |a, b| {
+                let v = (b as u64 * span).wrapping_add((a as u64 * span) >> 32) >> 32;
+                T::from_i64(lo.wrapping_add(v as i64))
+            });
+        } else {
+            by_pairs(p, out, |a, b| {
+                let v = (join(a, b) as u128 * span as u128) >> 64;
+                T::from_i64(lo.wrapping_add(v as i64))
+            });
+        }
+    }
+}
+
+multiversion! {
+    /// Replaces each number of `u` by whether it is below that of `bound`.
+    fn compare[T: Real](bound: &[T], u: &mut [T]) {
+        for (u, &b) in u.iter_mut().zip(bound) {
+            *u = if *u < b { T::ONE } else { T::ZERO };
+        }
+    }
+}
+
+/// A slice of `Real` as the one type that it is.
+enum Reals<'a> {
+    Single(&'a mut [f32]),
+    Double(&'a mut [f64]),
+}
+
+fn reals<T: Real>(out: &mut [T]) -> Reals<'_> {
+    match T::DTYPE {
+        DType::F64 => Reals::Double(bytemuck::cast_slice_mut(out)),
+        _ => Reals::Single(bytemuck::cast_slice_mut(out)),
+    }
+}
+
+fn uniform<T: Real>(p: Philox, lo: f64, hi: f64, out: &mut [T]) {
+    match reals(out) {
+        Reals::Single(out) => uniform32(p, lo as f32, hi as f32, out),
+        Reals::Double(out) => uniform64(p, lo, hi, out),
+    }
+}
+
+/// Calls `f` with disjoint chunks of `out`, each with its stream and its first index, where an element takes
+/// `words` words.
+fn fill<T: Send>(p: Philox, words: usize, out: &mut [T], f: impl Fn(Philox, usize, &mut [T]) + Sync) {
+    for_chunks_mut(out, CHUNK, |i, out| f(p.skip(i * CHUNK * words / 4), i * CHUNK, out));
+}
+
+/// Words per element of a draw of real numbers.
+const fn words_of<T>() -> usize {
+    size_of::<T>() / 4
+}
+
+/// Uniform in [lo, hi): `lo` plus a multiple of 2^-24 (`f32`) or 2^-53 (`f64`) of the span.
+pub fn fill_uniform<T: Real>(p: Philox, lo: f64, hi: f64, out: &mut [T]) {
+    fill(p, words_of::<T>(), out, |p, _, out| uniform(p, lo, hi, out));
+}
+
+/// Normal with the given mean and standard deviation.
+pub fn fill_normal<T: Real>(p: Philox, mean: f64, std: f64, out: &mut [T]) {
+    fill(p, words_of::<T>(), out, |p, _, out| match reals(out) {
+        Reals::Single(out) => normal32(p, mean as f32, std as f32, out),
+        Reals::Double(out) => normal64(p, mean, std, out),
+    });
+}
+
+/// 1 with the probability `prob`, to 2^-32, else 0.
+pub fn fill_bernoulli_u8(p: Philox, prob: f64, out: &mut [u8]) {
+    if prob >= 1.0 {
+        out.fill(1);
+        return;
+    }
+    // The conversion saturates, so that nothing is below the threshold of a negative probability.
+    let threshold = (prob * 4294967296.0) as u32;
+    fill(p, 1, out, |p, _, out| below(p, threshold, out));
+}
+
+/// Element by element 1 with the probability `probs[i]`, else 0: whether element i of [`fill_uniform`] on [0, 1) is
+/// below it. The slices are of one length.
+pub fn fill_bernoulli_each<T: Real>(p: Philox, probs: &[T], out: &mut [T]) {
+    fill(p, words_of::<T>(), out, |p, at, out| {
+        uniform(p, 0.0, 1.0, out);
+        compare(&probs[at..], out);
+    });
+}
+
+/// Integers in [lo, hi), or `lo` if that is empty.
+pub fn fill_int<T: Element>(p: Philox, lo: i64, hi: i64, out: &mut [T]) {
+    let span = if hi > lo { hi.wrapping_sub(lo) as u64 } else { 1 };
+    fill(p, 2, out, |p, _, out| integers(p, lo, span, out));
+}
+
+/// Exponential with the rate `lambda`; never zero, so that quotients by it are finite.
+pub fn fill_exponential<T: Real>(p: Philox, lambda: f64, out: &mut [T]) {
+    fill(p, words_of::<T>(), out, |p, _, out| match reals(out) {
+        Reals::Single(out) => exponential32(p, lambda as f32, out),
+        Reals::Double(out) => exponential64(p, lambda, out),
+    });
+}
+
+/// A permutation of 0..n, by Fisher and Yates: position i, from the last down, swaps with one at or before it.
+pub fn permutation(p: Philox, n: usize) -> Vec<i64> {
+    let mut out: Vec<i64> = (0..n as i64).collect();
+    let mut random = vec![0u64; n.min(1024)];
+    for (g, i_last) in (0..n).rev().step_by(1024).enumerate() {
+        words64(p.skip(g * 512), &mut random);
+        for (&r, i) in random.iter().zip((1..=i_last).rev()) {
+            out.swap(i, ((r as u128 * (i as u128 + 1)) >> 64) as usize);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parallel::{num_threads, set_num_threads};
+    use super::*;
+
+    const P: Philox = Philox { seed: 0x1234_5678_9abc_def0, offset: 77 };
+
+    fn moments(x: &[f64]) -> (f64, f64) {
+        let mean = x.iter().sum::<f64>() / x.len() as f64;
+        (mean, x.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / x.len() as f64)
+    }
+
+    fn drawn<T: Real>(n: usize, f: impl Fn(&mut [T])) -> Vec<f64> {
+        let mut out = vec![T::ZERO; n];
+        f(&mut out);
+        out.iter().map(|v| v.to_f64()).collect()
+    }
+
+    #[test]
+    fn philox_gives_the_known_answers_of_its_authors() {
+        let one = |c: [u32; 4], key| encrypt(c.map(|c| [c; LANES]), key).map(|w| w[LANES - 1]);
+        assert_eq!(one([0; 4], 0), [0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8]);
+        assert_eq!(one([u32::MAX; 4], u64::MAX), [0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd]);
+        let pi = [0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344];
+        assert_eq!(one(pi, 0x299f31d0_a4093822), [0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1]);
+    }
+
+    #[test]
+    fn element_i_depends_on_seed_offset_and_i_alone() {
+        let whole = drawn::<f32>(50_000, |o| fill_uniform(P, 0.0, 1.0, o));
+        let later = Philox { offset: P.offset + 1000, ..P };
+        assert_eq!(whole[4000..4999], drawn::<f32>(999, |o| fill_uniform(later, 0.0, 1.0, o)));
+        let whole = drawn::<f64>(50_000, |o| fill_normal(P, 0.0, 1.0, o));
+        assert_eq!(whole[2000..2999], drawn::<f64>(999, |o| fill_normal(later, 0.0, 1.0, o)));
+    }
+
+    #[test]
+    fn the_number_of_threads_does_not_change_a_draw() {
+        let threads = num_threads();
+        let all = || {
+            let mut ints = vec![0i64; 100_003];
+            fill_int(P, -5, 1 << 40, &mut ints);
+            (drawn::<f32>(100_003, |o| fill_normal(P, 0.0, 1.0, o)), ints)
+        };
+        set_num_threads(1);
+        let one = all();
+        set_num_threads(3);
+        let three = all();
+        set_num_threads(threads);
+        assert_eq!(one, three);
+    }
+
+    #[test]
+    fn uniform_numbers_have_their_moments_and_never_the_upper_end() {
+        for x in [
+            drawn::<f32>(200_000, |o| fill_uniform(P, -1.0, 3.0, o)),
+            drawn::<f64>(200_000, |o| fill_uniform(P, -1.0, 3.0, o)),
+        ] {
+            assert!(x.iter().all(|v| (-1.0..3.0).contains(v)));
+            let (mean, var) = moments(&x);
+            assert!((mean - 1.0).abs() < 0.01 && (var - 4.0 / 3.0).abs() < 0.02, "{mean} {var}");
+        }
+        // A span of one unit in the last place, where half of the sums round up.
+        let x = drawn::<f32>(1000, |o| fill_uniform(P, 1.0, 1.0000001, o));
+        assert!(x.iter().all(|&v| v == 1.0));
+    }
+
+    #[test]
+    fn normal_numbers_have_the_moments_and_tails_of_the_normal_distribution() {
+        for x in [
+            drawn::<f32>(400_000, |o| fill_normal(P, 2.0, 3.0, o)),
+            drawn::<f64>(400_000, |o| fill_normal(P, 2.0, 3.0, o)),
+        ] {
+            let z: Vec<f64> = x.iter().map(|v| (v - 2.0) / 3.0).collect();
+            let (mean, var) = moments(&z);
+            assert!(mean.abs() < 0.007 && (var - 1.0).abs() < 0.01, "{mean} {var}");
+            let share = |f: &dyn Fn(f64) -> bool| z.iter().filter(|&&v| f(v)).count() as f64 / z.len() as f64;
+            assert!((share(&|v| v.abs() < 1.0) - 0.682689).abs() < 0.004);
+            assert!((share(&|v| v > 3.0) - 0.00135).abs() < 0.0003);
+            let kurtosis = z.iter().map(|v| v.powi(4)).sum::<f64>() / z.len() as f64;
+            assert!((kurtosis - 3.0).abs() < 0.06, "{kurtosis}");
+            let neighbours = z.windows(2).map(|w| w[0] * w[1]).sum::<f64>() / z.len() as f64;
+            assert!(neighbours.abs() < 0.007, "{neighbours}");
+        }
+    }
+
+    #[test]
+    fn bernoulli_numbers_have_their_probability_and_are_certain_at_its_ends() {
+        let mut out = vec![9u8; 200_000];
+        fill_bernoulli_u8(P, 0.3, &mut out);
+        assert!(out.iter().all(|&v| v <= 1));
+        assert!((out.iter().map(|&v| v as f64).sum::<f64>() / 2e5 - 0.3).abs() < 0.004);
+        for (prob, sure) in [(0.0, 0), (1.0, 1)] {
+            fill_bernoulli_u8(P, prob, &mut out);
+            assert!(out.iter().all(|&v| v == sure));
+        }
+        let probs: Vec<f32> = (0..200_000).map(|i| [0.0, 1.0, 0.25, 0.75][i % 4]).collect();
+        let x = drawn::<f32>(200_000, |o| fill_bernoulli_each(P, &probs, o));
+        for (k, want) in [0.0, 1.0, 0.25, 0.75].into_iter().enumerate() {
+            let mean = x.iter().skip(k).step_by(4).sum::<f64>() / 5e4;
+            assert!((mean - want).abs() < if want == 0.0 || want == 1.0 { 1e-9 } else { 0.008 }, "{mean} {want}");
+        }
+    }
+
+    #[test]
+    fn integers_cover_their_range_evenly_and_only_it() {
+        let mut out = vec![0i32; 70_000];
+        fill_int(P, -3, 4, &mut out);
+        for want in -3..4 {
+            let count = out.iter().filter(|&&v| v == want).count();
+            assert!((9_500..10_500).contains(&count), "{want} comes {count} times");
+        }
+        assert!(out.iter().all(|v| (-3..4).contains(v)));
+        let mut wide = vec![0i64; 1000];
+        fill_int(P, i64::MIN, i64::MAX, &mut wide);
+        assert!(wide.iter().any(|&v| v < i64::MIN / 2) && wide.iter().any(|&v| v > i64::MAX / 2));
+    }
+
+    #[test]
+    fn both_ways_of_drawing_integers_agree_where_they_meet() {
+        // Spans 2^32 and 2^32 + 1 take different paths; only a rare value differs, by one.
+        let (mut a, mut b) = (vec![0i64; 1000], vec![0i64; 1000]);
+        fill_int(P, 0, 1 << 32, &mut a);
+        fill_int(P, 0, (1 << 32) + 1, &mut b);
+        assert!(a.iter().zip(&b).all(|(a, b)| b - a == 0 || b - a == 1));
+    }
+
+    #[test]
+    fn exponential_numbers_are_positive_with_the_mean_of_their_rate() {
+        for x in [
+            drawn::<f32>(200_000, |o| fill_exponential(P, 2.0, o)),
+            drawn::<f64>(200_000, |o| fill_exponential(P, 2.0, o)),
+        ] {
+            assert!(x.iter().all(|&v| v > 0.0 && v.is_finite()));
+            let (mean, var) = moments(&x);
+            assert!((mean - 0.5).abs() < 0.005 && (var - 0.25).abs() < 0.01, "{mean} {var}");
+        }
+        assert!(log_f32(open32(u32::MAX)) < 0.0 && log_f32(open32(0)) > -30.0);
+        assert!(log_f64(open64(u32::MAX, u32::MAX)) < 0.0 && log_f64(open64(0, 0)) > -40.0);
+    }
+
+    #[test]
+    fn a_permutation_has_every_index_once_and_is_made_by_its_stream() {
+        for n in [0, 1, 2, 3, 1023, 1024, 1025, 5000] {
+            let mut x = permutation(P, n);
+            assert_eq!(x, permutation(P, n));
+            assert!(n < 1000 || x != permutation(Philox { seed: 1, ..P }, n));
+            x.sort_unstable();
+            assert_eq!(x, (0..n as i64).collect::<Vec<_>>());
+        }
+        // Each of the six orders of three comes a sixth of the time.
+        let mut counts = std::collections::HashMap::new();
+        for offset in 0..6000 {
+            *counts.entry(permutation(Philox { seed: 3, offset }, 3)).or_insert(0) += 1;
+        }
+        assert!(counts.len() == 6 && counts.values().all(|c| (850..1150).contains(c)), "{counts:?}");
+    }
+}

@@ -1,0 +1,584 @@
+//! Reductions along one dimension of a contiguous array: sums, products, extrema, moments, norms, logsumexp.
+//!
+//! Every reduction is a [`Reduction`]: how to reduce a run of neighbours, how to reduce a block of rows column by
+//! column, and how to merge two results. One driver cuts the dimension into blocks, reduces them in parallel and
+//! merges them in pairs.
+//!
+//! Note [Blocks are fixed]: the cuts depend on the shape alone, never on the number of threads, so a result has
+//! the same bits on any machine with the same instruction set. Pairwise merging also bounds the rounding error
+//! of a sum by the block length plus the logarithm of the number of blocks.
+
+mod moments;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use bytemuck::Zeroable;
+
+use crate::backend::cpu::math::Math;
+use crate::backend::cpu::parallel::for_chunks_mut;
+use crate::dtype::{Element, Real};
+use crate::multiversion;
+
+pub(crate) use moments::exp_sums;
+pub use moments::{logsumexp, moments};
+
+/// A contiguous array seen as `[outer, n, inner]`; kernels work along the middle dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Along {
+    pub outer: usize,
+    pub n: usize,
+    pub inner: usize,
+}
+
+impl Along {
+    pub const fn new(outer: usize, n: usize, inner: usize) -> Self {
+        Along { outer, n, inner }
+    }
+
+    /// The last dimension of `[rows, n]`.
+    pub const fn rows(rows: usize, n: usize) -> Self {
+        Along { outer: rows, n, inner: 1 }
+    }
+
+    /// Elements of the array.
+    pub const fn len(self) -> usize {
+        self.outer * self.n * self.inner
+    }
+
+    pub const fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Elements of the result of a reduction.
+    pub const fn lanes(self) -> usize {
+        self.outer * self.inner
+    }
+}
+
+/// Elements that one parallel chunk should cover, so that the work pays for handing it out.
+pub(crate) const GRAIN: usize = 1 << 15;
+
+/// Longest contiguous run reduced without merging; two passes over it stay in the L1 cache.
+const RUN: usize = 1 << 13;
+/// Fewest rows of a column block.
+const ROWS: usize = 128;
+/// Widest column tile; its accumulators stay in the L1 cache.
+const TILE: usize = 512;
+/// Elements of the widest vector of 4-byte elements.
+const VECTOR: usize = 16;
+/// Rows narrower than this are reduced several at a time, see [`fold_narrow`].
+const NARROW: usize = 32;
+
+/// A reduction along one dimension. `first` is the position of the first element along it.
+trait Reduction: Sync {
+    type In: Element;
+    type Acc: Copy + Send + Sync;
+    /// Reduces at most [`RUN`] neighbours; an empty run gives the identity.
+    fn run(&self, x: &[Self::In], first: usize) -> Self::Acc;
+    /// Reduces `rows` rows, `stride` apart in `x`, into one result per column. At most [`TILE`] columns.
+    fn columns(&self, x: &[Self::In], rows: usize, stride: usize, first: usize, acc: &mut [Self::Acc]);
+    /// Merges neighbouring results; `a` precedes `b` along the dimension.
+    fn merge(&self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
+}
+
+multiversion! {
+    /// Reduces consecutive runs: the cuts of the rows of `x` at multiples of [`RUN`], from number `job` on.
+    fn reduce_runs[R: Reduction](r: &R, x: &[R::In], n: usize, job: usize, acc: &mut [R::Acc]) {
+        let cuts = n.div_ceil(RUN).max(1);
+        if cuts == 1 {
+            // Without the divisions below, which short rows would feel.
+            for (a, row) in acc.iter_mut().zip(job..) {
+                *a = r.run(&x[row * n..(row + 1) * n], 0);
+            }
+            return;
+        }
+        for (k, a) in acc.iter_mut().enumerate() {
+            let (row, cut) = ((job + k) / cuts, (job + k) % cuts);
+            let first = cut * RUN;
+            *a = r.run(&x[row * n + first..row * n + (first + RUN).min(n)], first);
+        }
+    }
+}
+
+multiversion! {
+    fn reduce_columns[R: Reduction](r: &R, x: &[R::In], rows: usize, stride: usize, first: usize, acc: &mut [R::Acc]) {
+        r.columns(x, rows, stride, first, acc);
+    }
+}
+
+/// Reduces `x` along `d`, into `out[outer, inner]`.
+fn reduce<R: Reduction>(r: &R, x: &[R::In], d: Along, out: &mut [R::Acc]) {
+    if d.lanes() == 0 {
+        return;
+    }
+    let rows = if d.inner == 1 { RUN } else { ROWS.max(RUN / d.inner) };
+    let cuts = d.n.div_ceil(rows);
+    if cuts <= 1 {
+        return reduce_blocks(r, x, d, rows, out);
+    }
+    let mut partial = vec![r.run(&[], 0); d.outer * cuts * d.inner];
+    reduce_blocks(r, x, d, rows, &mut partial);
+    for (p, o) in partial.chunks_mut(cuts * d.inner).zip(out.chunks_mut(d.inner)) {
+        merge_in_pairs(r, p, d.inner);
+        o.copy_from_slice(&p[..d.inner]);
+    }
+}
+
+/// The first level: `partial[outer, cuts, inner]`.
+fn reduce_blocks<R: Reduction>(r: &R, x: &[R::In], d: Along, rows: usize, partial: &mut [R::Acc]) {
+    let Along { n, inner, .. } = d;
+    let cuts = n.div_ceil(rows).max(1);
+    let cost = rows.min(n).max(1);
+    if inner == 1 {
+        let grain = (GRAIN / cost).max(1);
+        return for_chunks_mut(partial, grain, |i, acc| reduce_runs(r, x, n, i * grain, acc));
+    }
+    // Row `b` of `partial` is the reduction of one block of rows.
+    let block = |b: usize, col: usize, acc: &mut [R::Acc]| {
+        let first = (b % cuts) * rows;
+        let start = ((b / cuts) * n + first) * inner + col;
+        reduce_columns(r, &x[start.min(x.len())..], rows.min(n - first), inner, first, acc);
+    };
+    if inner <= TILE {
+        let grain = (GRAIN / (cost * inner)).max(1);
+        for_chunks_mut(partial, grain * inner, |i, chunk| {
+            for (k, acc) in chunk.chunks_mut(inner).enumerate() {
+                block(i * grain + k, 0, acc);
+            }
+        });
+    } else {
+        let tiles = inner.div_ceil(TILE);
+        let mut jobs: Vec<_> = partial.chunks_mut(inner).flat_map(|row| row.chunks_mut(TILE)).collect();
+        let grain = (GRAIN / (cost * TILE)).max(1);
+        for_chunks_mut(&mut jobs, grain, |i, chunk| {
+            for (k, acc) in chunk.iter_mut().enumerate() {
+                let job = i * grain + k;
+                block(job / tiles, (job % tiles) * TILE, acc);
+            }
+        });
+    }
+}
+
+/// Merges the rows of `p`, each `inner` long, into the first: neighbours first, then neighbours of those.
+fn merge_in_pairs<R: Reduction>(r: &R, p: &mut [R::Acc], inner: usize) {
+    let mut rows = p.len() / inner;
+    while rows > 1 {
+        for i in 0..rows / 2 {
+            for j in 0..inner {
+                p[i * inner + j] = r.merge(p[2 * i * inner + j], p[(2 * i + 1) * inner + j]);
+            }
+        }
+        if rows % 2 == 1 {
+            p.copy_within((rows - 1) * inner..rows * inner, rows / 2 * inner);
+        }
+        rows = rows.div_ceil(2);
+    }
+}
+
+/// A reduction whose elements combine in any order: all that most reductions need to say.
+trait Monoid: Copy + Sync {
+    type In: Element;
+    type Acc: Copy + Send + Sync;
+    fn identity(self) -> Self::Acc;
+    fn lift(self, x: Self::In) -> Self::Acc;
+    fn combine(self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
+}
+
+/// Folds a run in `LANES` independent accumulators, which the compiler keeps in vector registers.
+#[inline(always)]
+fn fold_lanes<M: Monoid, const LANES: usize>(m: M, x: &[M::In]) -> M::Acc {
+    let mut acc = [m.identity(); LANES];
+    let mut at = 0;
+    while at + LANES <= x.len() {
+        let chunk = &x[at..at + LANES];
+        for l in 0..LANES {
+            acc[l] = m.combine(acc[l], m.lift(chunk[l]));
+        }
+        at += LANES;
+    }
+    // The rest fills whole vectors as long as it can.
+    while at < x.len() {
+        let chunk = &x[at..x.len().min(at + VECTOR.min(LANES))];
+        for (a, &v) in acc.iter_mut().zip(chunk) {
+            *a = m.combine(*a, m.lift(v));
+        }
+        at += chunk.len();
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        for l in 0..width {
+            acc[l] = m.combine(acc[l], acc[l + width]);
+        }
+        width /= 2;
+    }
+    acc[0]
+}
+
+#[inline(always)]
+fn fold<M: Monoid>(m: M, x: &[M::In]) -> M::Acc {
+    if x.len() < 8 {
+        return x.iter().fold(m.identity(), |a, &v| m.combine(a, m.lift(v)));
+    }
+    if x.len() < 64 { fold_lanes::<M, 8>(m, x) } else { fold_lanes::<M, 64>(m, x) }
+}
+
+/// Folds columns eight rows at a time, in pairs, so that eight streams are read for one pass over `acc`.
+#[inline(always)]
+fn fold_columns<M: Monoid>(m: M, x: &[M::In], rows: usize, stride: usize, acc: &mut [M::Acc]) {
+    let w = acc.len();
+    acc.fill(m.identity());
+    if stride == w && w < NARROW {
+        return fold_narrow(m, &x[..rows * w], acc);
+    }
+    let mut i = 0;
+    while i + 8 <= rows {
+        let r: [&[M::In]; 8] = std::array::from_fn(|k| &x[(i + k) * stride..][..w]);
+        for j in 0..w {
+            let pair = |k: usize| m.combine(m.lift(r[k][j]), m.lift(r[k + 1][j]));
+            let (low, high) = (m.combine(pair(0), pair(2)), m.combine(pair(4), pair(6)));
+            acc[j] = m.combine(acc[j], m.combine(low, high));
+        }
+        i += 8;
+    }
+    while i < rows {
+        let row = &x[i * stride..][..w];
+        for j in 0..w {
+            acc[j] = m.combine(acc[j], m.lift(row[j]));
+        }
+        i += 1;
+    }
+}
+
+/// Columns of a narrow array: sixteen rows count as one wide row, whose lanes are folded at the end.
+#[inline(always)]
+fn fold_narrow<M: Monoid>(m: M, x: &[M::In], acc: &mut [M::Acc]) {
+    const GROUP: usize = 16;
+    let w = acc.len();
+    let mut wide = [m.identity(); GROUP * NARROW];
+    let wide = &mut wide[..GROUP * w];
+    let groups = x.chunks_exact(GROUP * w);
+    let tail = groups.remainder();
+    for group in groups {
+        for (a, v) in wide.chunks_exact_mut(GROUP).zip(group.chunks_exact(GROUP)) {
+            for l in 0..GROUP {
+                a[l] = m.combine(a[l], m.lift(v[l]));
+            }
+        }
+    }
+    for (a, &v) in wide.iter_mut().zip(tail) {
+        *a = m.combine(*a, m.lift(v));
+    }
+    for row in wide.chunks_exact(w) {
+        for (a, &v) in acc.iter_mut().zip(row) {
+            *a = m.combine(*a, v);
+        }
+    }
+}
+
+/// Every monoid is a reduction.
+struct Fold<M>(M);
+
+impl<M: Monoid> Reduction for Fold<M> {
+    type In = M::In;
+    type Acc = M::Acc;
+    #[inline(always)]
+    fn run(&self, x: &[M::In], _: usize) -> M::Acc {
+        fold(self.0, x)
+    }
+    #[inline(always)]
+    fn columns(&self, x: &[M::In], rows: usize, stride: usize, _: usize, acc: &mut [M::Acc]) {
+        fold_columns(self.0, x, rows, stride, acc)
+    }
+    #[inline(always)]
+    fn merge(&self, a: M::Acc, b: M::Acc) -> M::Acc {
+        self.0.combine(a, b)
+    }
+}
+
+/// Declares a [`Monoid`] in one line: `Name<bound>(fields) -> accumulator: identity, |self, x| lift, |a, b| combine`.
+macro_rules! monoid {
+    ($(#[$m:meta])* $name:ident<$b:ident> $(($p:ident: $pt:ty))? -> $acc:ty: $id:expr, |$x:ident| $lift:expr, |$l:ident, $r:ident| $combine:expr) => {
+        $(#[$m])*
+        #[derive(Clone, Copy)]
+        struct $name<T>(std::marker::PhantomData<fn(T)>, $($pt)?);
+        impl<T: $b> Monoid for $name<T> {
+            type In = T;
+            type Acc = $acc;
+            #[inline(always)] fn identity(self) -> $acc { $id }
+            #[inline(always)] fn lift(self, $x: T) -> $acc { $(let $p = self.1;)? $lift }
+            #[inline(always)] fn combine(self, $l: $acc, $r: $acc) -> $acc { $combine }
+        }
+    };
+}
+
+/// The larger one, NaN if either is; compiles to a compare and a blend.
+#[inline(always)]
+#[allow(clippy::eq_op)] // only NaN differs from itself
+fn max_nan<T: Element>(a: T, b: T) -> T {
+    if a > b || a != a { a } else { b }
+}
+
+/// The smaller one, NaN if either is.
+#[inline(always)]
+#[allow(clippy::eq_op)]
+fn min_nan<T: Element>(a: T, b: T) -> T {
+    if a < b || a != a { a } else { b }
+}
+
+/// The least value of `T`.
+fn lowest<T: Element>() -> T {
+    match T::DTYPE.is_float() {
+        true => T::from_f64(f64::NEG_INFINITY),
+        false if T::DTYPE.is_signed() => T::from_i64(i64::MIN >> (64 - 8 * size_of::<T>())),
+        false => T::from_i64(0),
+    }
+}
+
+/// The greatest value of `T`.
+fn highest<T: Element>() -> T {
+    match T::DTYPE.is_float() {
+        true => T::from_f64(f64::INFINITY),
+        false if T::DTYPE.is_signed() => T::from_i64(i64::MAX >> (64 - 8 * size_of::<T>())),
+        false => T::from_i64(255),
+    }
+}
+
+monoid!(Sum<Real> -> T: T::ZERO, |x| x, |a, b| a + b);
+monoid!(Product<Real> -> T: T::ONE, |x| x, |a, b| a * b);
+monoid!(SumInt<Element> -> i64: 0, |x| x.to_i64(), |a, b| a.wrapping_add(b));
+monoid!(ProductInt<Element> -> i64: 1, |x| x.to_i64(), |a, b| a.wrapping_mul(b));
+monoid!(All<Element> -> u8: 1, |x| (x != T::from_i64(0)) as u8, |a, b| a & b);
+monoid!(Any<Element> -> u8: 0, |x| (x != T::from_i64(0)) as u8, |a, b| a | b);
+monoid!(Max<Element> -> T: lowest(), |x| x, |a, b| max_nan(a, b));
+monoid!(MaxNumber<Real> -> T: -T::INFINITY, |x| x, |a, b| if b > a { b } else { a });
+monoid!(Min<Element> -> T: highest(), |x| x, |a, b| min_nan(a, b));
+monoid!(NonZeros<Real> -> T: T::ZERO, |x| if x == T::ZERO { T::ZERO } else { T::ONE }, |a, b| a + b);
+monoid!(SumOfMagnitudes<Real> -> T: T::ZERO, |x| x.abs(), |a, b| a + b);
+monoid!(SumOfSquares<Real> -> T: T::ZERO, |x| x * x, |a, b| a + b);
+monoid!(MaxMagnitude<Real> -> T: T::ZERO, |x| x.abs(), |a, b| max_nan(a, b));
+monoid!(MinMagnitude<Real> -> T: T::INFINITY, |x| x.abs(), |a, b| min_nan(a, b));
+monoid!(SumOfPowers<Math>(p: T) -> T: T::ZERO, |x| x.abs().m_pow(p), |a, b| a + b);
+
+macro_rules! folded {
+    ($($(#[$m:meta])* $name:ident<$b:ident> = $monoid:ident -> $out:ty;)*) => { $(
+        $(#[$m])*
+        pub fn $name<T: $b>(x: &[T], d: Along, out: &mut [$out]) {
+            reduce(&Fold($monoid(std::marker::PhantomData)), x, d, out)
+        }
+    )* };
+}
+folded! {
+    /// The sum, 0 for no elements.
+    sum<Real> = Sum -> T;
+    /// The product, 1 for no elements.
+    prod<Real> = Product -> T;
+    /// The sum in wrapping 64-bit integers, what PyTorch gives for integers and booleans.
+    sum_int<Element> = SumInt -> i64;
+    /// The product in wrapping 64-bit integers.
+    prod_int<Element> = ProductInt -> i64;
+    /// 1 where every element differs from zero; NaN does.
+    all<Element> = All -> u8;
+    /// 1 where some element differs from zero.
+    any<Element> = Any -> u8;
+}
+
+/// The norm of order `p`: 0 counts non-zeros, infinities take the extreme magnitude.
+pub fn norm_p<T: Math>(p: f64, x: &[T], d: Along, out: &mut [T]) {
+    use std::marker::PhantomData as P;
+    if p == 0.0 {
+        reduce(&Fold(NonZeros(P)), x, d, out);
+    } else if p == 1.0 {
+        reduce(&Fold(SumOfMagnitudes(P)), x, d, out);
+    } else if p == 2.0 {
+        reduce(&Fold(SumOfSquares(P)), x, d, out);
+        out.iter_mut().for_each(|v| *v = v.sqrt());
+    } else if p == f64::INFINITY {
+        reduce(&Fold(MaxMagnitude(P)), x, d, out);
+    } else if p == f64::NEG_INFINITY {
+        reduce(&Fold(MinMagnitude(P)), x, d, out);
+    } else {
+        reduce(&Fold(SumOfPowers(P, T::of(p))), x, d, out);
+        out.iter_mut().for_each(|v| *v = v.m_pow(T::of(1.0 / p)));
+    }
+}
+
+/// The largest or smallest element and, if asked, where it stands first. NaN beats every number.
+///
+/// Without elements there is no extremum: with `n == 0` the outputs keep what they hold.
+pub fn extremum<T: Element>(x: &[T], d: Along, largest: bool, values: &mut [T], indices: Option<&mut [i64]>) {
+    use std::marker::PhantomData as P;
+    if d.n == 0 {
+        return;
+    }
+    match (indices, largest) {
+        (None, true) => reduce(&Fold(Max(P)), x, d, values),
+        (None, false) => reduce(&Fold(Min(P)), x, d, values),
+        (Some(indices), true) => locate(Max(P), x, d, values, indices),
+        (Some(indices), false) => locate(Min(P), x, d, values, indices),
+    }
+}
+
+fn locate<M>(m: M, x: &[M::In], d: Along, values: &mut [M::In], indices: &mut [i64])
+where
+    M: Monoid<Acc = <M as Monoid>::In>,
+{
+    let mut best = vec![(M::In::zeroed(), 0); d.lanes()];
+    reduce(&Located(m), x, d, &mut best);
+    for ((value, index), best) in values.iter_mut().zip(indices).zip(best) {
+        (*value, *index) = best;
+    }
+}
+
+/// An extremum with the index of its first occurrence.
+struct Located<M>(M);
+
+impl<M: Monoid<Acc = <M as Monoid>::In>> Located<M> {
+    /// Whether `b`, which comes later, replaces `a`.
+    #[inline(always)]
+    #[allow(clippy::eq_op)]
+    fn replaces(&self, a: M::In, b: M::In) -> bool {
+        let winner = self.0.combine(a, b);
+        // The combination is `a` where that is as good, and NaN in `a` stays.
+        a == a && winner != a
+    }
+}
+
+impl<M: Monoid<Acc = <M as Monoid>::In>> Reduction for Located<M> {
+    type In = M::In;
+    type Acc = (M::In, i64);
+
+    /// Finds the value, then looks for it: both passes are vector code, and the run is in the L1 cache.
+    #[inline(always)]
+    #[allow(clippy::eq_op)]
+    fn run(&self, x: &[M::In], first: usize) -> Self::Acc {
+        const CHUNK: usize = 64;
+        let best = fold(self.0, x);
+        let nan = best != best;
+        let hit = |v: M::In| if nan { v != v } else { v == best };
+        let mut at = 0;
+        for chunk in x.chunks_exact(CHUNK) {
+            if chunk.iter().fold(false, |any, &v| any | hit(v)) {
+                break;
+            }
+            at += CHUNK;
+        }
+        at += x[at..].iter().position(|&v| hit(v)).unwrap_or(0);
+        (best, (first + at) as i64)
+    }
+
+    #[inline(always)]
+    fn columns(&self, x: &[M::In], rows: usize, stride: usize, first: usize, acc: &mut [Self::Acc]) {
+        let w = acc.len();
+        let (mut best, mut at) = ([M::In::zeroed(); TILE], [0i32; TILE]);
+        let (best, at) = (&mut best[..w], &mut at[..w]);
+        best.copy_from_slice(&x[..w]);
+        let mut i = 1;
+        while i + 4 <= rows {
+            let r: [&[M::In]; 4] = std::array::from_fn(|k| &x[(i + k) * stride..][..w]);
+            for j in 0..w {
+                let (mut b, mut a) = (best[j], at[j]);
+                for (k, row) in r.iter().enumerate() {
+                    let take = self.replaces(b, row[j]);
+                    b = if take { row[j] } else { b };
+                    a = if take { (i + k) as i32 } else { a };
+                }
+                (best[j], at[j]) = (b, a);
+            }
+            i += 4;
+        }
+        while i < rows {
+            let row = &x[i * stride..][..w];
+            for j in 0..w {
+                let take = self.replaces(best[j], row[j]);
+                best[j] = if take { row[j] } else { best[j] };
+                at[j] = if take { i as i32 } else { at[j] };
+            }
+            i += 1;
+        }
+        for (acc, (&b, &a)) in acc.iter_mut().zip(best.iter().zip(at.iter())) {
+            *acc = (b, first as i64 + a as i64);
+        }
+    }
+
+    #[inline(always)]
+    fn merge(&self, a: Self::Acc, b: Self::Acc) -> Self::Acc {
+        if self.replaces(a.0, b.0) { b } else { a }
+    }
+}
+
+/// Independent accumulators of [`sum_pairs`].
+const LANES: usize = 32;
+
+/// Sums `N` functions of the pairs of two rows, each in [`LANES`] accumulators.
+#[inline(always)]
+pub(crate) fn sum_pairs<const N: usize, T: Real>(a: &[T], b: &[T], f: impl Fn(T, T) -> [T; N]) -> [T; N] {
+    let mut acc = [[T::ZERO; LANES]; N];
+    let n = a.len().min(b.len());
+    let mut at = 0;
+    while at + LANES <= n {
+        let (a, b) = (&a[at..at + LANES], &b[at..at + LANES]);
+        for l in 0..LANES {
+            let terms = f(a[l], b[l]);
+            for k in 0..N {
+                acc[k][l] += terms[k];
+            }
+        }
+        at += LANES;
+    }
+    while at < n {
+        let end = n.min(at + VECTOR);
+        for (l, (&a, &b)) in a[at..end].iter().zip(&b[at..end]).enumerate() {
+            let terms = f(a, b);
+            for k in 0..N {
+                acc[k][l] += terms[k];
+            }
+        }
+        at = end;
+    }
+    acc.map(|mut acc| {
+        let mut width = LANES / 2;
+        while width > 0 {
+            for l in 0..width {
+                acc[l] += acc[l + width];
+            }
+            width /= 2;
+        }
+        acc[0]
+    })
+}
+
+/// The largest element, NaN aside: enough where a NaN shows by itself in what is computed next.
+#[inline(always)]
+pub(crate) fn max_of<T: Real>(x: &[T]) -> T {
+    fold(MaxNumber(std::marker::PhantomData), x)
+}
+
+/// The pieces of rows of `inner` elements that make up `start..start + len`: see [`row_pieces`].
+pub(crate) struct RowPieces {
+    row: usize,
+    col: usize,
+    at: usize,
+    len: usize,
+    inner: usize,
+}
+
+/// Iterates over `(row, first column, range)` of the pieces of rows of `inner` elements that make up
+/// `start..start + len`; ranges count from `start`.
+#[inline(always)]
+pub(crate) fn row_pieces(start: usize, len: usize, inner: usize) -> RowPieces {
+    RowPieces { row: start / inner, col: start % inner, at: 0, len, inner }
+}
+
+impl Iterator for RowPieces {
+    type Item = (usize, usize, std::ops::Range<usize>);
+    #[inline(always)]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at == self.len {
+            return None;
+        }
+        let end = self.len.min(self.at + self.inner - self.col);
+        let piece = (self.row, self.col, self.at..end);
+        (self.row, self.col, self.at) = (self.row + 1, 0, end);
+        Some(piece)
+    }
+}

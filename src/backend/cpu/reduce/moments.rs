@@ -1,0 +1,174 @@
+//! Reductions whose state is more than one number: mean with variance, and scaled sums of exponentials.
+
+use std::marker::PhantomData;
+
+use super::{Along, Max, Monoid, Reduction, Sum, TILE, fold, fold_columns, max_nan, reduce};
+use crate::backend::cpu::math::Math;
+use crate::dtype::Real;
+
+/// Count, mean and sum of squared deviations from it.
+#[derive(Clone, Copy)]
+struct Moment<T> {
+    count: T,
+    mean: T,
+    m2: T,
+}
+
+struct Moments<T>(PhantomData<fn(T)>);
+
+impl<T: Math> Reduction for Moments<T> {
+    type In = T;
+    type Acc = Moment<T>;
+
+    #[inline(always)]
+    fn run(&self, x: &[T], _: usize) -> Moment<T> {
+        let count = T::of(x.len() as f64);
+        let mean = fold(Sum(PhantomData), x) / count;
+        Moment { count, mean, m2: fold(SquaredDeviations(mean), x) }
+    }
+
+    #[inline(always)]
+    fn columns(&self, x: &[T], rows: usize, stride: usize, _: usize, acc: &mut [Moment<T>]) {
+        let w = acc.len();
+        let (mut mean, mut m2) = ([T::ZERO; TILE], [T::ZERO; TILE]);
+        let (mean, m2) = (&mut mean[..w], &mut m2[..w]);
+        fold_columns(Sum(PhantomData), x, rows, stride, mean);
+        let count = T::of(rows as f64);
+        mean.iter_mut().for_each(|m| *m = *m / count);
+        for i in 0..rows {
+            let row = &x[i * stride..][..w];
+            for j in 0..w {
+                let d = row[j] - mean[j];
+                m2[j] += d * d;
+            }
+        }
+        for (acc, (&mean, &m2)) in acc.iter_mut().zip(mean.iter().zip(m2.iter())) {
+            *acc = Moment { count, mean, m2 };
+        }
+    }
+
+    /// Chan's update, which adds no cancellation of its own.
+    #[inline(always)]
+    fn merge(&self, a: Moment<T>, b: Moment<T>) -> Moment<T> {
+        let count = a.count + b.count;
+        let delta = b.mean - a.mean;
+        let share = b.count / count;
+        Moment { count, mean: a.mean + delta * share, m2: a.m2 + b.m2 + delta * delta * a.count * share }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct SquaredDeviations<T>(T);
+
+impl<T: Real> Monoid for SquaredDeviations<T> {
+    type In = T;
+    type Acc = T;
+    #[inline(always)]
+    fn identity(self) -> T {
+        T::ZERO
+    }
+    #[inline(always)]
+    fn lift(self, x: T) -> T {
+        (x - self.0) * (x - self.0)
+    }
+    #[inline(always)]
+    fn combine(self, a: T, b: T) -> T {
+        a + b
+    }
+}
+
+/// The mean and the sum of squared deviations from it, in two passes per block. NaN and 0 for no elements.
+pub fn moments<T: Math>(x: &[T], d: Along, mean: &mut [T], m2: &mut [T]) {
+    let mut acc = vec![Moment { count: T::ZERO, mean: T::ZERO, m2: T::ZERO }; d.lanes()];
+    reduce(&Moments(PhantomData), x, d, &mut acc);
+    for ((mean, m2), a) in mean.iter_mut().zip(m2).zip(acc) {
+        (*mean, *m2) = (a.mean, a.m2);
+    }
+}
+
+/// A sum of exponentials, `scaled * exp(max)`. The maximum propagates NaN; an infinite one stands alone, with
+/// `scaled` 1 (plus infinity) or 0 (minus infinity), so that no difference of infinities is taken.
+#[derive(Clone, Copy)]
+pub(crate) struct ExpSum<T> {
+    pub max: T,
+    pub scaled: T,
+}
+
+struct ExpSums<T>(PhantomData<fn(T)>);
+
+/// `scaled` where the maximum decides it alone.
+#[inline(always)]
+fn without_terms<T: Real>(max: T) -> Option<T> {
+    let infinite = max.abs() == T::INFINITY;
+    infinite.then_some(if max > T::ZERO { T::ONE } else { T::ZERO })
+}
+
+#[derive(Clone, Copy)]
+struct ShiftedExp<T>(T);
+
+impl<T: Math> Monoid for ShiftedExp<T> {
+    type In = T;
+    type Acc = T;
+    #[inline(always)]
+    fn identity(self) -> T {
+        T::ZERO
+    }
+    #[inline(always)]
+    fn lift(self, x: T) -> T {
+        (x - self.0).m_exp()
+    }
+    #[inline(always)]
+    fn combine(self, a: T, b: T) -> T {
+        a + b
+    }
+}
+
+impl<T: Math> Reduction for ExpSums<T> {
+    type In = T;
+    type Acc = ExpSum<T>;
+
+    #[inline(always)]
+    fn run(&self, x: &[T], _: usize) -> ExpSum<T> {
+        let max = fold(Max(PhantomData), x);
+        let scaled = without_terms(max).unwrap_or_else(|| fold(ShiftedExp(max), x));
+        ExpSum { max, scaled }
+    }
+
+    #[inline(always)]
+    fn columns(&self, x: &[T], rows: usize, stride: usize, _: usize, acc: &mut [ExpSum<T>]) {
+        let w = acc.len();
+        let (mut max, mut scaled) = ([T::ZERO; TILE], [T::ZERO; TILE]);
+        let (max, scaled) = (&mut max[..w], &mut scaled[..w]);
+        fold_columns(Max(PhantomData), x, rows, stride, max);
+        for i in 0..rows {
+            let row = &x[i * stride..][..w];
+            for j in 0..w {
+                scaled[j] += (row[j] - max[j]).m_exp();
+            }
+        }
+        for (acc, (&max, &scaled)) in acc.iter_mut().zip(max.iter().zip(scaled.iter())) {
+            *acc = ExpSum { max, scaled: without_terms(max).unwrap_or(scaled) };
+        }
+    }
+
+    #[inline(always)]
+    fn merge(&self, a: ExpSum<T>, b: ExpSum<T>) -> ExpSum<T> {
+        let max = max_nan(a.max, b.max);
+        let to_max = |e: ExpSum<T>| if e.max == max { e.scaled } else { e.scaled * (e.max - max).m_exp() };
+        ExpSum { max, scaled: to_max(a) + to_max(b) }
+    }
+}
+
+/// The sums of exponentials that `logsumexp` and `softmax` finish.
+pub(crate) fn exp_sums<T: Math>(x: &[T], d: Along) -> Vec<ExpSum<T>> {
+    let mut acc = vec![ExpSum { max: T::ZERO, scaled: T::ZERO }; d.lanes()];
+    reduce(&ExpSums(PhantomData), x, d, &mut acc);
+    acc
+}
+
+/// `log(sum(exp(x)))` without overflow; minus infinity for no elements.
+pub fn logsumexp<T: Math>(x: &[T], d: Along, out: &mut [T]) {
+    for (out, e) in out.iter_mut().zip(exp_sums(x, d)) {
+        *out = e.max + e.scaled.m_log();
+    }
+}

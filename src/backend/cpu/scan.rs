@@ -1,0 +1,472 @@
+//! Running sums, products and extrema along one dimension.
+//!
+//! Note [Scanning columns]: a scan depends on itself along the dimension only, so columns are scanned side by side
+//! in vector registers, in strips that different threads take. A single row has one chain of dependent
+//! operations; the running sum cuts it into pieces whose sums are known beforehand, and runs the pieces abreast.
+
+use crate::backend::cpu::math::Math;
+use crate::backend::cpu::parallel::{for_chunks_mut, for_chunks_mut2};
+use crate::backend::cpu::reduce::{Along, GRAIN};
+use crate::dtype::{Element, Real};
+use crate::multiversion;
+
+/// Columns in a strip.
+const STRIP: usize = 256;
+
+/// A running operation: a state per lane, updated by each element, and the outputs read off it.
+trait Scan: Sync {
+    type In: Element;
+    type State: Copy + Send + Sync;
+    type Out: Copy + Send + Sync;
+    fn start(&self) -> Self::State;
+    /// The next state; `i` is the position along the dimension.
+    fn step(&self, state: Self::State, x: Self::In, i: usize) -> Self::State;
+    fn emit(&self, state: Self::State) -> Self::Out;
+    /// Writes the scan of one row.
+    #[inline(always)]
+    fn row(&self, x: &[Self::In], reverse: bool, out: &mut [Self::Out]) {
+        let mut state = self.start();
+        for k in 0..x.len() {
+            let i = if reverse { x.len() - 1 - k } else { k };
+            state = self.step(state, x[i], i);
+            out[i] = self.emit(state);
+        }
+    }
+}
+
+multiversion! {
+    fn scan_rows[S: Scan](s: &S, x: &[S::In], n: usize, reverse: bool, out: &mut [S::Out]) {
+        for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
+            s.row(x, reverse, out);
+        }
+    }
+}
+
+multiversion! {
+    /// Scans the columns from `col` on; `out` holds a piece of each row.
+    fn scan_columns[S: Scan](s: &S, x: &[S::In], inner: usize, col: usize, reverse: bool, out: &mut [&mut [S::Out]]) {
+        let mut state = [s.start(); STRIP];
+        for k in 0..out.len() {
+            let i = if reverse { out.len() - 1 - k } else { k };
+            let out = &mut *out[i];
+            let w = out.len().min(STRIP);
+            let x = &x[i * inner + col..][..w];
+            for ((out, state), &x) in out.iter_mut().zip(&mut state[..w]).zip(x) {
+                *state = s.step(*state, x, i);
+                *out = s.emit(*state);
+            }
+        }
+    }
+}
+
+fn scan<S: Scan>(s: &S, x: &[S::In], d: Along, reverse: bool, out: &mut [S::Out]) {
+    let Along { n, inner, .. } = d;
+    if d.is_empty() {
+        return;
+    }
+    if inner == 1 {
+        let chunk = (GRAIN / n).max(1) * n;
+        return for_chunks_mut(out, chunk, |i, out| {
+            scan_rows(s, &x[i * chunk..][..out.len()], n, reverse, out);
+        });
+    }
+    let mut jobs = strips(out, d);
+    let grain = (GRAIN / (n * inner.min(STRIP))).max(1);
+    for_chunks_mut(&mut jobs, grain, |i, jobs| {
+        for (k, rows) in jobs.iter_mut().enumerate() {
+            let (start, col) = strip_start(i * grain + k, d);
+            scan_columns(s, &x[start..], inner, col, reverse, rows);
+        }
+    });
+}
+
+/// The columns of an array in strips: for each, the pieces of its rows, which lie `inner` apart.
+fn strips<T>(out: &mut [T], d: Along) -> Vec<Vec<&mut [T]>> {
+    let per_row = d.inner.div_ceil(STRIP);
+    let mut strips: Vec<Vec<&mut [T]>> = (0..d.outer * per_row).map(|_| Vec::with_capacity(d.n)).collect();
+    for (row, out) in out.chunks_mut(d.inner).enumerate() {
+        for (strip, piece) in out.chunks_mut(STRIP).enumerate() {
+            strips[row / d.n * per_row + strip].push(piece);
+        }
+    }
+    strips
+}
+
+/// Where the lanes of a strip begin, and its first column.
+fn strip_start(strip: usize, d: Along) -> (usize, usize) {
+    let per_row = d.inner.div_ceil(STRIP);
+    (strip / per_row * d.n * d.inner, strip % per_row * STRIP)
+}
+
+struct CumSum<T>(std::marker::PhantomData<fn(T)>);
+struct CumProd<T>(std::marker::PhantomData<fn(T)>);
+struct CumSumInt<T>(std::marker::PhantomData<fn(T)>);
+struct CumProdInt<T>(std::marker::PhantomData<fn(T)>);
+
+/// Elements of a row that are compared with the extremum so far at once.
+const CHUNK: usize = 32;
+/// Pieces of a row that are summed abreast.
+const ABREAST: usize = 8;
+
+/// Sums run in `f64`, as PyTorch's do: a running sum in `f32` would drift.
+impl<T: Real> Scan for CumSum<T> {
+    type In = T;
+    type State = f64;
+    type Out = T;
+    #[inline(always)]
+    fn start(&self) -> f64 {
+        0.0
+    }
+    #[inline(always)]
+    fn step(&self, state: f64, x: T, _: usize) -> f64 {
+        state + x.to_f64()
+    }
+    #[inline(always)]
+    fn emit(&self, state: f64) -> T {
+        T::of(state)
+    }
+    #[inline(always)]
+    fn row(&self, x: &[T], reverse: bool, out: &mut [T]) {
+        const PIECE: usize = 256;
+        let mut state = 0.0;
+        let block = ABREAST * PIECE;
+        let whole = x.len() / block * block;
+        let tail = x.len() - whole;
+        let plain = |state: &mut f64, x: &[T], out: &mut [T]| {
+            for k in 0..x.len() {
+                let i = if reverse { x.len() - 1 - k } else { k };
+                *state += x[i].to_f64();
+                out[i] = T::of(*state);
+            }
+        };
+        if reverse {
+            plain(&mut state, &x[whole..], &mut out[whole..]);
+        }
+        for k in 0..whole / block {
+            let b = if reverse { whole / block - 1 - k } else { k };
+            let (x, out) = (&x[b * block..][..block], &mut out[b * block..][..block]);
+            // What precedes each piece, then all pieces together.
+            let mut states = [0.0; ABREAST];
+            for k in 0..ABREAST {
+                let p = if reverse { ABREAST - 1 - k } else { k };
+                states[p] = state;
+                let mut lanes = [0.0; 16];
+                for chunk in x[p * PIECE..][..PIECE].chunks_exact(16) {
+                    for l in 0..16 {
+                        lanes[l] += chunk[l].to_f64();
+                    }
+                }
+                state += lanes.iter().sum::<f64>();
+            }
+            for k in 0..PIECE {
+                let i = if reverse { PIECE - 1 - k } else { k };
+                for p in 0..ABREAST {
+                    states[p] += x[p * PIECE + i].to_f64();
+                    out[p * PIECE + i] = T::of(states[p]);
+                }
+            }
+        }
+        if !reverse {
+            plain(&mut state, &x[x.len() - tail..], &mut out[whole..]);
+        }
+    }
+}
+
+impl<T: Real> Scan for CumProd<T> {
+    type In = T;
+    type State = f64;
+    type Out = T;
+    #[inline(always)]
+    fn start(&self) -> f64 {
+        1.0
+    }
+    #[inline(always)]
+    fn step(&self, state: f64, x: T, _: usize) -> f64 {
+        state * x.to_f64()
+    }
+    #[inline(always)]
+    fn emit(&self, state: f64) -> T {
+        T::of(state)
+    }
+}
+
+impl<T: Element> Scan for CumSumInt<T> {
+    type In = T;
+    type State = i64;
+    type Out = i64;
+    #[inline(always)]
+    fn start(&self) -> i64 {
+        0
+    }
+    #[inline(always)]
+    fn step(&self, state: i64, x: T, _: usize) -> i64 {
+        state.wrapping_add(x.to_i64())
+    }
+    #[inline(always)]
+    fn emit(&self, state: i64) -> i64 {
+        state
+    }
+}
+
+impl<T: Element> Scan for CumProdInt<T> {
+    type In = T;
+    type State = i64;
+    type Out = i64;
+    #[inline(always)]
+    fn start(&self) -> i64 {
+        1
+    }
+    #[inline(always)]
+    fn step(&self, state: i64, x: T, _: usize) -> i64 {
+        state.wrapping_mul(x.to_i64())
+    }
+    #[inline(always)]
+    fn emit(&self, state: i64) -> i64 {
+        state
+    }
+}
+
+/// `log(sum(exp(x)))` so far, in `f64`: each step adds one term without leaving the logarithm.
+struct LogCumSumExp<T>(std::marker::PhantomData<fn(T)>);
+
+impl<T: Real> Scan for LogCumSumExp<T> {
+    type In = T;
+    type State = f64;
+    type Out = T;
+    #[inline(always)]
+    fn start(&self) -> f64 {
+        f64::NEG_INFINITY
+    }
+    #[inline(always)]
+    fn step(&self, state: f64, x: T, _: usize) -> f64 {
+        let x = x.to_f64();
+        let (max, min) = if state > x || state.is_nan() { (state, x) } else { (x, state) };
+        // Equal infinities have no difference; they stay.
+        if max == min && max.is_infinite() { max } else { max + (min - max).m_exp().m_log1p() }
+    }
+    #[inline(always)]
+    fn emit(&self, state: f64) -> T {
+        T::of(state)
+    }
+}
+
+/// Whether `x` replaces the extremum so far: it does from the first equal on, and a NaN always.
+#[inline(always)]
+#[allow(clippy::eq_op)] // only NaN differs from itself
+fn replaces<T: Element>(best: T, x: T, largest: bool) -> bool {
+    let as_good = if largest { x >= best } else { x <= best };
+    x != x || (best == best && as_good)
+}
+
+multiversion! {
+    /// Most chunks of a row leave its extremum as it is; they are seen in vector code.
+    fn extremum_rows[T: Element](x: &[T], n: usize, largest: bool, values: &mut [T], indices: &mut [i64]) {
+        for ((x, values), indices) in x.chunks_exact(n).zip(values.chunks_exact_mut(n)).zip(indices.chunks_exact_mut(n)) {
+            let (mut best, mut at) = (x[0], 0);
+            for start in (0..n).step_by(CHUNK) {
+                let range = start..n.min(start + CHUNK);
+                let (x, values, indices) = (&x[range.clone()], &mut values[range.clone()], &mut indices[range]);
+                if !x.iter().fold(false, |any, &x| any | replaces(best, x, largest)) {
+                    values.fill(best);
+                    indices.fill(at);
+                    continue;
+                }
+                for i in 0..x.len() {
+                    if replaces(best, x[i], largest) {
+                        (best, at) = (x[i], (start + i) as i64);
+                    }
+                    (values[i], indices[i]) = (best, at);
+                }
+            }
+        }
+    }
+}
+
+multiversion! {
+    /// The columns from `col` on; `values` and `indices` hold pieces of each row.
+    fn extremum_columns[T: Element](x: &[T], inner: usize, col: usize, largest: bool, values: &mut [&mut [T]], indices: &mut [&mut [i64]]) {
+        let mut at = [0; STRIP];
+        for i in 0..values.len() {
+            let (done, rest) = values.split_at_mut(i);
+            let (value, index) = (&mut *rest[0], &mut *indices[i]);
+            let w = value.len().min(STRIP);
+            let x = &x[i * inner + col..][..w];
+            let best = done.last().map_or(x, |row| &row[..w]);
+            for ((((value, index), &x), &best), at) in value.iter_mut().zip(index).zip(x).zip(best).zip(&mut at) {
+                let take = replaces(best, x, largest);
+                *value = if take { x } else { best };
+                *at = if take { i as i64 } else { *at };
+                *index = *at;
+            }
+        }
+    }
+}
+
+/// The running sum; with `reverse`, from the end.
+pub fn cumsum<T: Real>(x: &[T], d: Along, reverse: bool, out: &mut [T]) {
+    scan(&CumSum(std::marker::PhantomData), x, d, reverse, out);
+}
+
+/// The running product.
+pub fn cumprod<T: Real>(x: &[T], d: Along, out: &mut [T]) {
+    scan(&CumProd(std::marker::PhantomData), x, d, false, out);
+}
+
+/// The running sum in wrapping 64-bit integers; with `reverse`, from the end.
+pub fn cumsum_int<T: Element>(x: &[T], d: Along, reverse: bool, out: &mut [i64]) {
+    scan(&CumSumInt(std::marker::PhantomData), x, d, reverse, out);
+}
+
+/// The running product in wrapping 64-bit integers.
+pub fn cumprod_int<T: Element>(x: &[T], d: Along, out: &mut [i64]) {
+    scan(&CumProdInt(std::marker::PhantomData), x, d, false, out);
+}
+
+/// `log(cumsum(exp(x)))` without overflow.
+pub fn logcumsumexp<T: Math>(x: &[T], d: Along, out: &mut [T]) {
+    scan(&LogCumSumExp(std::marker::PhantomData), x, d, false, out);
+}
+
+/// The running maximum (`largest`) or minimum, with the index of its last occurrence so far. A NaN, once met, stays.
+pub fn cum_extremum<T: Element>(x: &[T], d: Along, largest: bool, values: &mut [T], indices: &mut [i64]) {
+    let Along { n, inner, .. } = d;
+    if d.is_empty() {
+        return;
+    }
+    if inner == 1 {
+        let chunk = (GRAIN / n).max(1) * n;
+        return for_chunks_mut2(values, chunk, indices, chunk, |i, values, indices| {
+            extremum_rows(&x[i * chunk..][..values.len()], n, largest, values, indices);
+        });
+    }
+    let mut values = strips(values, d);
+    let mut indices = strips(indices, d);
+    for_chunks_mut2(&mut values, 1, &mut indices, 1, |job, values, indices| {
+        let (start, col) = strip_start(job, d);
+        extremum_columns(&x[start..], inner, col, largest, &mut values[0], &mut indices[0]);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::reduce::tests::{noise, on_each_isa};
+
+    const SHAPES: [Along; 7] = [
+        Along::new(1, 1, 1),
+        Along::new(3, 7, 1),
+        Along::new(1, 9000, 1),
+        Along::new(2, 4096, 1),
+        Along::new(2, 5, 3),
+        Along::new(3, 40, 300),
+        Along::new(1, 9, 1025),
+    ];
+
+    /// The elements of each lane in order, as positions in the array.
+    fn lanes(d: Along) -> impl Iterator<Item = Vec<usize>> {
+        (0..d.lanes()).map(move |l| {
+            let start = l / d.inner * d.n * d.inner + l % d.inner;
+            (0..d.n).map(|i| start + i * d.inner).collect()
+        })
+    }
+
+    #[test]
+    fn cumsum_adds_along_the_lane_in_both_directions() {
+        on_each_isa(|| {
+            for d in SHAPES {
+                let x = noise(d.len(), 1);
+                let narrow: Vec<f32> = x.iter().map(|&v| v as f32).collect();
+                let (mut out, mut out32) = (x.clone(), narrow.clone());
+                for reverse in [false, true] {
+                    cumsum(&x, d, reverse, &mut out);
+                    cumsum(&narrow, d, reverse, &mut out32);
+                    for mut lane in lanes(d) {
+                        if reverse {
+                            lane.reverse();
+                        }
+                        let mut total = 0.0;
+                        for p in lane {
+                            total += x[p];
+                            assert!((out[p] - total).abs() < 1e-10, "{d:?}");
+                            assert!((out32[p] as f64 - total).abs() < 1e-4, "{d:?}");
+                        }
+                    }
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn cumprod_and_integer_scans_agree_with_a_plain_loop() {
+        for d in SHAPES {
+            let x: Vec<f64> = noise(d.len(), 2).iter().map(|v| 1.0 + v / 100.0).collect();
+            let ints: Vec<i32> = noise(d.len(), 3).iter().map(|v| (v * 9.0) as i32).collect();
+            let mut out = x.clone();
+            let (mut sums, mut products) = (vec![0; d.len()], vec![0; d.len()]);
+            cumprod(&x, d, &mut out);
+            cumsum_int(&ints, d, false, &mut sums);
+            cumprod_int(&ints, d, &mut products);
+            for lane in lanes(d) {
+                let (mut p, mut s, mut q) = (1.0, 0i64, 1i64);
+                for i in lane {
+                    p *= x[i];
+                    s += ints[i] as i64;
+                    q = q.wrapping_mul(ints[i] as i64);
+                    assert_eq!((out[i], sums[i], products[i]), (p, s, q), "{d:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn cumsum_after_an_infinity_stays_infinite_and_before_it_finite() {
+        let mut x = vec![1.0f32; 5000];
+        x[2100] = f32::INFINITY;
+        let mut out = x.clone();
+        cumsum(&x, Along::rows(1, 5000), false, &mut out);
+        assert_eq!((out[2099], out[2100], out[4999]), (2100.0, f32::INFINITY, f32::INFINITY));
+    }
+
+    #[test]
+    fn a_running_maximum_takes_the_last_of_equals_and_keeps_nan() {
+        let x = [1.0, 3.0, 3.0, 2.0, f32::NAN, 9.0, f32::NAN];
+        let (mut values, mut indices) = (x, [0; 7]);
+        cum_extremum(&x, Along::rows(1, 7), true, &mut values, &mut indices);
+        assert_eq!(values[..4], [1.0, 3.0, 3.0, 3.0]);
+        assert!(values[4..].iter().all(|v| v.is_nan()));
+        assert_eq!(indices, [0, 1, 2, 2, 4, 4, 6]);
+    }
+
+    #[test]
+    fn running_minima_of_columns_are_those_of_their_lanes() {
+        let d = Along::new(2, 9, 300);
+        let x: Vec<i32> = noise(d.len(), 4).iter().map(|v| (v * 5.0) as i32).collect();
+        let (mut values, mut indices) = (x.clone(), vec![0; d.len()]);
+        cum_extremum(&x, d, false, &mut values, &mut indices);
+        for lane in lanes(d) {
+            for k in 0..d.n {
+                let least = *lane[..=k].iter().map(|&p| &x[p]).min().unwrap();
+                let last = lane[..=k].iter().rposition(|&p| x[p] == least).unwrap();
+                assert_eq!((values[lane[k]], indices[lane[k]]), (least, last as i64));
+            }
+        }
+    }
+
+    #[test]
+    fn logcumsumexp_neither_overflows_nor_turns_infinities_into_nan() {
+        let x = [f32::NEG_INFINITY, 1000.0, 1000.0, f32::NEG_INFINITY, f32::INFINITY, f32::INFINITY, 0.0];
+        let mut out = x;
+        logcumsumexp(&x, Along::rows(1, 7), &mut out);
+        let two = 1000.0 + 2f32.ln();
+        assert_eq!(out[..2], [f32::NEG_INFINITY, 1000.0]);
+        assert!((out[2] - two).abs() < 1e-3 && (out[3] - two).abs() < 1e-3);
+        assert_eq!(out[4..], [f32::INFINITY; 3]);
+    }
+
+    #[test]
+    fn logcumsumexp_propagates_nan() {
+        let mut out = [0.0; 3];
+        logcumsumexp(&[1.0, f64::NAN, 2.0], Along::rows(1, 3), &mut out);
+        assert!(out[0] == 1.0 && out[1].is_nan() && out[2].is_nan());
+    }
+}

@@ -1,0 +1,103 @@
+//! Compiles a plain loop once per instruction set and picks one at run time.
+//!
+//! A kernel is an ordinary function over slices. `multiversion!` wraps it: the body is inlined into a copy for
+//! AVX-512, one for AVX2 with FMA, and one for the baseline, and a call goes to the best copy that this machine
+//! runs. `RGRAD_CPU_ISA=baseline|avx2|avx512` forces one; the tests run each.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// The instruction sets that kernels are compiled for, in rising order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Isa {
+    Baseline = 1,
+    Avx2 = 2,
+    Avx512 = 3,
+}
+
+static CHOSEN: AtomicU8 = AtomicU8::new(0);
+
+/// The instruction set in use: the best of this machine, or the one that `RGRAD_CPU_ISA` or [`force_isa`] names.
+#[inline(always)]
+pub fn isa() -> Isa {
+    match CHOSEN.load(Ordering::Relaxed) {
+        3 => Isa::Avx512,
+        2 => Isa::Avx2,
+        1 => Isa::Baseline,
+        _ => choose(),
+    }
+}
+
+/// What this machine can run.
+pub fn best_isa() -> Isa {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("fma")
+        {
+            return Isa::Avx512;
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            return Isa::Avx2;
+        }
+    }
+    Isa::Baseline
+}
+
+#[cold]
+fn choose() -> Isa {
+    let wanted = match std::env::var("RGRAD_CPU_ISA").as_deref() {
+        Ok("baseline") => Isa::Baseline,
+        Ok("avx2") => Isa::Avx2,
+        _ => Isa::Avx512,
+    };
+    force_isa(wanted)
+}
+
+/// Uses `wanted`, or the best this machine runs if that is less, from now on; returns what was chosen.
+pub fn force_isa(wanted: Isa) -> Isa {
+    let isa = wanted.min(best_isa());
+    CHOSEN.store(isa as u8, Ordering::Relaxed);
+    isa
+}
+
+/// Declares a kernel that is compiled per instruction set.
+///
+/// ```ignore
+/// multiversion! {
+///     /// Sums a slice.
+///     pub fn sum[T: Real](x: &[T]) -> T { x.iter().copied().sum() }
+/// }
+/// ```
+/// Type parameters stand in square brackets, each with one bound. Closures and `#[inline(always)]` functions
+/// called in the body are compiled with the body's instruction set; other functions are not.
+#[macro_export]
+macro_rules! multiversion {
+    ($(#[$m:meta])* $vis:vis fn $name:ident $([$($g:ident: $b:path),+])? ($($a:ident: $t:ty),* $(,)?) $(-> $r:ty)? $body:block) => {
+        $(#[$m])*
+        #[allow(unsafe_code)]
+        $vis fn $name $(<$($g: $b),+>)? ($($a: $t),*) $(-> $r)? {
+            #[inline(always)]
+            fn body $(<$($g: $b),+>)? ($($a: $t),*) $(-> $r)? $body
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi2,f16c")]
+                fn avx512 $(<$($g: $b),+>)? ($($a: $t),*) $(-> $r)? { body $(::<$($g),+>)? ($($a),*) }
+                #[target_feature(enable = "avx2,fma,bmi2,f16c")]
+                fn avx2 $(<$($g: $b),+>)? ($($a: $t),*) $(-> $r)? { body $(::<$($g),+>)? ($($a),*) }
+                match $crate::backend::cpu::simd::isa() {
+                    // SAFETY: isa() answers Avx512 only where best_isa() found these features.
+                    $crate::backend::cpu::simd::Isa::Avx512 => return unsafe { avx512 $(::<$($g),+>)? ($($a),*) },
+                    // SAFETY: as above, for AVX2 and FMA.
+                    $crate::backend::cpu::simd::Isa::Avx2 => return unsafe { avx2 $(::<$($g),+>)? ($($a),*) },
+                    $crate::backend::cpu::simd::Isa::Baseline => {}
+                }
+            }
+            body $(::<$($g),+>)? ($($a),*)
+        }
+    };
+}

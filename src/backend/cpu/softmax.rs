@@ -1,0 +1,515 @@
+//! Softmax and log-softmax along one dimension, and the pieces of the cross entropy.
+//!
+//! Note [Two ways through a softmax]: a row that fits the caches is done by one thread in three passes over it:
+//! maximum, exponentials with their sum, scaling. Everything else (columns, very long rows) first reduces to a
+//! sum of exponentials per lane, block by block, and then makes one streaming pass; the second exponential costs
+//! less than bringing the array in a third time.
+
+use crate::backend::cpu::math::Math;
+use crate::backend::cpu::parallel::for_chunks_mut;
+use crate::backend::cpu::reduce::{Along, GRAIN, exp_sums, max_of, row_pieces, sum_pairs};
+use crate::dtype::Real;
+use crate::multiversion;
+
+/// Rows up to this length stay in the L2 cache while they are worked on.
+const LONGEST_ROW: usize = 1 << 16;
+/// Columns handled together, so that their sums stay in the L1 cache.
+const TILE: usize = 512;
+
+multiversion! {
+    fn softmax_rows[T: Math](x: &[T], n: usize, out: &mut [T]) {
+        for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
+            let max = max_of(x);
+            for (out, &x) in out.iter_mut().zip(x) {
+                *out = (x - max).m_exp();
+            }
+            let [sum] = sum_pairs(out, out, |e, _| [e]);
+            let scale = T::ONE / sum;
+            for out in out.iter_mut() {
+                *out = *out * scale;
+            }
+        }
+    }
+}
+
+multiversion! {
+    fn log_softmax_rows[T: Math](x: &[T], n: usize, out: &mut [T]) {
+        for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
+            let max = max_of(x);
+            for (out, &x) in out.iter_mut().zip(x) {
+                *out = (x - max).m_exp();
+            }
+            let [sum] = sum_pairs(out, out, |e, _| [e]);
+            let log = sum.m_log();
+            for (out, &x) in out.iter_mut().zip(x) {
+                *out = x - max - log;
+            }
+        }
+    }
+}
+
+multiversion! {
+    /// `exp(x - max) * scale` with a maximum and a scale per lane.
+    fn finish_softmax[T: Math](x: &[T], d: Along, max: &[T], scale: &[T], start: usize, out: &mut [T]) {
+        let x = &x[start..start + out.len()];
+        if d.inner == 1 {
+            for (row, _, at) in row_pieces(start, x.len(), d.n) {
+                for (out, &x) in out[at.clone()].iter_mut().zip(&x[at]) {
+                    *out = (x - max[row]).m_exp() * scale[row];
+                }
+            }
+            return;
+        }
+        for (row, col, at) in row_pieces(start, x.len(), d.inner) {
+            let lane = row / d.n * d.inner + col;
+            let (max, scale) = (&max[lane..][..at.len()], &scale[lane..][..at.len()]);
+            for (((out, &x), &max), &scale) in out[at.clone()].iter_mut().zip(&x[at]).zip(max).zip(scale) {
+                *out = (x - max).m_exp() * scale;
+            }
+        }
+    }
+}
+
+multiversion! {
+    /// `x - max - log` with both per lane.
+    fn finish_log_softmax[T: Math](x: &[T], d: Along, max: &[T], log: &[T], start: usize, out: &mut [T]) {
+        let x = &x[start..start + out.len()];
+        if d.inner == 1 {
+            for (row, _, at) in row_pieces(start, x.len(), d.n) {
+                for (out, &x) in out[at.clone()].iter_mut().zip(&x[at]) {
+                    *out = x - max[row] - log[row];
+                }
+            }
+            return;
+        }
+        for (row, col, at) in row_pieces(start, x.len(), d.inner) {
+            let lane = row / d.n * d.inner + col;
+            let (max, log) = (&max[lane..][..at.len()], &log[lane..][..at.len()]);
+            for (((out, &x), &max), &log) in out[at.clone()].iter_mut().zip(&x[at]).zip(max).zip(log) {
+                *out = x - max - log;
+            }
+        }
+    }
+}
+
+/// A kernel over whole rows, and the grain that hands it about [`GRAIN`] elements at a time.
+fn over_rows<T: Send>(n: usize, out: &mut [T], f: impl Fn(usize, &mut [T]) + Sync) {
+    let chunk = (GRAIN / 4 / n).max(1) * n;
+    for_chunks_mut(out, chunk, |i, out| f(i * chunk, out));
+}
+
+fn in_one_pass(d: Along) -> bool {
+    d.inner == 1 && d.n <= LONGEST_ROW
+}
+
+/// `exp(x) / sum(exp(x))` along `d`. A lane of minus infinities gives NaN, as does one that holds NaN or infinity.
+pub fn softmax<T: Math>(x: &[T], d: Along, out: &mut [T]) {
+    if d.is_empty() {
+        return;
+    }
+    if in_one_pass(d) {
+        return over_rows(d.n, out, |at, out| softmax_rows(&x[at..at + out.len()], d.n, out));
+    }
+    let sums = exp_sums(x, d);
+    let max: Vec<T> = sums.iter().map(|e| e.max).collect();
+    // An infinite maximum leaves no probabilities: the difference makes NaN of it and zero of any other.
+    let scale: Vec<T> = sums.iter().map(|e| (e.max - e.max + T::ONE) / e.scaled).collect();
+    for_chunks_mut(out, GRAIN, |i, out| finish_softmax(x, d, &max, &scale, i * GRAIN, out));
+}
+
+/// `x - log(sum(exp(x)))` along `d`.
+pub fn log_softmax<T: Math>(x: &[T], d: Along, out: &mut [T]) {
+    if d.is_empty() {
+        return;
+    }
+    if in_one_pass(d) {
+        return over_rows(d.n, out, |at, out| log_softmax_rows(&x[at..at + out.len()], d.n, out));
+    }
+    let sums = exp_sums(x, d);
+    let max: Vec<T> = sums.iter().map(|e| e.max).collect();
+    let log: Vec<T> = sums.iter().map(|e| e.max - e.max + e.scaled.m_log()).collect();
+    for_chunks_mut(out, GRAIN, |i, out| finish_log_softmax(x, d, &max, &log, i * GRAIN, out));
+}
+
+/// What the two backward passes differ in, given the saved output `y` and the gradient `g` of it.
+trait Backward<T>: Sync {
+    /// The term that is summed along the lane.
+    fn term(g: T, y: T) -> T;
+    /// The gradient of the input, from that sum.
+    fn grad(g: T, y: T, sum: T) -> T;
+}
+
+struct OfSoftmax;
+struct OfLogSoftmax;
+
+impl<T: Math> Backward<T> for OfSoftmax {
+    #[inline(always)]
+    fn term(g: T, y: T) -> T {
+        g * y
+    }
+    #[inline(always)]
+    fn grad(g: T, y: T, sum: T) -> T {
+        (g - sum) * y
+    }
+}
+
+impl<T: Math> Backward<T> for OfLogSoftmax {
+    #[inline(always)]
+    fn term(g: T, _: T) -> T {
+        g
+    }
+    #[inline(always)]
+    fn grad(g: T, y: T, sum: T) -> T {
+        g - y.m_exp() * sum
+    }
+}
+
+multiversion! {
+    fn backward_rows[T: Math, B: Backward<T>](_b: &B, g: &[T], y: &[T], n: usize, dx: &mut [T]) {
+        for ((g, y), dx) in g.chunks_exact(n).zip(y.chunks_exact(n)).zip(dx.chunks_exact_mut(n)) {
+            let [sum] = sum_pairs(g, y, |g, y| [B::term(g, y)]);
+            for ((dx, &g), &y) in dx.iter_mut().zip(g).zip(y) {
+                *dx = B::grad(g, y, sum);
+            }
+        }
+    }
+}
+
+multiversion! {
+    /// The sums of the terms of columns `col..col + sums.len()`, four rows at a time.
+    fn backward_sums[T: Math, B: Backward<T>](_b: &B, g: &[T], y: &[T], inner: usize, col: usize, sums: &mut [T]) {
+        let w = sums.len();
+        sums.fill(T::ZERO);
+        for (g, y) in g.chunks(4 * inner).zip(y.chunks(4 * inner)) {
+            let row = |k: usize| (&g[k * inner + col..][..w], &y[k * inner + col..][..w]);
+            if g.len() == 4 * inner {
+                let ((ga, ya), (gb, yb), (gc, yc), (gd, yd)) = (row(0), row(1), row(2), row(3));
+                for j in 0..w {
+                    let (ab, cd) = (B::term(ga[j], ya[j]) + B::term(gb[j], yb[j]), B::term(gc[j], yc[j]) + B::term(gd[j], yd[j]));
+                    sums[j] += ab + cd;
+                }
+            } else {
+                for k in 0..g.len() / inner {
+                    let (g, y) = row(k);
+                    for j in 0..w {
+                        sums[j] += B::term(g[j], y[j]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+multiversion! {
+    fn backward_finish[T: Math, B: Backward<T>](_b: &B, g: &[T], y: &[T], d: Along, sums: &[T], start: usize, dx: &mut [T]) {
+        let (g, y) = (&g[start..start + dx.len()], &y[start..start + dx.len()]);
+        for (row, col, at) in row_pieces(start, g.len(), d.inner) {
+            let sums = &sums[row / d.n * d.inner + col..][..at.len()];
+            for (((dx, &g), &y), &sum) in dx[at.clone()].iter_mut().zip(&g[at.clone()]).zip(&y[at]).zip(sums) {
+                *dx = B::grad(g, y, sum);
+            }
+        }
+    }
+}
+
+fn backward<T: Math, B: Backward<T>>(b: &B, g: &[T], y: &[T], d: Along, dx: &mut [T]) {
+    if d.is_empty() {
+        return;
+    }
+    if d.inner == 1 {
+        return over_rows(d.n, dx, |at, dx| {
+            backward_rows(b, &g[at..at + dx.len()], &y[at..at + dx.len()], d.n, dx);
+        });
+    }
+    let mut sums = vec![T::ZERO; d.lanes()];
+    let tiles = d.inner.div_ceil(TILE);
+    let mut jobs: Vec<_> = sums.chunks_mut(d.inner).flat_map(|row| row.chunks_mut(TILE)).collect();
+    let grain = (GRAIN / (d.n * d.inner.min(TILE))).max(1);
+    for_chunks_mut(&mut jobs, grain, |i, jobs| {
+        for (k, sums) in jobs.iter_mut().enumerate() {
+            let (outer, tile) = ((i * grain + k) / tiles, (i * grain + k) % tiles);
+            let block = outer * d.n * d.inner..(outer + 1) * d.n * d.inner;
+            backward_sums(b, &g[block.clone()], &y[block], d.inner, tile * TILE, sums);
+        }
+    });
+    for_chunks_mut(dx, GRAIN, |i, dx| backward_finish(b, g, y, d, &sums, i * GRAIN, dx));
+}
+
+/// The gradient of the input of [`softmax`] from its output `y` and the gradient `g` of that.
+pub fn softmax_backward<T: Math>(g: &[T], y: &[T], d: Along, dx: &mut [T]) {
+    backward(&OfSoftmax, g, y, d, dx);
+}
+
+/// The gradient of the input of [`log_softmax`] from its output `y` and the gradient `g` of that.
+pub fn log_softmax_backward<T: Math>(g: &[T], y: &[T], d: Along, dx: &mut [T]) {
+    backward(&OfLogSoftmax, g, y, d, dx);
+}
+
+/// What selects the terms of a negative log likelihood: a class per position, the weights of the classes, and
+/// the class that does not count.
+#[derive(Clone, Copy, Debug)]
+pub struct Targets<'a, T> {
+    pub class: &'a [i64],
+    pub weight: Option<&'a [T]>,
+    pub ignore_index: i64,
+}
+
+impl<T: Real> Targets<'_, T> {
+    /// Class and weight at a position, or nothing where it does not count; `Err` for a class outside `0..c`.
+    #[inline(always)]
+    fn at(&self, position: usize, c: usize) -> Result<Option<(usize, T)>, i64> {
+        let class = self.class[position];
+        if class == self.ignore_index {
+            return Ok(None);
+        }
+        if class < 0 || class as u64 >= c as u64 {
+            return Err(class);
+        }
+        Ok(Some((class as usize, self.weight.map_or(T::ONE, |w| w[class as usize]))))
+    }
+}
+
+/// The negative log likelihoods `[n, inner]` of `logp`, seen as `[n, classes, inner]`; 0 where ignored.
+///
+/// Returns the total weight, by which the caller divides a mean. `Err` holds the first class out of range.
+pub fn nll_forward<T: Real>(logp: &[T], d: Along, targets: Targets<T>, loss: &mut [T]) -> Result<T, i64> {
+    let mut total = 0.0;
+    for (position, loss) in loss.iter_mut().enumerate() {
+        *loss = T::ZERO;
+        if let Some((class, weight)) = targets.at(position, d.n)? {
+            let (outer, inner) = (position / d.inner, position % d.inner);
+            *loss = -weight * logp[(outer * d.n + class) * d.inner + inner];
+            total += weight.to_f64();
+        }
+    }
+    Ok(T::of(total))
+}
+
+/// The gradient at a position: `grad` holds one value for all, or one per position.
+#[inline(always)]
+fn grad_at<T: Real>(grad: &[T], position: usize) -> T {
+    if grad.len() == 1 { grad[0] } else { grad[position] }
+}
+
+/// The gradient of `logp` in [`nll_forward`]; `grad` holds one value for all losses (the gradient of a sum, or of
+/// a mean already divided by the total weight) or one per loss.
+pub fn nll_backward<T: Real>(grad: &[T], d: Along, targets: Targets<T>, dlogp: &mut [T]) -> Result<(), i64> {
+    dlogp.fill(T::ZERO);
+    for position in 0..d.lanes() {
+        if let Some((class, weight)) = targets.at(position, d.n)? {
+            let (outer, inner) = (position / d.inner, position % d.inner);
+            dlogp[(outer * d.n + class) * d.inner + inner] = -weight * grad_at(grad, position);
+        }
+    }
+    Ok(())
+}
+
+multiversion! {
+    /// `exp(logp) * scale` with a scale per lane.
+    fn scaled_exp[T: Math](logp: &[T], d: Along, scale: &[T], start: usize, dx: &mut [T]) {
+        let y = &logp[start..start + dx.len()];
+        if d.inner == 1 {
+            for (row, _, at) in row_pieces(start, y.len(), d.n) {
+                for (dx, &y) in dx[at.clone()].iter_mut().zip(&y[at]) {
+                    *dx = y.m_exp() * scale[row];
+                }
+            }
+            return;
+        }
+        for (row, col, at) in row_pieces(start, y.len(), d.inner) {
+            let scale = &scale[row / d.n * d.inner + col..][..at.len()];
+            for ((dx, &y), &scale) in dx[at.clone()].iter_mut().zip(&y[at]).zip(scale) {
+                *dx = y.m_exp() * scale;
+            }
+        }
+    }
+}
+
+/// The gradient of the logits through [`nll_forward`] and [`log_softmax`] at once:
+/// `(softmax - one_hot) * weight * grad`, in one pass over `logp`. `grad` as in [`nll_backward`].
+pub fn cross_entropy_backward<T: Math>(
+    grad: &[T],
+    logp: &[T],
+    d: Along,
+    targets: Targets<T>,
+    dx: &mut [T],
+) -> Result<(), i64> {
+    if d.is_empty() {
+        return Ok(());
+    }
+    let mut scale = vec![T::ZERO; d.lanes()];
+    for (position, scale) in scale.iter_mut().enumerate() {
+        if let Some((_, weight)) = targets.at(position, d.n)? {
+            *scale = weight * grad_at(grad, position);
+        }
+    }
+    for_chunks_mut(dx, GRAIN, |i, dx| scaled_exp(logp, d, &scale, i * GRAIN, dx));
+    for (position, &scale) in scale.iter().enumerate() {
+        if let Some((class, _)) = targets.at(position, d.n)? {
+            let (outer, inner) = (position / d.inner, position % d.inner);
+            let dx = &mut dx[(outer * d.n + class) * d.inner + inner];
+            *dx = *dx - scale;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::reduce::tests::{noise, on_each_isa};
+
+    const SHAPES: [Along; 7] = [
+        Along::rows(1, 1),
+        Along::rows(5, 7),
+        Along::rows(3, 1001),
+        Along::rows(1, LONGEST_ROW + 3),
+        Along::new(2, 10, 3),
+        Along::new(3, 21, 70),
+        Along::new(1, 9, TILE + 100),
+    ];
+
+    fn lanes(d: Along) -> impl Iterator<Item = Vec<usize>> {
+        (0..d.lanes()).map(move |l| {
+            let start = l / d.inner * d.n * d.inner + l % d.inner;
+            (0..d.n).map(|i| start + i * d.inner).collect()
+        })
+    }
+
+    fn narrow(x: &[f64]) -> Vec<f32> {
+        x.iter().map(|&v| v as f32).collect()
+    }
+
+    fn assert_close(got: &[f64], got32: &[f32], want: &[f64], what: &str) {
+        for i in 0..want.len() {
+            let scale = 1.0 + want[i].abs();
+            assert!((got[i] - want[i]).abs() < 1e-12 * scale, "{what}: {} for {}", got[i], want[i]);
+            assert!((got32[i] as f64 - want[i]).abs() < 3e-6 * scale, "{what}: {} for {}", got32[i], want[i]);
+        }
+    }
+
+    #[test]
+    fn softmax_and_log_softmax_agree_with_their_definitions() {
+        on_each_isa(|| {
+            for d in SHAPES {
+                let x: Vec<f64> = noise(d.len(), 1).iter().map(|v| (v * 5.0) as f32 as f64).collect();
+                let (mut want, mut log_want) = (x.clone(), x.clone());
+                for lane in lanes(d) {
+                    let sum: f64 = lane.iter().map(|&p| x[p].exp()).sum();
+                    for &p in &lane {
+                        want[p] = x[p].exp() / sum;
+                        log_want[p] = x[p] - sum.ln();
+                    }
+                }
+                let (mut out, mut out32) = (x.clone(), narrow(&x));
+                softmax(&x, d, &mut out);
+                softmax(&narrow(&x), d, &mut out32);
+                assert_close(&out, &out32, &want, "softmax");
+                log_softmax(&x, d, &mut out);
+                log_softmax(&narrow(&x), d, &mut out32);
+                assert_close(&out, &out32, &log_want, "log_softmax");
+            }
+        });
+    }
+
+    #[test]
+    fn backward_passes_agree_with_their_formulas() {
+        on_each_isa(|| {
+            for d in SHAPES {
+                let x = noise(d.len(), 2);
+                let g: Vec<f64> = narrow(&noise(d.len(), 3)).iter().map(|&v| v as f64).collect();
+                let (mut y, mut log_y) = (x.clone(), x.clone());
+                softmax(&x, d, &mut y);
+                log_softmax(&x, d, &mut log_y);
+                let (mut want, mut log_want) = (x.clone(), x.clone());
+                for lane in lanes(d) {
+                    let dot: f64 = lane.iter().map(|&p| g[p] * y[p]).sum();
+                    let total: f64 = lane.iter().map(|&p| g[p]).sum();
+                    for &p in &lane {
+                        want[p] = (g[p] - dot) * y[p];
+                        log_want[p] = g[p] - y[p] * total;
+                    }
+                }
+                let (mut dx, mut dx32) = (x.clone(), narrow(&x));
+                softmax_backward(&g, &y, d, &mut dx);
+                softmax_backward(&narrow(&g), &narrow(&y), d, &mut dx32);
+                assert_close(&dx, &dx32, &want, "softmax");
+                log_softmax_backward(&g, &log_y, d, &mut dx);
+                log_softmax_backward(&narrow(&g), &narrow(&log_y), d, &mut dx32);
+                assert_close(&dx, &dx32, &log_want, "log_softmax");
+            }
+        });
+    }
+
+    /// A lane as a row, as a column and as a row too long for one pass, padded with minus infinity.
+    fn each_way(lane: &[f32], check: impl Fn(&[f32], Along)) {
+        check(lane, Along::rows(1, lane.len()));
+        let columns: Vec<f32> = lane.iter().flat_map(|&v| [v; 20]).collect();
+        check(&columns, Along::new(1, lane.len(), 20));
+        let mut long = vec![f32::NEG_INFINITY; LONGEST_ROW + 1];
+        long[..lane.len()].copy_from_slice(lane);
+        check(&long, Along::rows(1, long.len()));
+    }
+
+    #[test]
+    fn softmax_of_a_lane_of_minus_infinities_of_infinity_or_of_nan_is_nan() {
+        let inf = f32::INFINITY;
+        for lane in [[-inf, -inf, -inf], [1.0, inf, 2.0], [1.0, f32::NAN, 2.0]] {
+            each_way(&lane, |x, d| {
+                let mut out = vec![0.0; x.len()];
+                softmax(x, d, &mut out);
+                assert!(out[0].is_nan(), "softmax {lane:?} {d:?}");
+                log_softmax(x, d, &mut out);
+                assert!(out[0].is_nan(), "log_softmax {lane:?} {d:?}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_minus_infinity_among_numbers_has_probability_zero() {
+        each_way(&[1.0, f32::NEG_INFINITY, 1.0], |x, d| {
+            let (mut out, mut log) = (vec![0.0; x.len()], vec![0.0; x.len()]);
+            softmax(x, d, &mut out);
+            log_softmax(x, d, &mut log);
+            assert_eq!((out[0], out[d.inner]), (0.5, 0.0));
+            assert_eq!(log[d.inner], f32::NEG_INFINITY);
+            assert!((log[0] + 2f32.ln()).abs() < 1e-6);
+        });
+    }
+
+    #[test]
+    fn nll_weighs_skips_and_reports_bad_classes() {
+        let logp = [-1.0, -2.0, -3.0, -4.0, -5.0, -6.0];
+        let d = Along::new(1, 3, 2);
+        let weight = [1.0, 10.0, 100.0];
+        let mut loss = [9.0; 2];
+        let targets = Targets { class: &[2, -100], weight: Some(&weight), ignore_index: -100 };
+        assert_eq!(nll_forward(&logp, d, targets, &mut loss), Ok(100.0));
+        assert_eq!(loss, [500.0, 0.0]);
+        let mut dx = [9.0; 6];
+        assert_eq!(nll_backward(&[0.5], d, targets, &mut dx), Ok(()));
+        assert_eq!(dx, [0.0, 0.0, 0.0, 0.0, -50.0, 0.0]);
+        for bad in [3, -1] {
+            let targets = Targets { class: &[0, bad], weight: None, ignore_index: -100 };
+            assert_eq!(nll_forward(&logp, d, targets, &mut loss), Err(bad));
+            assert_eq!(nll_backward(&[1.0], d, targets, &mut dx), Err(bad));
+            assert_eq!(cross_entropy_backward(&[1.0], &logp, d, targets, &mut dx), Err(bad));
+        }
+    }
+
+    #[test]
+    fn the_fused_cross_entropy_backward_is_the_two_steps_in_one() {
+        for d in [Along::rows(6, 11), Along::new(2, 5, 30)] {
+            let (x, grad) = (noise(d.len(), 5), noise(d.lanes(), 6));
+            let class: Vec<i64> = (0..d.lanes()).map(|i| (i * 7 % d.n) as i64).collect();
+            let weight = noise(d.n, 8);
+            let targets = Targets { class: &class, weight: Some(&weight), ignore_index: 3 };
+            let (mut logp, mut dlogp, mut want, mut got) = (x.clone(), x.clone(), x.clone(), x.clone());
+            log_softmax(&x, d, &mut logp);
+            nll_backward(&grad, d, targets, &mut dlogp).unwrap();
+            log_softmax_backward(&dlogp, &logp, d, &mut want);
+            cross_entropy_backward(&grad, &logp, d, targets, &mut got).unwrap();
+            assert!(got.iter().zip(&want).all(|(a, b)| (a - b).abs() < 1e-13));
+        }
+    }
+}

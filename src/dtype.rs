@@ -1,0 +1,403 @@
+//! Element types: [`DType`], the trait [`Element`] of the Rust types behind them, PyTorch's promotion rules,
+//! and [`with_dtype!`], the one place where code branches on a dtype.
+
+use std::fmt;
+
+use bytemuck::{Pod, Zeroable};
+use half::{bf16, f16};
+
+/// The element type of a tensor.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum DType {
+    Bool,
+    U8,
+    I8,
+    I16,
+    I32,
+    I64,
+    F16,
+    BF16,
+    F32,
+    F64,
+}
+
+use DType::*;
+
+impl DType {
+    pub const ALL: [DType; 10] = [Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64];
+
+    /// PyTorch's name of the dtype, as in `torch.float32`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Bool => "bool",
+            U8 => "uint8",
+            I8 => "int8",
+            I16 => "int16",
+            I32 => "int32",
+            I64 => "int64",
+            F16 => "float16",
+            BF16 => "bfloat16",
+            F32 => "float32",
+            F64 => "float64",
+        }
+    }
+
+    /// The C-like name that PyTorch's error messages use, as in `expected scalar type Float but found Double`.
+    pub const fn scalar_name(self) -> &'static str {
+        match self {
+            Bool => "Bool",
+            U8 => "Byte",
+            I8 => "Char",
+            I16 => "Short",
+            I32 => "Int",
+            I64 => "Long",
+            F16 => "Half",
+            BF16 => "BFloat16",
+            F32 => "Float",
+            F64 => "Double",
+        }
+    }
+
+    /// Bytes of one element.
+    pub const fn size(self) -> usize {
+        match self {
+            Bool | U8 | I8 => 1,
+            I16 | F16 | BF16 => 2,
+            I32 | F32 => 4,
+            I64 | F64 => 8,
+        }
+    }
+
+    pub const fn is_float(self) -> bool {
+        matches!(self, F16 | BF16 | F32 | F64)
+    }
+
+    /// float16 or bfloat16: computed in float32 and rounded on the way out.
+    pub const fn is_half(self) -> bool {
+        matches!(self, F16 | BF16)
+    }
+
+    /// An integer type, bool excluded.
+    pub const fn is_int(self) -> bool {
+        matches!(self, U8 | I8 | I16 | I32 | I64)
+    }
+
+    pub const fn is_signed(self) -> bool {
+        !matches!(self, Bool | U8)
+    }
+
+    /// The category that PyTorch's promotion ranks: bool, integer, floating point.
+    pub const fn category(self) -> u8 {
+        match self {
+            Bool => 0,
+            U8 | I8 | I16 | I32 | I64 => 1,
+            _ => 2,
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "torch.{}", self.name())
+    }
+}
+
+/// PyTorch's `promote_types`: the smallest dtype that both convert to.
+pub const fn promote(a: DType, b: DType) -> DType {
+    if a as u8 == b as u8 {
+        return a;
+    }
+    let (lo, hi) = if (a as u8) < (b as u8) { (a, b) } else { (b, a) };
+    match (lo, hi) {
+        (Bool, _) => hi,
+        // Unsigned and signed bytes only meet in the next signed type.
+        (U8, I8) => I16,
+        (F16, BF16) => F32,
+        _ => hi,
+    }
+}
+
+/// A Python number: what arithmetic with a non-tensor sees.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Scalar {
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+}
+
+impl Scalar {
+    pub fn to_f64(self) -> f64 {
+        match self {
+            Scalar::Bool(b) => b as u8 as f64,
+            Scalar::Int(i) => i as f64,
+            Scalar::Float(f) => f,
+        }
+    }
+
+    pub fn to_i64(self) -> i64 {
+        match self {
+            Scalar::Bool(b) => b as i64,
+            Scalar::Int(i) => i,
+            Scalar::Float(f) => f as i64,
+        }
+    }
+
+    pub const fn category(self) -> u8 {
+        match self {
+            Scalar::Bool(_) => 0,
+            Scalar::Int(_) => 1,
+            Scalar::Float(_) => 2,
+        }
+    }
+
+    pub fn is_zero(self) -> bool {
+        self.to_f64() == 0.0
+    }
+}
+
+impl From<f64> for Scalar {
+    fn from(v: f64) -> Self {
+        Scalar::Float(v)
+    }
+}
+impl From<i64> for Scalar {
+    fn from(v: i64) -> Self {
+        Scalar::Int(v)
+    }
+}
+impl From<bool> for Scalar {
+    fn from(v: bool) -> Self {
+        Scalar::Bool(v)
+    }
+}
+
+/// One byte, 0 or 1: the element type behind `torch.bool`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable, Default)]
+#[repr(transparent)]
+pub struct Bool8(pub u8);
+
+/// A Rust type that tensor elements can have. Conversions go through `i64` for integers and `f64` for
+/// floating point, both of which hold every value of the narrower types.
+pub trait Element: Pod + Send + Sync + PartialEq + PartialOrd + fmt::Debug + 'static {
+    const DTYPE: DType;
+    fn to_f64(self) -> f64;
+    fn from_f64(v: f64) -> Self;
+    fn to_i64(self) -> i64;
+    fn from_i64(v: i64) -> Self;
+
+    fn from_scalar(s: Scalar) -> Self {
+        if Self::DTYPE.is_float() { Self::from_f64(s.to_f64()) } else { cast_scalar(s) }
+    }
+
+    fn to_scalar(self) -> Scalar {
+        match Self::DTYPE.category() {
+            0 => Scalar::Bool(self.to_i64() != 0),
+            1 => Scalar::Int(self.to_i64()),
+            _ => Scalar::Float(self.to_f64()),
+        }
+    }
+}
+
+fn cast_scalar<T: Element>(s: Scalar) -> T {
+    match s {
+        Scalar::Float(f) => T::from_f64(f),
+        _ => T::from_i64(s.to_i64()),
+    }
+}
+
+/// Converts as PyTorch's `Tensor.to` does: through `i64` from integers, through `f64` from floating point.
+#[inline(always)]
+pub fn cast<A: Element, B: Element>(a: A) -> B {
+    if A::DTYPE.is_float() { B::from_f64(a.to_f64()) } else { B::from_i64(a.to_i64()) }
+}
+
+/// Truncates like the x86 conversion that PyTorch compiles to: NaN and out-of-range give the smallest `i64`.
+#[inline(always)]
+fn trunc_i64(v: f64) -> i64 {
+    if v >= -9223372036854775808.0 && v < 9223372036854775808.0 { v as i64 } else { i64::MIN }
+}
+
+/// As [`trunc_i64`], to 32 bits; the narrower types take the low bits of it.
+#[inline(always)]
+fn trunc_i32(v: f64) -> i32 {
+    if v > -2147483649.0 && v < 2147483648.0 { v as i32 } else { i32::MIN }
+}
+
+macro_rules! int_element {
+    ($($t:ident $d:ident $trunc:ident;)*) => { $(impl Element for $t {
+        const DTYPE: DType = DType::$d;
+        #[inline(always)] fn to_f64(self) -> f64 { self as f64 }
+        #[inline(always)] fn from_f64(v: f64) -> Self { $trunc(v) as $t }
+        #[inline(always)] fn to_i64(self) -> i64 { self as i64 }
+        #[inline(always)] fn from_i64(v: i64) -> Self { v as $t }
+    })* };
+}
+int_element! { u8 U8 trunc_i64; i8 I8 trunc_i32; i16 I16 trunc_i32; i32 I32 trunc_i32; i64 I64 trunc_i64; }
+
+macro_rules! float_element {
+    ($($t:ident $d:ident $to:expr, $from:expr, $from_int:expr;)*) => { $(impl Element for $t {
+        const DTYPE: DType = DType::$d;
+        #[inline(always)] fn to_f64(self) -> f64 { $to(self) }
+        #[inline(always)] fn from_f64(v: f64) -> Self { $from(v) }
+        #[inline(always)] fn to_i64(self) -> i64 { trunc_i64($to(self)) }
+        #[inline(always)] fn from_i64(v: i64) -> Self { $from_int(v) }
+    })* };
+}
+float_element! {
+    f16 F16 f16::to_f64, |v: f64| f16::from_f32(v as f32), |v: i64| f16::from_f32(v as f32);
+    bf16 BF16 bf16::to_f64, |v: f64| bf16::from_f32(v as f32), |v: i64| bf16::from_f32(v as f32);
+    f32 F32 |v: f32| v as f64, |v: f64| v as f32, |v: i64| v as f32;
+    f64 F64 |v: f64| v, |v: f64| v, |v: i64| v as f64;
+}
+
+impl Element for Bool8 {
+    const DTYPE: DType = DType::Bool;
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self.0 as f64
+    }
+    #[inline(always)]
+    fn from_f64(v: f64) -> Self {
+        Bool8((v != 0.0) as u8)
+    }
+    #[inline(always)]
+    fn to_i64(self) -> i64 {
+        self.0 as i64
+    }
+    #[inline(always)]
+    fn from_i64(v: i64) -> Self {
+        Bool8((v != 0) as u8)
+    }
+}
+
+/// Runs an expression with `$T` bound to the Rust type of a dtype. The only `match` over dtypes.
+///
+/// `with_dtype!(d, T => expr)` takes every dtype, `with_dtype!(float d, T => expr, else other)` only float32 and
+/// float64 (half types are widened by the caller), and evaluates `other` for the rest.
+#[macro_export]
+macro_rules! with_dtype {
+    (float $d:expr, $T:ident => $body:expr, else $other:expr) => {
+        match $d {
+            $crate::dtype::DType::F32 => {
+                type $T = f32;
+                $body
+            }
+            $crate::dtype::DType::F64 => {
+                type $T = f64;
+                $body
+            }
+            _ => $other,
+        }
+    };
+    ($d:expr, $T:ident => $body:expr) => {
+        match $d {
+            $crate::dtype::DType::Bool => {
+                type $T = $crate::dtype::Bool8;
+                $body
+            }
+            $crate::dtype::DType::U8 => {
+                type $T = u8;
+                $body
+            }
+            $crate::dtype::DType::I8 => {
+                type $T = i8;
+                $body
+            }
+            $crate::dtype::DType::I16 => {
+                type $T = i16;
+                $body
+            }
+            $crate::dtype::DType::I32 => {
+                type $T = i32;
+                $body
+            }
+            $crate::dtype::DType::I64 => {
+                type $T = i64;
+                $body
+            }
+            $crate::dtype::DType::F16 => {
+                type $T = half::f16;
+                $body
+            }
+            $crate::dtype::DType::BF16 => {
+                type $T = half::bf16;
+                $body
+            }
+            $crate::dtype::DType::F32 => {
+                type $T = f32;
+                $body
+            }
+            $crate::dtype::DType::F64 => {
+                type $T = f64;
+                $body
+            }
+        }
+    };
+}
+
+/// A floating point type that kernels compute in: `f32` or `f64`. Half types are widened to `f32` before.
+pub trait Real:
+    Element
+    + std::ops::Add<Output = Self>
+    + std::ops::Sub<Output = Self>
+    + std::ops::Mul<Output = Self>
+    + std::ops::Div<Output = Self>
+    + std::ops::Neg<Output = Self>
+    + std::ops::AddAssign
+    + std::iter::Sum
+{
+    const ZERO: Self;
+    const ONE: Self;
+    const INFINITY: Self;
+    const NAN: Self;
+    fn of(v: f64) -> Self;
+    fn sqrt(self) -> Self;
+    fn abs(self) -> Self;
+    fn is_nan(self) -> bool;
+}
+
+macro_rules! real {
+    ($($t:ident)*) => { $(impl Real for $t {
+        const ZERO: Self = 0.0;
+        const ONE: Self = 1.0;
+        const INFINITY: Self = $t::INFINITY;
+        const NAN: Self = $t::NAN;
+        #[inline(always)] fn of(v: f64) -> Self { v as $t }
+        #[inline(always)] fn sqrt(self) -> Self { $t::sqrt(self) }
+        #[inline(always)] fn abs(self) -> Self { $t::abs(self) }
+        #[inline(always)] fn is_nan(self) -> bool { $t::is_nan(self) }
+    })* };
+}
+real!(f32 f64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn promotion_is_symmetric_and_idempotent() {
+        for a in DType::ALL {
+            assert_eq!(promote(a, a), a);
+            for b in DType::ALL {
+                assert_eq!(promote(a, b), promote(b, a));
+            }
+        }
+    }
+
+    #[test]
+    fn promotion_agrees_with_pytorchs_table_where_it_surprises() {
+        assert_eq!(promote(U8, I8), I16);
+        assert_eq!(promote(F16, BF16), F32);
+        assert_eq!(promote(I64, F16), F16);
+        assert_eq!(promote(Bool, U8), U8);
+    }
+
+    #[test]
+    fn casts_of_nan_and_out_of_range_values_are_pytorchs() {
+        assert_eq!(cast::<f32, i64>(f32::NAN), i64::MIN);
+        assert_eq!(cast::<f64, i32>(1e20), i32::MIN);
+        assert_eq!(cast::<i64, u8>(-1), 255);
+        assert_eq!(cast::<f32, Bool8>(0.5), Bool8(1));
+    }
+}

@@ -1,0 +1,102 @@
+//! Leaves: adding to `.grad`, stealing buffers, hooks.
+
+use std::sync::Arc;
+
+use super::run::check_replacement;
+use crate::error::Result;
+use crate::graph::{AccumulateGrad, GradFn, Grads, Meta, grad_enabled};
+use crate::ops::{arith, rows};
+use crate::tensor::Tensor;
+
+/// `a + b`, in the memory of `a` if nobody else sees it and nothing is being recorded.
+pub fn sum(a: Tensor, b: Tensor) -> Result<Tensor> {
+    if !grad_enabled() && a.is_sole_owner() && a.shape() == b.shape() && a.dtype() == b.dtype() {
+        rows::add.call_inplace(&[(&a).into(), (&b).into()], &[])?;
+        return Ok(a);
+    }
+    arith::add(&a, &b)
+}
+
+/// Runs the hooks of a leaf on its gradient.
+pub fn run_leaf_hooks(leaf: &Tensor, mut g: Tensor) -> Result<Tensor> {
+    if let Some(meta) = leaf.meta() {
+        for hook in meta.hooks().iter() {
+            if let Some(new) = hook.call(&g)? {
+                g = check_replacement(&g, new)?;
+            }
+        }
+    }
+    Ok(g)
+}
+
+/// The work of a leaf's node.
+pub fn leaf(acc: &AccumulateGrad, node: &GradFn, mut inbox: Grads, create_graph: bool) -> Result<()> {
+    let Some(g) = inbox[0].take() else { return Ok(()) };
+    let g = run_leaf_hooks(&acc.leaf, g)?;
+    let hooks = node.hooks().map(|h| h.clone());
+    let mut grads = Grads::from_elem(Some(g), 1);
+    if let Some(h) = &hooks {
+        for hook in h.pre.iter() {
+            if let Some(new) = hook.call(&grads, None)? {
+                grads = new;
+            }
+        }
+    }
+    let Some(g) = grads[0].take() else { return Ok(()) };
+    add_to(&acc.leaf, g, create_graph)?;
+    if let Some(h) = &hooks {
+        for hook in h.post.iter() {
+            hook.call(&Grads::new(), Some(&Grads::new()))?;
+        }
+    }
+    if let Some(meta) = acc.leaf.meta() {
+        for hook in meta.post_hooks().iter() {
+            hook.call(&acc.leaf)?;
+        }
+    }
+    Ok(())
+}
+
+/// Adds `g` to `.grad`.
+///
+/// Note [Who owns a leaf's gradient]
+/// Without a gradient, a buffer that nobody else holds becomes `.grad` as it is; any other is copied, so that a
+/// later write to `.grad` changes nothing else. With one, the sum is made in place, so that `.grad` stays the same
+/// tensor, unless the sum itself is to be differentiated. The leaf's lock is held throughout, so two threads that
+/// reach one leaf add both.
+pub fn add_to(t: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
+    let meta: &Arc<Meta> = t.meta_or_new();
+    meta.update_grad(|slot| {
+        *slot = Some(match slot.take() {
+            None if create_graph => g,
+            None => own(g)?,
+            Some(old) if create_graph => arith::add(&old, &g)?,
+            Some(old) => match rows::add.call_inplace(&[(&old).into(), (&g).into()], &[]) {
+                Ok(true) => old,
+                Ok(false) => arith::add(&old, &g)?,
+                Err(e) => {
+                    *slot = Some(old);
+                    return Err(e);
+                }
+            },
+        });
+        Ok(())
+    })
+}
+
+/// `g` if nobody else holds its memory and it is dense, else a copy.
+fn own(g: Tensor) -> Result<Tensor> {
+    if g.is_sole_owner() && g.is_contiguous() { Ok(g) } else { g.copied(g.dtype()) }
+}
+
+/// Keeps the gradient of a tensor with history.
+pub fn retain(meta: &Arc<Meta>, g: &Tensor) -> Result<()> {
+    let before = meta.grad();
+    let new = match before {
+        None if grad_enabled() => g.clone(),
+        None => g.copied(g.dtype())?,
+        Some(old) => arith::add(&old, g)?,
+    };
+    meta.set_grad(Some(new));
+    Ok(())
+}

@@ -1,0 +1,255 @@
+//! The loop: takes the ready node of the highest number, runs hooks and function, delivers what comes out.
+
+use std::collections::BinaryHeap;
+use std::sync::OnceLock;
+
+use super::task::{Inbox, Task};
+use super::{Options, accumulate};
+use crate::bail;
+use crate::error::{Error, Result};
+use crate::graph::{AccumulateGrad, Cx, Edge, GradFn, Grads, ModeGuard, OutputMeta};
+use crate::ops::{arith, reduce};
+use crate::tensor::Tensor;
+
+/// Ready nodes, the latest made first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Ready(u64, usize);
+
+/// A function that the binding installs: an error means that the user wants to stop.
+static INTERRUPT: OnceLock<fn() -> Result<()>> = OnceLock::new();
+
+/// Has long runs ask `check` now and then whether to go on. The first call counts.
+pub fn set_interrupt_check(check: fn() -> Result<()>) {
+    INTERRUPT.get_or_init(|| check);
+}
+
+/// Runs the graph behind `roots`. Gradients of `wanted` are returned and no leaf is touched; without `wanted`,
+/// every leaf that is reached accumulates.
+pub fn run(
+    roots: Vec<Edge>,
+    grads: Vec<Tensor>,
+    wanted: Option<&[Edge]>,
+    options: Options,
+) -> Result<Vec<Option<Tensor>>> {
+    let _mode = ModeGuard::grad(options.create_graph);
+    let mut task = Task::new();
+    task.discover(&roots);
+    let mut found: Vec<Option<Tensor>> = vec![None; wanted.map_or(0, <[Edge]>::len)];
+    if let Some(wanted) = wanted {
+        task.mark_needed(wanted);
+    }
+    for (e, g) in roots.iter().zip(grads) {
+        if let Some(i) = task.find(&e.node) {
+            let g = fit(g, &e.node, e.input)?;
+            add_into(&mut task.slots[i].inbox, e.input, g)?;
+        }
+    }
+    let mut ready: BinaryHeap<Ready> = task
+        .slots
+        .iter()
+        .enumerate()
+        .filter(|(_, s)| s.waiting == 0)
+        .map(|(i, s)| Ready(s.node.seq, i))
+        .collect();
+    let mut steps = 0usize;
+    while let Some(Ready(_, i)) = ready.pop() {
+        steps += 1;
+        if steps % 256 == 0 {
+            check_interrupt()?;
+        }
+        let node = task.slots[i].node.clone();
+        let mut inbox: Grads = std::mem::take(&mut task.slots[i].inbox).into_iter().collect();
+        run_tensor_hooks(&node, &mut inbox)?;
+        if let Some(wanted) = wanted {
+            for (w, slot) in wanted.iter().zip(&mut found) {
+                if w.node.same(&node) {
+                    *slot = captured(&node, inbox[w.input].clone())?;
+                }
+            }
+        }
+        if let Some(leaf) = node.function().as_accumulator() {
+            if wanted.is_none() {
+                accumulate::leaf(leaf, &node, inbox, options.create_graph)?;
+            }
+            continue;
+        }
+        let go = task.slots[i].needed || wanted.is_none();
+        let outs = if go { run_node(&node, inbox, &task, wanted, options)? } else { Grads::new() };
+        deliver(&mut task, &mut ready, &node, outs)?;
+    }
+    Ok(found)
+}
+
+/// A wanted leaf's own hooks see its gradient too.
+fn captured(node: &GradFn, grad: Option<Tensor>) -> Result<Option<Tensor>> {
+    match (node.function().as_accumulator(), grad) {
+        (Some(AccumulateGrad { leaf }), Some(g)) => accumulate::run_leaf_hooks(leaf, g).map(Some),
+        (_, g) => Ok(g),
+    }
+}
+
+fn check_interrupt() -> Result<()> {
+    INTERRUPT.get().map_or(Ok(()), |check| check())
+}
+
+/// Hooks of the tensors that are this node's outputs, then the gradients to be kept.
+fn run_tensor_hooks(node: &GradFn, inbox: &mut Grads) -> Result<()> {
+    let Some(hooks) = node.hooks().map(|h| h.clone()) else { return Ok(()) };
+    for (output, hooks) in &hooks.tensor {
+        for hook in hooks.iter() {
+            let Some(g) = &inbox[*output] else { continue };
+            if let Some(new) = hook.call(g)? {
+                inbox[*output] = Some(check_replacement(g, new)?);
+            }
+        }
+    }
+    for (output, meta) in &hooks.retain {
+        if let (Some(meta), Some(g)) = (meta.upgrade(), &inbox[*output]) {
+            accumulate::retain(&meta, g)?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn check_replacement(old: &Tensor, new: Tensor) -> Result<Tensor> {
+    if new.shape() != old.shape() {
+        bail!(
+            Runtime,
+            "hook has changed the size of value (hooks must return a gradient of shape {}, got {})",
+            old.shape(),
+            new.shape()
+        );
+    }
+    if new.dtype() != old.dtype() {
+        bail!(Runtime, "hook has changed the type of value (was torch.{} got torch.{})", old.dtype().name(), new.dtype().name());
+    }
+    Ok(new)
+}
+
+fn run_node(node: &GradFn, mut inbox: Grads, task: &Task, wanted: Option<&[Edge]>, options: Options) -> Result<Grads> {
+    let hooks = node.hooks().map(|h| h.clone());
+    if let Some(h) = &hooks {
+        for hook in h.pre.iter() {
+            if let Some(new) = hook.call(&inbox, None)? {
+                inbox = new;
+            }
+        }
+    }
+    let needs = wanted_edges(node, task, wanted);
+    let cx = Cx::new(node.clone(), needs);
+    let kept = hooks.as_ref().filter(|h| !h.post.is_empty()).map(|_| inbox.clone());
+    let undefined = inbox.iter().all(Option::is_none) && !node.function().is_foreign();
+    let mut outs = if undefined {
+        Grads::from_elem(None, node.edges().len())
+    } else {
+        node.function().backward(&cx, inbox).map_err(|e| in_node(e, node))?
+    };
+    if let (Some(h), Some(kept)) = (&hooks, &kept) {
+        for hook in h.post.iter() {
+            if let Some(new) = hook.call(kept, Some(&outs))? {
+                outs = new;
+            }
+        }
+    }
+    if !options.retain_graph {
+        node.function().release();
+    }
+    if crate::graph::anomaly() {
+        refuse_nan(node, &outs)?;
+    }
+    if outs.len() < node.edges().len() {
+        bail!(
+            Runtime,
+            "Function {} returned an invalid number of gradients - got {}, but expected {}",
+            node.name(),
+            outs.len(),
+            node.edges().len()
+        );
+    }
+    Ok(outs)
+}
+
+/// Which gradients of a node somebody waits for, as bits.
+fn wanted_edges(node: &GradFn, task: &Task, wanted: Option<&[Edge]>) -> u64 {
+    let mut needs = 0;
+    for (k, e) in node.edges().iter().enumerate().take(63) {
+        let waits = match (e, wanted) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(e), Some(wanted)) => {
+                task.find(&e.node).is_some_and(|j| task.slots[j].needed) || wanted.iter().any(|w| w.node.same(&e.node))
+            }
+        };
+        needs |= (waits as u64) << k;
+    }
+    needs
+}
+
+/// An error keeps its kind and, where it is the core's own, gains nothing: PyTorch's wording stays exact. In anomaly
+/// mode the node is named.
+fn in_node(e: Error, node: &GradFn) -> Error {
+    match e {
+        Error::Runtime(m) if crate::graph::anomaly() => Error::Runtime(format!("{m} (in {})", node.name())),
+        e => e,
+    }
+}
+
+fn refuse_nan(node: &GradFn, outs: &Grads) -> Result<()> {
+    for (k, g) in outs.iter().enumerate() {
+        if let Some(g) = g
+            && g.to_vec::<f64>().iter().any(|v| v.is_nan())
+        {
+            bail!(Runtime, "Function '{}' returned nan values in its {k}th output.", node.name());
+        }
+    }
+    Ok(())
+}
+
+fn deliver(task: &mut Task, ready: &mut BinaryHeap<Ready>, node: &GradFn, outs: Grads) -> Result<()> {
+    let mut outs = outs.into_iter();
+    for e in node.edges() {
+        let g = outs.next().flatten();
+        let Some(e) = e else { continue };
+        let Some(j) = task.find(&e.node) else { continue };
+        if let Some(g) = g {
+            let g = fit(g, &e.node, e.input)?;
+            add_into(&mut task.slots[j].inbox, e.input, g)?;
+        }
+        let slot = &mut task.slots[j];
+        slot.waiting -= 1;
+        if slot.waiting == 0 {
+            ready.push(Ready(slot.node.seq, j));
+        }
+    }
+    Ok(())
+}
+
+/// Gives a gradient the shape and dtype of the tensor that it belongs to: the one place that undoes a broadcast.
+fn fit(g: Tensor, node: &GradFn, input: usize) -> Result<Tensor> {
+    let Some(OutputMeta { shape, dtype }) = node.outputs().get(input) else { return Ok(g) };
+    let g = if g.shape() == shape {
+        g
+    } else if g.layout().numel() >= shape.numel() && crate::layout::broadcast("backward", shape, g.shape()).is_ok_and(|s| s == *g.shape()) {
+        reduce::sum_to(&g, shape)?
+    } else {
+        bail!(
+            Runtime,
+            "Function {} returned an invalid gradient at index {input} - got {} but expected shape compatible with {}",
+            node.name(),
+            g.shape(),
+            shape
+        );
+    };
+    if g.dtype() == *dtype { Ok(g) } else { arith::to_dtype(&g, *dtype) }
+}
+
+/// Adds a gradient to those that wait. The first is moved in; into a temporary that nobody else holds, later ones
+/// are added in place.
+fn add_into(inbox: &mut Inbox, input: usize, g: Tensor) -> Result<()> {
+    let slot = &mut inbox[input];
+    *slot = Some(match slot.take() {
+        None => g,
+        Some(old) => accumulate::sum(old, g)?,
+    });
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! The state of one run: which nodes it visits, what each still waits for, and the gradients that wait for it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use smallvec::SmallVec;
+
+use crate::graph::{Edge, GradFn};
+use crate::tensor::Tensor;
+
+/// Gradients by output, as they arrive.
+pub type Inbox = SmallVec<[Option<Tensor>; 1]>;
+
+/// A node in a run.
+pub struct Slot {
+    pub node: GradFn,
+    /// Edges of visited nodes that lead here and have not delivered yet.
+    pub waiting: u32,
+    /// Whether some wanted gradient lies behind this node.
+    pub needed: bool,
+    pub inbox: Inbox,
+}
+
+/// One run.
+///
+/// Note [Scratch in nodes]
+/// A run must find its slot for a node quickly. Every node has a word of scratch: the number of the run that claimed
+/// it and the index of its slot. A run claims a node with one compare-and-swap and gives it back when it ends. Only
+/// a node that another run holds at that moment, on another thread or further down this one's stack, is looked up in
+/// the run's own map instead.
+pub struct Task {
+    id: u32,
+    pub slots: Vec<Slot>,
+    shared: HashMap<usize, u32>,
+}
+
+static NEXT_ID: AtomicU32 = AtomicU32::new(1);
+
+impl Task {
+    pub fn new() -> Task {
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        // Zero means that nobody holds the node.
+        let id = if id == 0 { NEXT_ID.fetch_add(1, Ordering::Relaxed) } else { id };
+        Task { id, slots: Vec::new(), shared: HashMap::new() }
+    }
+
+    /// The slot of a node that was visited.
+    pub fn find(&self, node: &GradFn) -> Option<usize> {
+        let word = node.scratch.load(Ordering::Relaxed);
+        if (word >> 32) as u32 == self.id {
+            return Some(word as u32 as usize);
+        }
+        if self.shared.is_empty() {
+            return None;
+        }
+        self.shared.get(&node.address()).map(|&i| i as usize)
+    }
+
+    /// The slot of a node, and whether this is the first visit.
+    fn visit(&mut self, node: &GradFn) -> (usize, bool) {
+        if let Some(i) = self.find(node) {
+            return (i, false);
+        }
+        let i = self.slots.len();
+        let mine = (self.id as u64) << 32 | i as u64;
+        if node.scratch.compare_exchange(0, mine, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            self.shared.insert(node.address(), i as u32);
+        }
+        let outputs = node.outputs().len().max(1);
+        self.slots.push(Slot {
+            node: node.clone(),
+            waiting: 0,
+            needed: true,
+            inbox: smallvec::SmallVec::from_elem(None, outputs),
+        });
+        (i, true)
+    }
+
+    /// Visits everything that the roots reach and counts what each node waits for.
+    pub fn discover(&mut self, roots: &[Edge]) {
+        let mut open: Vec<usize> = Vec::new();
+        for e in roots {
+            let (i, first) = self.visit(&e.node);
+            if first {
+                open.push(i);
+            }
+        }
+        while let Some(i) = open.pop() {
+            let node = self.slots[i].node.clone();
+            for e in node.edges().iter().flatten() {
+                let (j, first) = self.visit(&e.node);
+                self.slots[j].waiting += 1;
+                if first {
+                    open.push(j);
+                }
+            }
+        }
+    }
+
+    /// Marks the nodes through which a wanted gradient can be reached; the others are not run.
+    pub fn mark_needed(&mut self, wanted: &[Edge]) {
+        let mut order: Vec<usize> = (0..self.slots.len()).collect();
+        // Inputs of a node were made before it, so a rising order sees them first; leaves have no inputs.
+        order.sort_unstable_by_key(|&i| self.slots[i].node.seq);
+        let leaves = order.partition_point(|&i| self.slots[i].node.seq != u64::MAX);
+        order.rotate_left(leaves);
+        for i in order {
+            let node = self.slots[i].node.clone();
+            let behind = node
+                .edges()
+                .iter()
+                .flatten()
+                .any(|e| self.find(&e.node).is_some_and(|j| self.slots[j].needed || is_wanted(wanted, &self.slots[j].node)));
+            self.slots[i].needed = behind;
+        }
+    }
+}
+
+fn is_wanted(wanted: &[Edge], node: &GradFn) -> bool {
+    wanted.iter().any(|w| w.node.same(node))
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        for (i, slot) in self.slots.iter().enumerate() {
+            let mine = (self.id as u64) << 32 | i as u64;
+            let _ = slot.node.scratch.compare_exchange(mine, 0, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+}

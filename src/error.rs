@@ -1,0 +1,106 @@
+//! The one error type. Its text is PyTorch's; the variant decides which Python exception it becomes.
+
+use crate::dtype::DType;
+use crate::layout::Dims;
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What can go wrong, with the operation and the shapes that it went wrong with.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    // ---- shapes
+    #[error(
+        "The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension {dim} \
+         ({op}: shapes {lhs} and {rhs})"
+    )]
+    Broadcast { op: &'static str, a: usize, b: usize, dim: usize, lhs: Dims, rhs: Dims },
+    #[error("Dimension out of range (expected to be in range of [{}, {}], but got {dim})", -(*rank).max(1), (*rank).max(1) - 1)]
+    DimRange { dim: i64, rank: i64 },
+    #[error("shape '{wanted}' is invalid for input of size {numel}")]
+    InvalidShape { wanted: String, numel: usize },
+
+    // ---- dtypes
+    #[error("\"{op}\" not implemented for '{}'", .dtype.scalar_name())]
+    DtypeNotImplemented { op: &'static str, dtype: DType },
+    #[error("result type {} can't be cast to the desired output type {}", .from.scalar_name(), .to.scalar_name())]
+    ResultCast { from: DType, to: DType },
+
+    // ---- autograd
+    #[error(
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have \
+         already been freed). Saved intermediate values of the graph are freed when you call .backward() or \
+         autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or \
+         if you need to access saved tensors after calling backward."
+    )]
+    FreedGraph,
+    #[error(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: \
+         [torch.{ty}Tensor {shape}], which is output {output} of {producer}, is at version {found}; expected \
+         version {expected} instead. Hint: enable anomaly detection to find the operation that failed to compute \
+         its gradient, with torch.autograd.set_detect_anomaly(True)."
+    )]
+    SavedVersion {
+        ty: &'static str,
+        shape: Dims,
+        output: usize,
+        producer: String,
+        found: u32,
+        expected: u32,
+    },
+
+    // ---- by Python exception, for what is said once
+    #[error("{0}")]
+    Runtime(String),
+    #[error("{0}")]
+    Index(String),
+    #[error("{0}")]
+    Type(String),
+    #[error("{0}")]
+    Value(String),
+    #[error("{0}")]
+    NotImplemented(String),
+    /// Division of an integer by zero.
+    #[error("ZeroDivisionError")]
+    ZeroDivision,
+    /// An exception that code outside the core raised, carried through the engine unchanged.
+    #[error("an exception was raised by a hook or a user's function")]
+    Foreign(Box<dyn std::any::Any + Send + Sync>),
+}
+
+/// The Python exception that an error becomes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Runtime,
+    Index,
+    Type,
+    Value,
+    NotImplemented,
+    Foreign,
+}
+
+impl Error {
+    pub fn kind(&self) -> Kind {
+        match self {
+            Error::DimRange { .. } | Error::Index(_) => Kind::Index,
+            Error::Type(_) => Kind::Type,
+            Error::Value(_) => Kind::Value,
+            Error::NotImplemented(_) | Error::DtypeNotImplemented { .. } => Kind::NotImplemented,
+            Error::Foreign(_) => Kind::Foreign,
+            _ => Kind::Runtime,
+        }
+    }
+}
+
+/// Returns an error: `bail!(Index, "index {i} is out of bounds")`, or `bail!(Error::FreedGraph)`.
+#[macro_export]
+macro_rules! bail {
+    ($kind:ident, $($fmt:tt)+) => { return Err($crate::error::Error::$kind(format!($($fmt)+))) };
+    ($e:expr) => { return Err($e) };
+}
+
+/// `bail!` unless a condition holds.
+#[macro_export]
+macro_rules! ensure {
+    ($cond:expr, $($rest:tt)+) => { if !$cond { $crate::bail!($($rest)+) } };
+}

@@ -1,0 +1,212 @@
+//! A number that records what is done to it.
+
+use std::cell::RefCell;
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+use super::{ARGS, Arith, Bits, PARAMS};
+
+macro_rules! prims {
+    ($($p:ident $name:literal $arity:literal),* $(,)?) => {
+        /// The primitive steps that formulas are made of. Names are those of the rows that compute them.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+        pub enum Prim { $($p),* }
+        impl Prim {
+            pub const ALL: &'static [Prim] = &[$(Prim::$p),*];
+            pub const fn name(self) -> &'static str { match self { $(Prim::$p => $name),* } }
+            pub const fn arity(self) -> usize { match self { $(Prim::$p => $arity),* } }
+        }
+    };
+}
+
+prims! {
+    Add "add" 2, Sub "sub" 2, Mul "mul" 2, Div "div" 2, Neg "neg" 1, Abs "abs" 1,
+    Lt "lt" 2, Le "le" 2, Eq "eq" 2, Not "logical_not" 1, And "logical_and" 2, Or "logical_or" 2, Select "select_where" 3,
+    Maximum "maximum" 2, Minimum "minimum" 2, FloorDiv "floor_divide" 2, TruncDiv "trunc_divide" 2,
+    Remainder "remainder" 2, Fmod "fmod" 2,
+    Exp "exp" 1, Expm1 "expm1" 1, Exp2 "exp2" 1, Log "log" 1, Log1p "log1p" 1, Log2 "log2" 1, Log10 "log10" 1,
+    Sin "sin" 1, Cos "cos" 1, Tan "tan" 1, Sinh "sinh" 1, Cosh "cosh" 1, Tanh "tanh" 1, Asin "asin" 1,
+    Acos "acos" 1, Atan "atan" 1, Asinh "asinh" 1, Acosh "acosh" 1, Atanh "atanh" 1, Erf "erf" 1, Erfc "erfc" 1,
+    Erfinv "erfinv" 1, Lgamma "lgamma" 1, Digamma "digamma" 1, Floor "floor" 1, Ceil "ceil" 1, Trunc "trunc" 1,
+    Round "round" 1, Pow "pow" 2, Atan2 "atan2" 2, Sqrt "sqrt" 1,
+    BitAnd "bitwise_and" 2, BitOr "bitwise_or" 2, BitXor "bitwise_xor" 2, Shl "bitwise_left_shift" 2,
+    Shr "bitwise_right_shift" 2, Gcd "gcd" 2,
+}
+
+/// One recorded step. Operands are the numbers of earlier steps.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Step {
+    Arg(usize),
+    Param(usize),
+    Lit(f64),
+    Do(Prim, [usize; 3]),
+}
+
+/// Recorded steps; the last is the result.
+pub type Steps = Vec<Step>;
+
+thread_local!(static TAPE: RefCell<Steps> = const { RefCell::new(Vec::new()) });
+
+/// The number of a recorded step.
+#[derive(Clone, Copy)]
+pub struct Sym(usize);
+
+fn push(s: Step) -> Sym {
+    TAPE.with_borrow_mut(|t| {
+        Sym(t.iter().position(|p| *p == s).unwrap_or_else(|| {
+            t.push(s);
+            t.len() - 1
+        }))
+    })
+}
+
+pub(super) fn unary(p: Prim, a: Sym) -> Sym {
+    push(Step::Do(p, [a.0, 0, 0]))
+}
+
+pub(super) fn binary(p: Prim, a: Sym, b: Sym) -> Sym {
+    push(Step::Do(p, [a.0, b.0, 0]))
+}
+
+macro_rules! operators {
+    ($($tr:ident $f:ident;)*) => { $(impl $tr for Sym {
+        type Output = Sym;
+        fn $f(self, o: Sym) -> Sym { binary(Prim::$tr, self, o) }
+    })* };
+}
+operators! { Add add; Sub sub; Mul mul; Div div; }
+impl Neg for Sym {
+    type Output = Sym;
+    fn neg(self) -> Sym {
+        unary(Prim::Neg, self)
+    }
+}
+
+impl Arith for Sym {
+    type Bool = Sym;
+    fn lit(v: f64) -> Sym {
+        push(Step::Lit(v))
+    }
+    fn lt(self, o: Sym) -> Sym {
+        binary(Prim::Lt, self, o)
+    }
+    fn le(self, o: Sym) -> Sym {
+        binary(Prim::Le, self, o)
+    }
+    fn eq(self, o: Sym) -> Sym {
+        binary(Prim::Eq, self, o)
+    }
+    fn not(c: Sym) -> Sym {
+        unary(Prim::Not, c)
+    }
+    fn and(a: Sym, b: Sym) -> Sym {
+        binary(Prim::And, a, b)
+    }
+    fn or(a: Sym, b: Sym) -> Sym {
+        binary(Prim::Or, a, b)
+    }
+    fn select(c: Sym, yes: Sym, no: Sym) -> Sym {
+        push(Step::Do(Prim::Select, [c.0, yes.0, no.0]))
+    }
+    fn maximum(self, o: Sym) -> Sym {
+        binary(Prim::Maximum, self, o)
+    }
+    fn minimum(self, o: Sym) -> Sym {
+        binary(Prim::Minimum, self, o)
+    }
+    fn abs(self) -> Sym {
+        unary(Prim::Abs, self)
+    }
+    fn floor_div(self, o: Sym) -> Sym {
+        binary(Prim::FloorDiv, self, o)
+    }
+    fn trunc_div(self, o: Sym) -> Sym {
+        binary(Prim::TruncDiv, self, o)
+    }
+    fn remainder(self, o: Sym) -> Sym {
+        binary(Prim::Remainder, self, o)
+    }
+    fn fmod(self, o: Sym) -> Sym {
+        binary(Prim::Fmod, self, o)
+    }
+}
+
+impl Bits for Sym {
+    fn bit_and(self, o: Sym) -> Sym {
+        binary(Prim::BitAnd, self, o)
+    }
+    fn bit_or(self, o: Sym) -> Sym {
+        binary(Prim::BitOr, self, o)
+    }
+    fn bit_xor(self, o: Sym) -> Sym {
+        binary(Prim::BitXor, self, o)
+    }
+    fn shl(self, o: Sym) -> Sym {
+        binary(Prim::Shl, self, o)
+    }
+    fn shr(self, o: Sym) -> Sym {
+        binary(Prim::Shr, self, o)
+    }
+    fn gcd(self, o: Sym) -> Sym {
+        binary(Prim::Gcd, self, o)
+    }
+}
+
+/// Runs a formula on recorded arguments and returns its steps, dead ones removed; the last is the result.
+pub fn record(f: impl FnOnce([Sym; ARGS], [Sym; PARAMS]) -> Sym) -> Steps {
+    TAPE.with_borrow_mut(Vec::clear);
+    let args = std::array::from_fn(|i| push(Step::Arg(i)));
+    let params = std::array::from_fn(|i| push(Step::Param(i)));
+    let out = f(args, params).0;
+    let tape = TAPE.with_borrow_mut(std::mem::take);
+    prune(&tape, out)
+}
+
+fn prune(tape: &[Step], out: usize) -> Steps {
+    let mut live = vec![false; tape.len()];
+    live[out] = true;
+    for i in (0..=out).rev() {
+        if let (true, Step::Do(p, operands)) = (live[i], tape[i]) {
+            operands[..p.arity()].iter().for_each(|&o| live[o] = true);
+        }
+    }
+    let mut number = vec![0; tape.len()];
+    let mut steps = Vec::new();
+    for i in (0..=out).filter(|&i| live[i]) {
+        number[i] = steps.len();
+        steps.push(match tape[i] {
+            Step::Do(p, o) => Step::Do(p, std::array::from_fn(|k| if k < p.arity() { number[o[k]] } else { 0 })),
+            s => s,
+        });
+    }
+    steps
+}
+
+/// Whether recorded steps read argument `arg`.
+pub fn reads(steps: &[Step], arg: usize) -> bool {
+    steps.contains(&Step::Arg(arg))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formula::Num;
+
+    #[test]
+    fn a_result_that_is_an_argument_is_the_last_step() {
+        assert_eq!(record(|a, _| a[1]), vec![Step::Arg(1)]);
+    }
+
+    #[test]
+    fn equal_steps_are_recorded_once_and_dead_ones_dropped() {
+        let steps = record(|a, _| {
+            let _unused = a[1].exp();
+            let e = a[0].exp();
+            e * a[0].exp()
+        });
+        assert_eq!(
+            steps,
+            vec![Step::Arg(0), Step::Do(Prim::Exp, [0, 0, 0]), Step::Do(Prim::Mul, [1, 1, 0])]
+        );
+        assert!(reads(&steps, 0) && !reads(&steps, 1));
+    }
+}

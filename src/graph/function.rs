@@ -1,0 +1,328 @@
+//! Functions, nodes and edges; how a result gets its history; how a long graph is dropped.
+
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use smallvec::{SmallVec, smallvec};
+
+use super::hooks::{Handle, Hooks, NodeHook, TensorHook};
+use super::{Meta, grad_enabled};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::layout::Dims;
+use crate::tensor::Tensor;
+
+/// Gradients, by output of a forward or by input; None stands for zero.
+pub type Grads = SmallVec<[Option<Tensor>; 2]>;
+/// Where the gradients by input go; None where nobody wants one.
+pub type Edges = SmallVec<[Option<Edge>; 2]>;
+
+/// The derivative of an operation: what it kept, and how gradients pass through it.
+pub trait Function: Send + Sync + 'static {
+    /// PyTorch's name of the node, such as `MulBackward0`.
+    fn name(&self) -> &'static str;
+
+    /// Names made at run time (a user's class) override the static one.
+    fn full_name(&self) -> Cow<'static, str> {
+        Cow::Borrowed(self.name())
+    }
+
+    /// Gradients by input from the gradients by output. Written with operations, so that it is itself
+    /// differentiable where grad mode is on. A gradient may have the broadcast shape: the engine sums it.
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads>;
+
+    /// Frees what was saved; called when the node has run and the graph is not retained.
+    fn release(&self) {}
+
+    /// Whether the function calls code outside the core.
+    fn is_foreign(&self) -> bool {
+        false
+    }
+
+    /// The accumulator of a leaf, which the engine treats itself.
+    fn as_accumulator(&self) -> Option<&AccumulateGrad> {
+        None
+    }
+
+    /// For the binding, which knows its own functions.
+    fn as_any(&self) -> Option<&dyn std::any::Any> {
+        None
+    }
+}
+
+/// What a function knows of the run that calls it.
+pub struct Cx {
+    pub node: GradFn,
+    needs: u64,
+}
+
+impl Cx {
+    pub fn new(node: GradFn, needs: u64) -> Cx {
+        Cx { node, needs }
+    }
+
+    /// Whether the gradient by input `i` is wanted.
+    #[inline(always)]
+    pub fn needs(&self, i: usize) -> bool {
+        i >= 63 || self.needs >> i & 1 == 1
+    }
+}
+
+/// Input number `input` of a node.
+#[derive(Clone)]
+pub struct Edge {
+    pub node: GradFn,
+    pub input: usize,
+}
+
+/// What the gradient by an output must look like.
+#[derive(Clone, Debug)]
+pub struct OutputMeta {
+    pub shape: Dims,
+    pub dtype: DType,
+}
+
+/// A function in the graph.
+pub struct Node<F: ?Sized = dyn Function> {
+    /// Nodes are numbered as they are made: backward runs the highest ready number first.
+    pub seq: u64,
+    /// The run that is visiting this node and its place there; see Note [Scratch in nodes] in the engine.
+    pub scratch: AtomicU64,
+    edges: Edges,
+    outputs: SmallVec<[OutputMeta; 1]>,
+    hooks: OnceLock<Box<Mutex<NodeHooks>>>,
+    f: F,
+}
+
+/// Hooks on a node.
+#[derive(Default, Clone)]
+pub struct NodeHooks {
+    /// On the gradient by one output: hooks of the tensor that this output is.
+    pub tensor: SmallVec<[(usize, Hooks<dyn TensorHook>); 1]>,
+    /// On the tensor whose `.grad` is to be kept, by output.
+    pub retain: SmallVec<[(usize, std::sync::Weak<Meta>); 1]>,
+    pub pre: Hooks<dyn NodeHook>,
+    pub post: Hooks<dyn NodeHook>,
+}
+
+/// A shared handle to a node.
+pub struct GradFn(Option<Arc<Node>>);
+
+static SEQUENCE: AtomicU64 = AtomicU64::new(1);
+
+/// The number that accumulators carry: they run as soon as they are ready.
+pub const LEAF_SEQUENCE: u64 = u64::MAX;
+
+/// Makes a node whose outputs look like `outputs`.
+pub fn node<F: Function>(f: F, edges: Edges, outputs: &[&Tensor]) -> GradFn {
+    GradFn::new(Arc::new(Node {
+        seq: SEQUENCE.fetch_add(1, Ordering::Relaxed),
+        scratch: AtomicU64::new(0),
+        edges,
+        outputs: outputs.iter().map(|t| OutputMeta { shape: t.shape().clone(), dtype: t.dtype() }).collect(),
+        hooks: OnceLock::new(),
+        f,
+    }))
+}
+
+/// Gives `out` its history if any input is tracked and grad mode is on. The only way that a result gets one.
+#[inline]
+pub fn record<F: Function>(out: Tensor, inputs: &[&Tensor], make: impl FnOnce(&Tensor) -> F) -> Result<Tensor> {
+    if !grad_enabled() || !inputs.iter().any(|t| t.requires_grad()) || !out.dtype().is_float() {
+        return Ok(out);
+    }
+    let edges = inputs.iter().map(|t| t.grad_edge()).collect();
+    let f = make(&out);
+    let grad_fn = node(f, edges, &[&out]);
+    out.init_meta(Meta::with_history(grad_fn, 0));
+    Ok(out)
+}
+
+/// As [`record`], for an operation with several outputs.
+pub fn record_all<F: Function>(
+    outs: Vec<Tensor>,
+    inputs: &[&Tensor],
+    make: impl FnOnce(&[Tensor]) -> F,
+) -> Result<Vec<Tensor>> {
+    if !grad_enabled() || !inputs.iter().any(|t| t.requires_grad()) {
+        return Ok(outs);
+    }
+    let edges = inputs.iter().map(|t| t.grad_edge()).collect();
+    let f = make(&outs);
+    let grad_fn = node(f, edges, &outs.iter().collect::<Vec<_>>());
+    for (i, out) in outs.iter().enumerate().filter(|(_, o)| o.dtype().is_float()) {
+        out.init_meta(Meta::with_history(grad_fn.clone(), i));
+    }
+    Ok(outs)
+}
+
+impl<F: Function + ?Sized> Node<F> {
+    pub fn function(&self) -> &F {
+        &self.f
+    }
+
+    pub fn edges(&self) -> &Edges {
+        &self.edges
+    }
+
+    pub fn outputs(&self) -> &[OutputMeta] {
+        &self.outputs
+    }
+
+    /// The hooks, if there ever was one.
+    pub fn hooks(&self) -> Option<MutexGuard<'_, NodeHooks>> {
+        self.hooks.get().map(|h| h.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn hooks_or_new(&self) -> MutexGuard<'_, NodeHooks> {
+        self.hooks.get_or_init(Box::default).lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn add_tensor_hook(&self, output: usize, hook: Arc<dyn TensorHook>) -> Handle {
+        let mut h = self.hooks_or_new();
+        if let Some((_, hooks)) = h.tensor.iter_mut().find(|(o, _)| *o == output) {
+            return hooks.add(hook);
+        }
+        let mut hooks = Hooks::default();
+        let handle = hooks.add(hook);
+        h.tensor.push((output, hooks));
+        handle
+    }
+
+    /// Keeps the gradient by `output` in the `.grad` of the tensor that `meta` belongs to.
+    pub fn retain_grad(&self, output: usize, meta: &Arc<Meta>) {
+        let mut h = self.hooks_or_new();
+        if !h.retain.iter().any(|(o, m)| *o == output && m.as_ptr() == Arc::as_ptr(meta)) {
+            h.retain.push((output, Arc::downgrade(meta)));
+        }
+    }
+
+    pub fn retains_grad(&self, output: usize, meta: &Arc<Meta>) -> bool {
+        self.hooks()
+            .is_some_and(|h| h.retain.iter().any(|(o, m)| *o == output && m.as_ptr() == Arc::as_ptr(meta)))
+    }
+
+    pub fn add_pre_hook(&self, hook: Arc<dyn NodeHook>) -> Handle {
+        self.hooks_or_new().pre.add(hook)
+    }
+
+    pub fn add_post_hook(&self, hook: Arc<dyn NodeHook>) -> Handle {
+        self.hooks_or_new().post.add(hook)
+    }
+
+    pub fn remove_hook(&self, handle: Handle) -> bool {
+        self.hooks().is_some_and(|mut h| {
+            h.tensor.iter_mut().any(|(_, hooks)| hooks.remove(handle)) | h.pre.remove(handle) | h.post.remove(handle)
+        })
+    }
+}
+
+impl GradFn {
+    pub fn new<F: Function>(node: Arc<Node<F>>) -> GradFn {
+        GradFn(Some(node))
+    }
+
+    #[inline(always)]
+    pub fn get(&self) -> &Arc<Node> {
+        match &self.0 {
+            Some(n) => n,
+            // The handle is emptied only by its own drop.
+            None => unreachable!(),
+        }
+    }
+
+    pub fn name(&self) -> Cow<'static, str> {
+        self.get().f.full_name()
+    }
+
+    pub fn same(&self, other: &GradFn) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(self.get()), Arc::as_ptr(other.get()))
+    }
+
+    /// Tells nodes apart.
+    pub fn address(&self) -> usize {
+        Arc::as_ptr(self.get()).cast::<()>() as usize
+    }
+}
+
+impl std::ops::Deref for GradFn {
+    type Target = Node;
+    #[inline(always)]
+    fn deref(&self) -> &Node {
+        self.get()
+    }
+}
+
+impl Clone for GradFn {
+    #[inline]
+    fn clone(&self) -> Self {
+        GradFn(self.0.clone())
+    }
+}
+
+thread_local! {
+    static DRAINING: Cell<bool> = const { Cell::new(false) };
+    static CONDEMNED: RefCell<Vec<Arc<Node>>> = const { RefCell::new(Vec::new()) };
+}
+
+// Note [Dropping a long graph]
+// A node holds its inputs' nodes, by edges and through saved tensors, so dropping the last handle to a chain of a
+// million nodes would recurse a million deep. Every handle to a node is a GradFn. While one of them drops a node,
+// the handles inside only put their nodes on a list, and the outermost drop empties the list in a loop.
+impl Drop for GradFn {
+    fn drop(&mut self) {
+        let Some(node) = self.0.take() else { return };
+        if Arc::strong_count(&node) > 1 {
+            // Another handle exists. If it is dropped at this moment, that drop or this one frees the node, and the
+            // handles inside the node take care of what hangs below.
+            return;
+        }
+        let outermost = DRAINING.try_with(|d| !d.replace(true)).unwrap_or(false);
+        if !outermost {
+            // While the thread is ending the list may be gone; then the node is dropped here.
+            let mut node = Some(node);
+            let _ = CONDEMNED.try_with(|c| c.borrow_mut().extend(node.take()));
+            return;
+        }
+        drop(node);
+        while let Some(next) = CONDEMNED.with(|c| c.borrow_mut().pop()) {
+            drop(next);
+        }
+        DRAINING.with(|d| d.set(false));
+    }
+}
+
+/// The node of a leaf: adds to its `.grad`.
+pub struct AccumulateGrad {
+    pub leaf: Tensor,
+}
+
+impl AccumulateGrad {
+    pub(super) fn node(t: &Tensor) -> Arc<Node<AccumulateGrad>> {
+        Arc::new(Node {
+            seq: LEAF_SEQUENCE,
+            scratch: AtomicU64::new(0),
+            edges: smallvec![],
+            outputs: smallvec![OutputMeta { shape: t.shape().clone(), dtype: t.dtype() }],
+            hooks: OnceLock::new(),
+            f: AccumulateGrad { leaf: t.clone() },
+        })
+    }
+}
+
+impl Function for AccumulateGrad {
+    fn name(&self) -> &'static str {
+        "torch::autograd::AccumulateGrad"
+    }
+
+    fn backward(&self, _: &Cx, _: Grads) -> Result<Grads> {
+        // The engine recognises accumulators and does their work itself.
+        Ok(smallvec![])
+    }
+
+    fn as_accumulator(&self) -> Option<&AccumulateGrad> {
+        Some(self)
+    }
+}

@@ -1,0 +1,79 @@
+//! User code that runs during backward, in the order in which it was registered.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use smallvec::SmallVec;
+
+use super::Grads;
+use crate::error::Result;
+use crate::tensor::Tensor;
+
+/// Sees, and may replace, the gradient of a tensor.
+pub trait TensorHook: Send + Sync {
+    fn call(&self, grad: &Tensor) -> Result<Option<Tensor>>;
+}
+
+/// Sees a leaf after a gradient was added to it.
+pub trait PostAccumulateHook: Send + Sync {
+    fn call(&self, leaf: &Tensor) -> Result<()>;
+}
+
+/// Sees the gradients that enter a node (`outputs` is None) or that left it, and may replace the latter.
+pub trait NodeHook: Send + Sync {
+    fn call(&self, grads: &Grads, outputs: Option<&Grads>) -> Result<Option<Grads>>;
+}
+
+/// Names a registered hook.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Handle(u64);
+
+impl Handle {
+    pub fn new() -> Handle {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Handle(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Default for Handle {
+    fn default() -> Self {
+        Handle::new()
+    }
+}
+
+/// Hooks of one kind, in order. Cloned before they run, so that a hook may register and remove hooks.
+pub struct Hooks<H: ?Sized>(SmallVec<[(Handle, std::sync::Arc<H>); 1]>);
+
+impl<H: ?Sized> Default for Hooks<H> {
+    fn default() -> Self {
+        Hooks(SmallVec::new())
+    }
+}
+
+impl<H: ?Sized> Clone for Hooks<H> {
+    fn clone(&self) -> Self {
+        Hooks(self.0.clone())
+    }
+}
+
+impl<H: ?Sized> Hooks<H> {
+    pub fn add(&mut self, hook: std::sync::Arc<H>) -> Handle {
+        let handle = Handle::new();
+        self.0.push((handle, hook));
+        handle
+    }
+
+    /// Removes the hook if it is here.
+    pub fn remove(&mut self, handle: Handle) -> bool {
+        let before = self.0.len();
+        self.0.retain(|(h, _)| *h != handle);
+        self.0.len() != before
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &std::sync::Arc<H>> {
+        self.0.iter().map(|(_, h)| h)
+    }
+}

@@ -1,0 +1,175 @@
+//! What autograd keeps about one tensor.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::function::{AccumulateGrad, Edge, GradFn, Node};
+use super::hooks::{Handle, Hooks, PostAccumulateHook, TensorHook};
+use crate::tensor::Tensor;
+
+/// Gradient, history and hooks of a tensor. Two tensors share it only when one replaced the other's data.
+pub struct Meta {
+    tracked: AtomicBool,
+    /// Counts the writes in place that gave this tensor a new history, for its views.
+    epoch: AtomicU32,
+    /// The base's epoch that this view's history belongs to.
+    seen: AtomicU32,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    leaf: bool,
+    grad: Option<Tensor>,
+    grad_fn: Option<GradFn>,
+    output: usize,
+    /// A leaf's accumulator lives as long as a graph holds it.
+    accumulator: Option<Weak<Node<AccumulateGrad>>>,
+    /// A leaf's hooks; those of a tensor with history sit on its node.
+    hooks: Hooks<dyn TensorHook>,
+    post: Hooks<dyn PostAccumulateHook>,
+}
+
+impl Meta {
+    pub(crate) fn new() -> Meta {
+        Meta {
+            tracked: AtomicBool::new(false),
+            epoch: AtomicU32::new(0),
+            seen: AtomicU32::new(0),
+            state: Mutex::default(),
+        }
+    }
+
+    /// The meta of a fresh result of a recorded operation.
+    pub(crate) fn with_history(grad_fn: GradFn, output: usize) -> Meta {
+        Meta {
+            tracked: AtomicBool::new(true),
+            epoch: AtomicU32::new(0),
+            seen: AtomicU32::new(0),
+            state: Mutex::new(State { grad_fn: Some(grad_fn), output, ..State::default() }),
+        }
+    }
+
+    // The state is consistent between any two statements, so a panic elsewhere does not make it unusable.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline(always)]
+    pub fn is_tracked(&self) -> bool {
+        self.tracked.load(Ordering::Relaxed)
+    }
+
+    pub fn set_leaf(&self, on: bool) {
+        self.state().leaf = on;
+        self.tracked.store(on, Ordering::Relaxed);
+    }
+
+    pub fn grad(&self) -> Option<Tensor> {
+        self.state().grad.clone()
+    }
+
+    pub fn set_grad(&self, grad: Option<Tensor>) {
+        // The old gradient is dropped after the lock: its drop may run a long graph's.
+        let old = std::mem::replace(&mut self.state().grad, grad);
+        drop(old);
+    }
+
+    /// Lets `f` see and replace the gradient with no other thread in between.
+    pub fn update_grad<R>(&self, f: impl FnOnce(&mut Option<Tensor>) -> R) -> R {
+        f(&mut self.state().grad)
+    }
+
+    pub fn grad_fn(&self) -> Option<GradFn> {
+        self.state().grad_fn.clone()
+    }
+
+    /// Which output of its node the tensor is.
+    pub fn output(&self) -> usize {
+        self.state().output
+    }
+
+    /// The tensor is from now on output `output` of `grad_fn`.
+    pub fn set_history(&self, grad_fn: GradFn, output: usize) {
+        let mut s = self.state();
+        s.output = output;
+        s.leaf = false;
+        let old = s.grad_fn.replace(grad_fn);
+        drop(s);
+        drop(old);
+        self.tracked.store(true, Ordering::Relaxed);
+    }
+
+    /// Forgets the history, as `detach_` does.
+    pub fn clear_history(&self) {
+        let mut s = self.state();
+        s.leaf = false;
+        s.output = 0;
+        let old = s.grad_fn.take();
+        drop(s);
+        drop(old);
+        self.tracked.store(false, Ordering::Relaxed);
+    }
+
+    pub(crate) fn edge(&self, t: &Tensor) -> Option<Edge> {
+        let mut s = self.state();
+        if let Some(node) = &s.grad_fn {
+            return Some(Edge { node: node.clone(), input: s.output });
+        }
+        if !s.leaf {
+            return None;
+        }
+        let node = match s.accumulator.as_ref().and_then(Weak::upgrade) {
+            Some(node) => node,
+            None => {
+                let node = AccumulateGrad::node(t);
+                s.accumulator = Some(Arc::downgrade(&node));
+                node
+            }
+        };
+        Some(Edge { node: GradFn::new(node), input: 0 })
+    }
+
+    pub(crate) fn inplace_epoch(&self) -> u32 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn written_in_place(&self) -> bool {
+        self.inplace_epoch() != 0
+    }
+
+    pub(crate) fn next_epoch(&self) -> u32 {
+        self.epoch.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    pub(crate) fn seen_epoch(&self) -> u32 {
+        self.seen.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn see_epoch(&self, epoch: u32) {
+        self.seen.store(epoch, Ordering::Release);
+    }
+
+    // ---- hooks of a leaf
+
+    pub fn add_hook(&self, hook: Arc<dyn TensorHook>) -> Handle {
+        self.state().hooks.add(hook)
+    }
+
+    pub fn add_post_hook(&self, hook: Arc<dyn PostAccumulateHook>) -> Handle {
+        self.state().post.add(hook)
+    }
+
+    pub fn remove_hook(&self, handle: Handle) -> bool {
+        let mut s = self.state();
+        s.hooks.remove(handle) | s.post.remove(handle)
+    }
+
+    pub fn hooks(&self) -> Hooks<dyn TensorHook> {
+        self.state().hooks.clone()
+    }
+
+    pub fn post_hooks(&self) -> Hooks<dyn PostAccumulateHook> {
+        self.state().post.clone()
+    }
+}

@@ -1,0 +1,26 @@
+//! The graph of what was computed.
+//!
+//! ```text
+//!   w (leaf) ──┐                       a tensor with history holds its node (grad_fn) and which output it is
+//!   x (leaf) ──┤ mul ── y ── sum ── s  a node holds edges to the nodes of its inputs, and what backward needs
+//!              ▼                       a leaf's edge leads to its accumulator, which adds to `.grad`
+//!   AccumulateGrad(w) ◄── MulBackward0 ◄── SumBackward0
+//! ```
+//! *Node*: a [`Function`] with its edges. *Edge*: a node and which of its gradients is meant. *Leaf*: a tensor
+//! without a node. *Saved*: a tensor that a function keeps for backward, at the version it had.
+
+mod function;
+mod hooks;
+mod meta;
+mod mode;
+mod saved;
+
+pub use function::{
+    AccumulateGrad, Cx, Edge, Edges, Function, GradFn, Grads, Node, OutputMeta, node, record, record_all,
+};
+pub use hooks::{Handle, Hooks, NodeHook, PostAccumulateHook, TensorHook};
+pub use meta::Meta;
+pub use mode::{
+    ModeGuard, anomaly, grad_enabled, inference_enabled, set_anomaly, set_grad_enabled, set_inference_enabled,
+};
+pub use saved::SavedTensor;

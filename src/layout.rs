@@ -1,0 +1,461 @@
+//! Shapes and strides: what a view is, without the data. Strides count elements and may be negative or zero.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use smallvec::SmallVec;
+
+use crate::error::{Error, Result};
+use crate::{bail, ensure};
+
+/// Dimensions that lie in the object itself up to rank 6.
+#[derive(PartialEq, Eq, Hash, Default)]
+pub struct Dims(SmallVec<[usize; 6]>);
+
+/// Strides in elements.
+#[derive(PartialEq, Eq, Default)]
+pub struct Strides(SmallVec<[isize; 6]>);
+
+macro_rules! dims_like {
+    ($name:ident $t:ty) => {
+        impl Clone for $name {
+            // SmallVec's own clone goes element by element.
+            #[inline]
+            fn clone(&self) -> Self {
+                $name(SmallVec::from_slice(&self.0))
+            }
+        }
+        impl Deref for $name {
+            type Target = SmallVec<[$t; 6]>;
+            #[inline]
+            fn deref(&self) -> &Self::Target {
+                &self.0
+            }
+        }
+        impl DerefMut for $name {
+            #[inline]
+            fn deref_mut(&mut self) -> &mut Self::Target {
+                &mut self.0
+            }
+        }
+        impl From<&[$t]> for $name {
+            #[inline]
+            fn from(v: &[$t]) -> Self {
+                $name(SmallVec::from_slice(v))
+            }
+        }
+        impl<const N: usize> From<[$t; N]> for $name {
+            fn from(v: [$t; N]) -> Self {
+                $name(SmallVec::from_slice(&v))
+            }
+        }
+        impl FromIterator<$t> for $name {
+            fn from_iter<I: IntoIterator<Item = $t>>(it: I) -> Self {
+                $name(it.into_iter().collect())
+            }
+        }
+        /// As Python prints a list: `[2, 3]`.
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", &self.0[..])
+            }
+        }
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", &self.0[..])
+            }
+        }
+    };
+}
+dims_like!(Dims usize);
+dims_like!(Strides isize);
+
+impl Dims {
+    #[inline]
+    pub fn numel(&self) -> usize {
+        self.iter().product()
+    }
+
+    /// The strides of a dense row-major tensor of this shape.
+    #[inline]
+    pub fn contiguous_strides(&self) -> Strides {
+        let mut strides = Strides(SmallVec::from_elem(0, self.len()));
+        let mut step = 1;
+        for d in (0..self.len()).rev() {
+            strides[d] = step;
+            step *= self[d].max(1) as isize;
+        }
+        strides
+    }
+}
+
+/// Product of dimensions, or None where it overflows.
+pub fn checked_numel(shape: &[usize]) -> Option<usize> {
+    shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).filter(|&n| n <= isize::MAX as usize / 16)
+}
+
+/// Where the elements of a tensor lie in its storage.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Layout {
+    pub shape: Dims,
+    pub strides: Strides,
+    pub offset: usize,
+}
+
+/// PyTorch's wrapping of a negative dimension; a 0-d tensor has the dimension 0 and -1.
+#[inline]
+pub fn wrap_dim(dim: i64, rank: usize) -> Result<usize> {
+    let n = rank.max(1) as i64;
+    if dim < -n || dim >= n {
+        bail!(Error::DimRange { dim, rank: rank as i64 });
+    }
+    Ok(if dim < 0 { dim + n } else { dim } as usize)
+}
+
+impl Layout {
+    #[inline]
+    pub fn contiguous(shape: Dims) -> Layout {
+        let strides = shape.contiguous_strides();
+        Layout { shape, strides, offset: 0 }
+    }
+
+    #[inline]
+    pub fn rank(&self) -> usize {
+        self.shape.len()
+    }
+
+    #[inline]
+    pub fn numel(&self) -> usize {
+        self.shape.numel()
+    }
+
+    /// Whether the elements lie dense in row-major order. Dimensions of size 1 do not count.
+    #[inline]
+    pub fn is_contiguous(&self) -> bool {
+        let mut step = 1;
+        for (&n, &s) in self.shape.iter().zip(self.strides.iter()).rev() {
+            if n == 0 {
+                return true;
+            }
+            if n != 1 {
+                if s != step {
+                    return false;
+                }
+                step *= n as isize;
+            }
+        }
+        true
+    }
+
+    /// Whether no two indices share an element and there are no holes: dense in some order of the dimensions.
+    pub fn is_non_overlapping_and_dense(&self) -> bool {
+        let mut dims: SmallVec<[(isize, usize); 6]> =
+            self.strides.iter().copied().zip(self.shape.iter().copied()).filter(|&(_, n)| n != 1).collect();
+        dims.sort_by_key(|&(s, _)| s);
+        let mut step = 1;
+        for (s, n) in dims {
+            if n == 0 {
+                return true;
+            }
+            if s != step {
+                return false;
+            }
+            step *= n as isize;
+        }
+        true
+    }
+
+    /// Whether two different indices may name the same element, as an expanded dimension does.
+    pub fn may_overlap_itself(&self) -> bool {
+        if self.numel() == 0 {
+            return false;
+        }
+        let mut dims: SmallVec<[(usize, usize); 6]> = self
+            .strides
+            .iter()
+            .zip(self.shape.iter())
+            .filter(|&(_, &n)| n != 1)
+            .map(|(&s, &n)| (s.unsigned_abs(), n))
+            .collect();
+        dims.sort_unstable();
+        let mut reach = 0;
+        for (s, n) in dims {
+            if s <= reach {
+                return true;
+            }
+            reach += s * (n - 1);
+        }
+        false
+    }
+
+    /// The lowest and the highest element index that this layout touches; None when it is empty.
+    pub fn extent(&self) -> Option<(isize, isize)> {
+        let (mut lo, mut hi) = (self.offset as isize, self.offset as isize);
+        for (&n, &s) in self.shape.iter().zip(self.strides.iter()) {
+            if n == 0 {
+                return None;
+            }
+            let reach = (n as isize - 1).checked_mul(s)?;
+            if reach < 0 {
+                lo = lo.checked_add(reach)?;
+            } else {
+                hi = hi.checked_add(reach)?;
+            }
+        }
+        Some((lo, hi))
+    }
+
+    /// Views the same elements with `shape`; size-1 and missing leading dimensions are repeated with stride 0.
+    pub fn expand(&self, shape: &[usize]) -> Option<Layout> {
+        let lead = shape.len().checked_sub(self.rank())?;
+        let mut strides = Strides(SmallVec::from_elem(0, shape.len()));
+        for d in 0..self.rank() {
+            if self.shape[d] == shape[lead + d] {
+                strides[lead + d] = self.strides[d];
+            } else if self.shape[d] != 1 {
+                return None;
+            }
+        }
+        Some(Layout { shape: shape.into(), strides, offset: self.offset })
+    }
+
+    pub fn permute(&self, order: &[usize]) -> Layout {
+        Layout {
+            shape: order.iter().map(|&d| self.shape[d]).collect(),
+            strides: order.iter().map(|&d| self.strides[d]).collect(),
+            offset: self.offset,
+        }
+    }
+
+    pub fn transpose(&self, a: usize, b: usize) -> Layout {
+        let mut out = self.clone();
+        if a != b {
+            out.shape.swap(a, b);
+            out.strides.swap(a, b);
+        }
+        out
+    }
+
+    /// `length` elements of dimension `dim` from `start`, `step` apart.
+    pub fn slice(&self, dim: usize, start: usize, length: usize, step: usize) -> Layout {
+        let mut out = self.clone();
+        out.offset = (self.offset as isize + if length > 0 { start as isize * self.strides[dim] } else { 0 }) as usize;
+        out.shape[dim] = length;
+        out.strides[dim] *= step as isize;
+        out
+    }
+
+    /// Index `index` of dimension `dim`, which disappears.
+    pub fn select(&self, dim: usize, index: usize) -> Layout {
+        let mut out = self.clone();
+        out.offset = (self.offset as isize + index as isize * self.strides[dim]) as usize;
+        out.shape.remove(dim);
+        out.strides.remove(dim);
+        out
+    }
+
+    pub fn unsqueeze(&self, dim: usize) -> Layout {
+        let mut out = self.clone();
+        let stride = if dim < self.rank() { self.shape[dim] as isize * self.strides[dim] } else { 1 };
+        out.shape.insert(dim, 1);
+        out.strides.insert(dim, stride);
+        out
+    }
+
+    /// Views the elements in another shape of the same size, or None where only a copy can.
+    pub fn reshape(&self, shape: &Dims) -> Option<Layout> {
+        if self.is_contiguous() {
+            return Some(Layout {
+                shape: shape.clone(),
+                strides: shape.contiguous_strides(),
+                offset: self.offset,
+            });
+        }
+        if self.numel() == 0 {
+            return Some(Layout {
+                shape: shape.clone(),
+                strides: shape.contiguous_strides(),
+                offset: self.offset,
+            });
+        }
+        // Walk both shapes from the last dimension; each run of old dimensions that is dense in itself may be
+        // split in any way, and a new dimension must not straddle two runs.
+        let mut strides = Strides(SmallVec::from_elem(0, shape.len()));
+        let mut new = shape.len();
+        let mut old = self.rank();
+        while old > 0 {
+            let step = self.strides[old - 1];
+            let mut run = self.shape[old - 1];
+            old -= 1;
+            while old > 0 && (self.shape[old - 1] == 1 || self.strides[old - 1] == run as isize * step) {
+                run *= self.shape[old - 1];
+                old -= 1;
+            }
+            let mut filled = 1;
+            while new > 0 && (filled < run || shape[new - 1] == 1) {
+                strides[new - 1] = filled as isize * step;
+                filled *= shape[new - 1];
+                new -= 1;
+            }
+            if filled != run {
+                return None;
+            }
+        }
+        Some(Layout { shape: shape.clone(), strides, offset: self.offset })
+    }
+}
+
+/// The shape that operands of the given shapes broadcast to.
+#[inline]
+pub fn broadcast(op: &'static str, a: &Dims, b: &Dims) -> Result<Dims> {
+    if a == b {
+        return Ok(a.clone());
+    }
+    let rank = a.len().max(b.len());
+    let mut out = Dims(SmallVec::from_elem(1, rank));
+    for i in 1..=rank {
+        let x = if i <= a.len() { a[a.len() - i] } else { 1 };
+        let y = if i <= b.len() { b[b.len() - i] } else { 1 };
+        out[rank - i] = match (x, y) {
+            (x, y) if x == y => x,
+            (1, y) => y,
+            (x, 1) => x,
+            _ => {
+                bail!(Error::Broadcast {
+                    op,
+                    a: x,
+                    b: y,
+                    dim: rank - i,
+                    lhs: a.clone(),
+                    rhs: b.clone()
+                })
+            }
+        };
+    }
+    Ok(out)
+}
+
+/// Resolves a single -1 of a requested shape, as `view` and `reshape` do.
+pub fn infer_shape(wanted: &[i64], numel: usize) -> Result<Dims> {
+    let invalid = || Error::InvalidShape { wanted: format!("{wanted:?}"), numel };
+    let mut unknown = None;
+    let mut known = 1usize;
+    for (d, &n) in wanted.iter().enumerate() {
+        if n == -1 {
+            ensure!(unknown.is_none(), Runtime, "only one dimension can be inferred");
+            unknown = Some(d);
+        } else {
+            ensure!(n >= 0, Runtime, "invalid shape dimension {n}");
+            known = known.checked_mul(n as usize).ok_or_else(invalid)?;
+        }
+    }
+    let mut shape: Dims = wanted.iter().map(|&n| n.max(0) as usize).collect();
+    if let Some(d) = unknown {
+        if known == 0 {
+            ensure!(
+                numel != 0,
+                Runtime,
+                "cannot reshape tensor of 0 elements into shape {wanted:?} because the unspecified dimension size \
+                 -1 can be any value and is ambiguous"
+            );
+            bail!(invalid());
+        }
+        ensure!(numel % known == 0, invalid());
+        shape[d] = numel / known;
+    } else {
+        ensure!(known == numel, invalid());
+    }
+    Ok(shape)
+}
+
+/// Visits the start of every run of the innermost dimension, in row-major order, of several operands at once.
+///
+/// All layouts have the shape `shape`; `strides[k]` are operand k's. Calls `f` with the offsets of the operands.
+pub struct Odometer<const K: usize> {
+    shape: SmallVec<[usize; 6]>,
+    strides: [SmallVec<[isize; 6]>; K],
+    index: SmallVec<[usize; 6]>,
+    pub offsets: [isize; K],
+}
+
+impl<const K: usize> Odometer<K> {
+    /// Starts at linear position `at` of `shape`.
+    pub fn new(shape: &[usize], strides: [&[isize]; K], base: [isize; K], at: usize) -> Self {
+        let rank = shape.len();
+        let mut index: SmallVec<[usize; 6]> = SmallVec::from_elem(0, rank);
+        let mut rest = at;
+        let mut offsets = base;
+        for d in (0..rank).rev() {
+            index[d] = rest % shape[d].max(1);
+            rest /= shape[d].max(1);
+            for k in 0..K {
+                offsets[k] += index[d] as isize * strides[k][d];
+            }
+        }
+        Odometer { shape: SmallVec::from_slice(shape), strides: strides.map(SmallVec::from_slice), index, offsets }
+    }
+
+    /// Steps to the next position in row-major order; wraps at the end.
+    #[inline]
+    pub fn step(&mut self) {
+        for d in (0..self.shape.len()).rev() {
+            self.index[d] += 1;
+            for k in 0..K {
+                self.offsets[k] += self.strides[k][d];
+            }
+            if self.index[d] < self.shape[d] {
+                return;
+            }
+            for k in 0..K {
+                self.offsets[k] -= self.strides[k][d] * self.shape[d] as isize;
+            }
+            self.index[d] = 0;
+        }
+    }
+
+    /// Position within the last dimension.
+    #[inline]
+    pub fn last(&self) -> usize {
+        *self.index.last().unwrap_or(&0)
+    }
+
+    /// Moves `n` positions along the last dimension, which must not be left except to its very end.
+    #[inline]
+    pub fn advance(&mut self, n: usize) {
+        let Some(d) = self.shape.len().checked_sub(1) else { return };
+        if n == 0 {
+            return;
+        }
+        self.index[d] += n - 1;
+        for k in 0..K {
+            self.offsets[k] += self.strides[k][d] * (n as isize - 1);
+        }
+        self.step();
+    }
+}
+
+/// Merges neighbouring dimensions that every operand walks as one, and drops dimensions of size 1.
+pub fn collapse<const K: usize>(shape: &[usize], strides: [&[isize]; K]) -> (SmallVec<[usize; 6]>, [SmallVec<[isize; 6]>; K]) {
+    let mut out_shape: SmallVec<[usize; 6]> = SmallVec::new();
+    let mut out: [SmallVec<[isize; 6]>; K] = std::array::from_fn(|_| SmallVec::new());
+    for d in 0..shape.len() {
+        if shape[d] == 1 {
+            continue;
+        }
+        let mergeable = !out_shape.is_empty()
+            && (0..K).all(|k| out[k][out_shape.len() - 1] == strides[k][d] * shape[d] as isize);
+        if mergeable {
+            let last = out_shape.len() - 1;
+            out_shape[last] *= shape[d];
+            for k in 0..K {
+                out[k][last] = strides[k][d];
+            }
+        } else {
+            out_shape.push(shape[d]);
+            for k in 0..K {
+                out[k].push(strides[k][d]);
+            }
+        }
+    }
+    (out_shape, out)
+}

@@ -1,0 +1,469 @@
+//! Products of matrices and vectors. Shapes are `b, m, k, n` in the comments and names.
+
+use smallvec::smallvec;
+
+use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use super::{arith, reduce, view};
+use crate::backend::cpu::matmul::{Activation, Bias, Epilogue, MatRef, batched_gemm, gemm, gemm_int};
+use crate::dtype::{DType, Element};
+use crate::error::{Error, Result};
+use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::layout::{Dims, broadcast};
+use crate::tensor::Tensor;
+use crate::{bail, ensure, with_dtype};
+
+/// A tensor as the product kernels read it: strides that are not negative, and an element type they compute in.
+struct Operand {
+    t: Tensor,
+}
+
+impl Operand {
+    fn new(t: &Tensor, compute: DType) -> Result<Operand> {
+        let fits = t.dtype() == compute && t.strides().iter().all(|&s| s >= 0);
+        Ok(Operand { t: if fits { t.clone() } else { t.copied(compute)? } })
+    }
+
+    /// The matrix of the last two dimensions of the first batch entry.
+    fn matrix<T: Element>(&self) -> MatRef<'_, T> {
+        let l = self.t.layout();
+        let r = l.rank();
+        MatRef { data: &self.t.storage().slice::<T>()[l.offset.min(self.t.storage().slice::<T>().len())..], rs: l.strides[r - 2], cs: l.strides[r - 1] }
+    }
+}
+
+/// The dtype that a product is computed in.
+fn compute_of(d: DType) -> DType {
+    match d {
+        d if d.is_half() => DType::F32,
+        d if d.is_float() => d,
+        _ => DType::I64,
+    }
+}
+
+fn same_dtype(op: &'static str, a: &Tensor, b: &Tensor) -> Result<()> {
+    ensure!(
+        a.dtype() == b.dtype(),
+        Runtime,
+        "expected m1 and m2 to have the same dtype, but got: {} != {} ({op})",
+        c_name(a.dtype()),
+        c_name(b.dtype())
+    );
+    ensure!(a.dtype() != DType::Bool, Error::DtypeNotImplemented { op: "addmm_impl_cpu_", dtype: a.dtype() });
+    Ok(())
+}
+
+/// The C++ names that PyTorch uses in this message.
+fn c_name(d: DType) -> &'static str {
+    match d {
+        DType::F32 => "float",
+        DType::F64 => "double",
+        DType::I64 => "long long",
+        DType::I32 => "int",
+        DType::I16 => "short",
+        DType::I8 => "signed char",
+        DType::U8 => "unsigned char",
+        DType::Bool => "bool",
+        DType::F16 => "c10::Half",
+        DType::BF16 => "c10::BFloat16",
+    }
+}
+
+/// `a @ b` for matrices, with a row added where `bias` is given; no history.
+fn product(a: &Tensor, b: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    let (m, k, n) = (a.shape()[0], a.shape()[1], b.shape()[1]);
+    let dtype = a.dtype();
+    let compute = compute_of(dtype);
+    let (x, y) = (Operand::new(a, compute)?, Operand::new(b, compute)?);
+    let bias = bias.map(|t| t.dense(compute)).transpose()?;
+    let out = Tensor::empty([m, n], compute)?;
+    with_dtype!(float compute, T => {
+        let bias = match &bias {
+            Some(t) => Bias::Row(t.slice::<T>()?),
+            None => Bias::None,
+        };
+        let ep = Epilogue { alpha: 1.0, beta: 0.0, bias, act: Activation::None };
+        gemm::<T>(m, n, k, x.matrix(), y.matrix(), out.slice_mut()?, ep)
+    }, else gemm_int::<i64>(m, n, k, x.matrix(), y.matrix(), out.slice_mut()?));
+    out.dense(dtype)
+}
+
+/// `a @ b` for each matrix of a batch; no history.
+fn batched_product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let (batch, m, k, n) = (a.shape()[0], a.shape()[1], a.shape()[2], b.shape()[2]);
+    let dtype = a.dtype();
+    let compute = compute_of(dtype);
+    let (x, y) = (Operand::new(a, compute)?, Operand::new(b, compute)?);
+    let out = Tensor::empty([batch, m, n], compute)?;
+    if out.numel() == 0 {
+        return out.dense(dtype);
+    }
+    let (sa, sb) = (x.t.strides()[0] as usize, y.t.strides()[0] as usize);
+    with_dtype!(float compute, T => {
+        let ep = Epilogue { alpha: 1.0, beta: 0.0, bias: Bias::None, act: Activation::None };
+        batched_gemm::<T>(batch, m, n, k, x.matrix(), sa, y.matrix(), sb, out.slice_mut()?, ep)
+    }, else {
+        let all = out.slice_mut::<i64>()?;
+        for (i, c) in all.chunks_mut(m * n).enumerate() {
+            let (p, q) = (x.matrix::<i64>(), y.matrix::<i64>());
+            gemm_int(m, n, k, MatRef { data: &p.data[i * sa..], ..p }, MatRef { data: &q.data[i * sb..], ..q }, c);
+        }
+    });
+    out.dense(dtype)
+}
+
+/// The matrix product of two matrices.
+pub fn mm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    ensure!(a.rank() == 2, Runtime, "self must be a matrix");
+    ensure!(b.rank() == 2, Runtime, "mat2 must be a matrix");
+    ensure!(
+        a.shape()[1] == b.shape()[0],
+        Runtime,
+        "mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})",
+        a.shape()[0],
+        a.shape()[1],
+        b.shape()[0],
+        b.shape()[1]
+    );
+    same_dtype("mm", a, b)?;
+    record(product(a, b, None)?, &[a, b], |_| Product::new("MmBackward0", a, b))
+}
+
+/// The matrix product of each pair of a batch.
+pub fn bmm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    ensure!(a.rank() == 3, Runtime, "batch1 must be a 3D tensor");
+    ensure!(b.rank() == 3, Runtime, "batch2 must be a 3D tensor");
+    let (x, y) = (a.shape(), b.shape());
+    ensure!(
+        x[0] == y[0] && x[2] == y[1],
+        Runtime,
+        "Expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, {}].",
+        x[0],
+        x[2],
+        y[0],
+        y[1]
+    );
+    same_dtype("bmm", a, b)?;
+    record(batched_product(a, b)?, &[a, b], |_| Product::new("BmmBackward0", a, b))
+}
+
+/// The node of `mm` and `bmm`: the gradient by each factor is a product with the other.
+struct Product {
+    node: &'static str,
+    a: SavedTensor,
+    b: SavedTensor,
+}
+
+impl Product {
+    fn new(node: &'static str, a: &Tensor, b: &Tensor) -> Product {
+        Product { node, a: SavedTensor::input_if(b.requires_grad(), a), b: SavedTensor::input_if(a.requires_grad(), b) }
+    }
+}
+
+/// The last two dimensions swapped.
+fn mt(t: &Tensor) -> Result<Tensor> {
+    view::swap(t, t.rank() - 2, t.rank() - 1)
+}
+
+impl Function for Product {
+    fn name(&self) -> &'static str {
+        self.node
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
+        let times = if g.rank() == 3 { bmm } else { mm };
+        let da = if cx.needs(0) { Some(times(g, &mt(&self.b.get(cx)?)?)?) } else { None };
+        let db = if cx.needs(1) { Some(times(&mt(&self.a.get(cx)?)?, g)?) } else { None };
+        Ok(smallvec![da, db])
+    }
+
+    fn release(&self) {
+        self.a.free();
+        self.b.free();
+    }
+}
+
+/// `x @ weightᵀ + bias` for `x` of any rank.
+pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    let (x, weight, bias) = (super::autocast::cast(x)?, super::autocast::cast(weight)?, super::autocast::cast_opt(bias)?);
+    let (x, weight, bias) = (&*x, &*weight, bias.as_deref());
+    if x.rank() == 2 && weight.rank() == 2 && bias.is_some_and(|b| b.rank() == 1) {
+        return addmm_row(bias.unwrap_or(x), x, weight);
+    }
+    let y = if weight.rank() == 1 { matmul(x, weight)? } else { matmul(x, &view::t_of(weight)?)? };
+    match bias {
+        Some(b) => arith::add(&y, b),
+        None => Ok(y),
+    }
+}
+
+/// `bias + x @ weightᵀ`, in one product.
+fn addmm_row(bias: &Tensor, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    let (m, k) = (x.shape()[0], x.shape()[1]);
+    let (n, k2) = (weight.shape()[0], weight.shape()[1]);
+    ensure!(k == k2, Runtime, "mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {k2}x{n})");
+    same_dtype("linear", x, weight)?;
+    ensure!(
+        bias.shape()[0] == n || bias.shape()[0] == 1,
+        Runtime,
+        "The expanded size of the tensor ({n}) must match the existing size ({}) at non-singleton dimension 1.  Target \
+         sizes: [{m}, {n}].  Tensor sizes: {}",
+        bias.shape()[0],
+        bias.shape()
+    );
+    let row = if bias.shape()[0] == n { bias.clone() } else { bias.with_layout(bias.layout().expand(&[n]).unwrap_or_default()) };
+    let out = product(x, &weight.with_layout(weight.layout().transpose(0, 1)), Some(&row))?;
+    record(out, &[bias, x, weight], |_| Linear {
+        x: SavedTensor::input_if(weight.requires_grad(), x),
+        weight: SavedTensor::input_if(x.requires_grad(), weight),
+    })
+}
+
+struct Linear {
+    x: SavedTensor,
+    weight: SavedTensor,
+}
+
+impl Function for Linear {
+    fn name(&self) -> &'static str {
+        "AddmmBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None, None, None]) };
+        let db = if cx.needs(0) { Some(reduce::sum_mask(g, 1, false, Some(g.dtype()))?) } else { None };
+        let dx = if cx.needs(1) { Some(mm(g, &self.weight.get(cx)?)?) } else { None };
+        let dw = if cx.needs(2) { Some(mm(&mt(g)?, &self.x.get(cx)?)?) } else { None };
+        Ok(smallvec![db, dx, dw])
+    }
+
+    fn release(&self) {
+        self.x.free();
+        self.weight.free();
+    }
+}
+
+/// PyTorch's `matmul`: vectors, matrices and broadcast batches of them.
+pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let (a, b) = (super::autocast::cast(a)?, super::autocast::cast(b)?);
+    let (a, b) = (&*a, &*b);
+    ensure!(
+        a.rank() > 0 && b.rank() > 0,
+        Runtime,
+        "both arguments to matmul need to be at least 1D, but they are {}D and {}D",
+        a.rank(),
+        b.rank()
+    );
+    match (a.rank(), b.rank()) {
+        (1, 1) => dot(a, b),
+        (2, 2) => mm(a, b),
+        (2, 1) => mv(a, b),
+        (1, 2) => drop_dim(&mm(&add_dim(a, 0)?, b)?, 0),
+        (1, _) => drop_dim(&matmul(&add_dim(a, 0)?, b)?, b.rank() - 2),
+        (_, 1) => drop_dim(&matmul(a, &add_dim(b, 1)?)?, a.rank() - 1),
+        // A batch of matrices times one matrix is one tall product.
+        (_, 2) => {
+            let k = a.shape()[a.rank() - 1];
+            let rows = if k == 0 { a.shape()[..a.rank() - 1].iter().product() } else { a.numel() / k };
+            let flat = mm(&view::reshape_to(a, &Dims::from([rows, k]))?, b)?;
+            let mut shape = a.shape().clone();
+            let last = shape.len() - 1;
+            shape[last] = b.shape()[1];
+            view::reshape_to(&flat, &shape)
+        }
+        _ => broadcast_matmul(a, b),
+    }
+}
+
+fn add_dim(t: &Tensor, dim: usize) -> Result<Tensor> {
+    let mut shape = t.shape().clone();
+    shape.insert(dim, 1);
+    view::reshape_to(t, &shape)
+}
+
+fn drop_dim(t: &Tensor, dim: usize) -> Result<Tensor> {
+    let mut shape = t.shape().clone();
+    shape.remove(dim);
+    view::reshape_to(t, &shape)
+}
+
+fn broadcast_matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let (ra, rb) = (a.rank(), b.rank());
+    let (m, k, n) = (a.shape()[ra - 2], a.shape()[ra - 1], b.shape()[rb - 1]);
+    let batch = broadcast("matmul", &a.shape()[..ra - 2].into(), &b.shape()[..rb - 2].into())?;
+    let count = batch.numel();
+    let flat = |t: &Tensor, rows: usize, cols: usize| -> Result<Tensor> {
+        let mut full = batch.clone();
+        full.push(rows);
+        full.push(cols);
+        view::reshape_to(&view::expand_to(t, &full)?, &Dims::from([count, rows, cols]))
+    };
+    let out = bmm(&flat(a, m, k)?, &flat(b, b.shape()[rb - 2], n)?)?;
+    let mut shape = batch.clone();
+    shape.push(m);
+    shape.push(n);
+    view::reshape_to(&out, &shape)
+}
+
+/// The product of a matrix and a vector.
+pub fn mv(a: &Tensor, x: &Tensor) -> Result<Tensor> {
+    ensure!(
+        a.rank() == 2 && x.rank() == 1,
+        Runtime,
+        "vector + matrix @ vector expected, got {}, {}, {}",
+        1,
+        a.rank(),
+        x.rank()
+    );
+    ensure!(
+        a.shape()[1] == x.shape()[0],
+        Runtime,
+        "size mismatch, got input ({}), mat ({}x{}), vec ({})",
+        a.shape()[0],
+        a.shape()[0],
+        a.shape()[1],
+        x.shape()[0]
+    );
+    drop_dim(&mm(a, &add_dim(x, 1)?)?, 1)
+}
+
+/// The inner product of two vectors.
+pub fn dot(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    ensure!(
+        a.rank() == 1 && b.rank() == 1,
+        Runtime,
+        "1D tensors expected, but got {}D and {}D tensors",
+        a.rank(),
+        b.rank()
+    );
+    ensure!(
+        a.dtype() == b.dtype(),
+        Runtime,
+        "dot : expected both vectors to have same dtype, but found {} and {}",
+        a.dtype().scalar_name(),
+        b.dtype().scalar_name()
+    );
+    ensure!(
+        a.numel() == b.numel(),
+        Runtime,
+        "inconsistent tensor size, expected tensor [{}] and src [{}] to have the same number of elements, but got {} \
+         and {} elements respectively",
+        a.numel(),
+        b.numel(),
+        a.numel(),
+        b.numel()
+    );
+    view::reshape_to(&mm(&add_dim(a, 0)?, &add_dim(b, 1)?)?, &Dims::default())
+}
+
+fn linear_op(a: &Args) -> Result<Out> {
+    Ok(linear(a.tensor(0)?, a.tensor(1)?, a.opt_tensor(2)?)?.into())
+}
+
+/// `beta * input + alpha * product`, as `addmm` and its kin.
+fn add_product(a: &Args, product: Tensor) -> Result<Out> {
+    let (input, beta, alpha) = (a.tensor(0)?, a.number(3)?, a.number(4)?);
+    let scaled = if alpha.to_f64() == 1.0 { product } else { super::rows::mul.call(&[(&product).into(), alpha.into()], &[])? };
+    if beta.is_zero() {
+        let shape = broadcast(a.name, scaled.shape(), input.shape())?;
+        ensure!(shape == *scaled.shape(), Runtime, "expand: {} cannot be expanded to {}", input.shape(), scaled.shape());
+        return Ok(scaled.into());
+    }
+    let input = if beta.to_f64() == 1.0 { input.clone() } else { super::rows::mul.call(&[input.into(), beta.into()], &[])? };
+    let shape = broadcast(a.name, scaled.shape(), input.shape())?;
+    if shape != *scaled.shape() {
+        bail!(
+            Runtime,
+            "The expanded size of the tensor must match the existing size ({}: input {}, result {})",
+            a.name,
+            input.shape(),
+            scaled.shape()
+        );
+    }
+    Ok(arith::add(&input, &scaled)?.into())
+}
+
+const ADD_PRODUCT: &str = "input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1";
+
+pub static OPS: &[Op] = &[
+    Op {
+        name: "matmul",
+        doc: "Product of two tensors: inner product, matrix product, or a broadcast batch of matrix products.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[Overload {
+            sig: "input: Tensor, other: Tensor",
+            call: Call::Fn(|a| Ok(matmul(a.tensor(0)?, a.tensor(1)?)?.into())),
+        }],
+        ..Op::NEW
+    },
+    Op {
+        name: "mm",
+        doc: "Product of two matrices.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[Overload {
+            sig: "input: Tensor, mat2: Tensor",
+            call: Call::Fn(|a| Ok(mm(a.tensor(0)?, a.tensor(1)?)?.into())),
+        }],
+        ..Op::NEW
+    },
+    Op {
+        name: "bmm",
+        doc: "Products of two batches of matrices.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[Overload {
+            sig: "input: Tensor, mat2: Tensor",
+            call: Call::Fn(|a| Ok(bmm(a.tensor(0)?, a.tensor(1)?)?.into())),
+        }],
+        ..Op::NEW
+    },
+    Op {
+        name: "mv",
+        doc: "Product of a matrix and a vector.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[Overload {
+            sig: "input: Tensor, vec: Tensor",
+            call: Call::Fn(|a| Ok(mv(a.tensor(0)?, a.tensor(1)?)?.into())),
+        }],
+        ..Op::NEW
+    },
+    Op {
+        name: "dot",
+        doc: "Inner product of two vectors.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[Overload {
+            sig: "input: Tensor, tensor: Tensor",
+            call: Call::Fn(|a| Ok(dot(a.tensor(0)?, a.tensor(1)?)?.into())),
+        }],
+        ..Op::NEW
+    },
+    Op {
+        name: "addmm",
+        doc: "`beta * input + alpha * mat1 @ mat2`.",
+        surface: Surface::ALL,
+        overloads: &[Overload {
+            sig: ADD_PRODUCT,
+            call: Call::Fn(|a| add_product(a, mm(a.tensor(1)?, a.tensor(2)?)?)),
+        }],
+        ..Op::NEW
+    },
+    Op {
+        name: "baddbmm",
+        doc: "`beta * input + alpha * batch1 @ batch2` for each matrix of a batch.",
+        surface: Surface::ALL,
+        overloads: &[Overload {
+            sig: "input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1",
+            call: Call::Fn(|a| add_product(a, bmm(a.tensor(1)?, a.tensor(2)?)?)),
+        }],
+        ..Op::NEW
+    },
+    Op {
+        name: "linear",
+        doc: "`input @ weightᵀ + bias`.",
+        surface: Surface::NN,
+        overloads: &[Overload {
+            sig: "input: Tensor, weight: Tensor, bias: Tensor? = None",
+            call: Call::Fn(linear_op),
+        }],
+        ..Op::NEW
+    },
+];

@@ -1,0 +1,190 @@
+//! What an operation is. Adding one happens in this folder; see CONTRIBUTING.md.
+
+pub mod arith;
+pub mod autocast;
+pub mod cast;
+pub mod conv;
+pub mod creation;
+pub mod index;
+pub mod join;
+pub mod linalg;
+pub mod loss;
+pub mod matmul;
+pub mod nn;
+pub mod norm;
+pub mod pointwise;
+pub mod pool;
+pub mod random;
+pub mod reduce;
+pub mod row_macro;
+pub mod rows;
+pub mod scan;
+pub mod schema;
+pub mod softmax;
+pub mod sort;
+pub mod view;
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use smallvec::SmallVec;
+
+use crate::dtype::{DType, Scalar};
+use crate::ensure;
+use crate::error::Result;
+use crate::graph::grad_enabled;
+use crate::tensor::{Tensor, assign, check_inplace, overlap_error};
+use pointwise::{Arg, Row};
+use schema::{Args, Call, Op, Out, Overload, Surface, Value};
+
+/// The hand-written operations, by family.
+static FAMILIES: &[&[Op]] = &[
+    arith::OPS,
+    cast::OPS,
+    conv::OPS,
+    creation::OPS,
+    index::OPS,
+    join::OPS,
+    linalg::OPS,
+    loss::OPS,
+    matmul::OPS,
+    nn::OPS,
+    norm::OPS,
+    pool::OPS,
+    random::OPS,
+    reduce::OPS,
+    scan::OPS,
+    softmax::OPS,
+    sort::OPS,
+    view::OPS,
+];
+
+/// Every operation there is, rows first.
+pub fn all() -> &'static [Op] {
+    static ALL: LazyLock<Vec<Op>> = LazyLock::new(|| {
+        let rows = rows::ROWS.iter().filter(|r| r.meta.surface != Surface::NONE).map(|r| row_op(r));
+        let families = FAMILIES.iter().flat_map(|f| f.iter());
+        let families = families.map(|o| Op { overloads: o.overloads, aliases: o.aliases, ..*o });
+        rows.chain(families).collect()
+    });
+    &ALL
+}
+
+/// A row as an operation: its signature is that of its inputs and parameters unless it states another.
+fn row_op(row: &'static Row) -> Op {
+    let sig: &'static str = if row.meta.sig.is_empty() {
+        let mut parts: Vec<String> = Vec::new();
+        for (i, x) in row.inputs.iter().enumerate() {
+            parts.push(format!("{x}: {}", if i == 0 { "Tensor" } else { "Operand" }));
+        }
+        parts.extend(row.params.iter().map(|(p, d)| format!("{p}: Number = {d}")));
+        // Once per row, for the life of the process.
+        Box::leak(parts.join(", ").into_boxed_str())
+    } else {
+        row.meta.sig
+    };
+    let overloads: &'static [Overload] = Box::leak(Box::new([Overload { sig, call: Call::Row(row) }]));
+    Op { name: row.name, doc: row.doc, surface: row.meta.surface, aliases: row.meta.aliases, overloads }
+}
+
+/// Calls an overload whose signature the values fit.
+#[inline]
+pub fn call(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Out> {
+    let args = Args { name: op.name, values };
+    match &overload.call {
+        Call::Fn(f) => f(&args),
+        Call::Row(row) => {
+            let (inputs, params) = row_arguments(row, &args)?;
+            row.call(&inputs, &params).map(Out::Tensor)
+        }
+    }
+}
+
+type RowArguments<'a> = (SmallVec<[Arg<'a>; 3]>, SmallVec<[Scalar; 3]>);
+
+fn row_arguments<'a>(row: &Row, args: &'a Args) -> Result<RowArguments<'a>> {
+    let n = row.inputs.len();
+    let inputs = (0..n).map(|i| args.operand(i)).collect::<Result<_>>()?;
+    let params = (n..n + row.params.len()).map(|i| args.number(i)).collect::<Result<_>>()?;
+    Ok((inputs, params))
+}
+
+/// Calls an overload and stores its result in its first argument: the `_` form of an operation.
+pub fn call_inplace(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Tensor> {
+    let args = Args { name: op.name, values };
+    let t = args.tensor(0)?.clone();
+    check_inplace(&t)?;
+    if let Call::Row(row) = &overload.call {
+        let (inputs, params) = row_arguments(row, &args)?;
+        if row.call_inplace(&inputs, &params)? {
+            return Ok(t);
+        }
+    }
+    let result = call(op, overload, values)?.tensor()?;
+    store(&t, &result, op.name)?;
+    Ok(t)
+}
+
+/// Writes the result of an operation into the tensor that it was asked to change.
+pub fn store(t: &Tensor, result: &Tensor, op: &'static str) -> Result<()> {
+    pointwise::check_result_cast(result.dtype(), t.dtype())?;
+    pointwise::check_inplace_shape(t, result.shape())?;
+    assign(t, result, op)
+}
+
+/// Calls an overload and stores its results in `outs`: the `out=` form of an operation. An output of another shape
+/// is replaced by one that fits; the binding gives the caller's tensor that memory.
+pub fn call_out(op: &'static Op, overload: &'static Overload, values: &[Value], outs: &[Tensor]) -> Result<Vec<Tensor>> {
+    let tracked = |t: &Tensor| grad_enabled() && t.requires_grad();
+    let inputs = values.iter().any(|v| matches!(v, Value::Tensor(t) if tracked(t)));
+    ensure!(
+        !(inputs || outs.iter().any(tracked)),
+        Runtime,
+        "{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments \
+         requires grad.",
+        op.name
+    );
+    let results = match call(op, overload, values)? {
+        Out::Tensor(t) => vec![t],
+        Out::Tuple(v) | Out::Named(_, _, v) | Out::List(v) => v,
+        _ => Vec::new(),
+    };
+    ensure!(results.len() == outs.len(), Type, "{}(): expected {} outputs", op.name, results.len());
+    let mut stored = Vec::with_capacity(outs.len());
+    for (result, out) in results.iter().zip(outs) {
+        pointwise::check_result_cast(result.dtype(), out.dtype())?;
+        if result.shape() == out.shape() {
+            if out.layout().may_overlap_itself() {
+                return Err(overlap_error());
+            }
+            crate::tensor::write_untracked(out, result);
+            stored.push(out.clone());
+        } else {
+            stored.push(result.copied(out.dtype())?);
+        }
+    }
+    Ok(stored)
+}
+
+static DEFAULT_DTYPE: AtomicU8 = AtomicU8::new(DType::F32 as u8);
+
+/// The dtype of results that integers are promoted to, and of new tensors of floats.
+#[inline]
+pub fn default_dtype() -> DType {
+    match DEFAULT_DTYPE.load(Ordering::Relaxed) {
+        d if d == DType::F64 as u8 => DType::F64,
+        d if d == DType::F16 as u8 => DType::F16,
+        d if d == DType::BF16 as u8 => DType::BF16,
+        _ => DType::F32,
+    }
+}
+
+pub fn set_default_dtype(d: DType) -> Result<()> {
+    ensure!(
+        d.is_float(),
+        Type,
+        "only floating-point types are supported as the default type"
+    );
+    DEFAULT_DTYPE.store(d as u8, Ordering::Relaxed);
+    Ok(())
+}

@@ -1,0 +1,518 @@
+//! How a pointwise row becomes an operation: types, shapes, the kernel call, the node. The rows are in `rows`.
+
+use std::sync::OnceLock;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::schema::Surface;
+use crate::backend::cpu::pointwise::{Kernel, Operand, compute_type, run};
+use crate::dtype::{DType, Scalar, promote};
+use crate::error::{Error, Result};
+use crate::formula::record::{Prim, Step, Steps, reads};
+use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record};
+use crate::layout::{Dims, Layout, broadcast};
+use crate::tensor::Tensor;
+use crate::{bail, ensure};
+
+/// Which types a formula takes and gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    /// Real numbers; integers are promoted to the default dtype.
+    Float,
+    /// All numbers; the result has the promoted dtype.
+    Num,
+    /// All numbers; the result is a bool.
+    Truth,
+    /// Integers and bools.
+    Bits,
+}
+
+/// What a row says beside its formulas.
+pub struct RowMeta {
+    /// Where gradient checks sample the inputs.
+    pub on: (f64, f64),
+    pub surface: Surface,
+    pub aliases: &'static [&'static str],
+    /// Signature, where it is not the inputs and parameters as the row declares them.
+    pub sig: &'static str,
+    /// PyTorch's name of the node, where it is not the operation's in camel case.
+    pub node: &'static str,
+    /// What PyTorch says to a bool operand, where it takes none.
+    pub refuses_bool: &'static str,
+    /// Integers are returned as they are (`floor`).
+    pub keeps_ints: bool,
+    /// A zero divisor among integers is an error.
+    pub divides: bool,
+    /// The first input is a condition and takes no part in promotion.
+    pub conditional: bool,
+    /// Float16 and bfloat16 have no kernel in PyTorch.
+    pub no_half: bool,
+}
+
+impl RowMeta {
+    pub const NEW: RowMeta = RowMeta {
+        on: (-2.0, 2.0),
+        surface: Surface::ALL,
+        aliases: &[],
+        sig: "",
+        node: "",
+        refuses_bool: "",
+        keeps_ints: false,
+        divides: false,
+        conditional: false,
+        no_half: false,
+    };
+}
+
+/// A pointwise operation.
+pub struct Row {
+    pub name: &'static str,
+    pub doc: &'static str,
+    pub inputs: &'static [&'static str],
+    /// Number parameters with their defaults, written as in a signature.
+    pub params: &'static [(&'static str, &'static str)],
+    pub class: Class,
+    pub meta: RowMeta,
+    /// Camel-cased `meta.node`.
+    pub node: OnceLock<&'static str>,
+    pub kernel: Kernel,
+    /// One kernel per input; empty where there is no derivative. Operands: gradient, inputs, result.
+    pub grads: &'static [Kernel],
+    pub steps: fn() -> Steps,
+    pub grad_steps: fn(usize) -> Steps,
+    pub plan: OnceLock<Plan>,
+}
+
+/// Read off the recorded derivatives: what each of them reads.
+pub struct Plan {
+    /// Per input, the recorded derivative.
+    grads: Vec<Steps>,
+    /// Per input, which of gradient, inputs, result its derivative reads, as bits.
+    reads: SmallVec<[u8; 3]>,
+    /// What the gradient by any of some inputs reads.
+    node: &'static str,
+}
+
+/// An operand: a tensor or a Python number.
+#[derive(Clone, Copy, Debug)]
+pub enum Arg<'a> {
+    T(&'a Tensor),
+    S(Scalar),
+}
+
+impl<'a> From<&'a Tensor> for Arg<'a> {
+    fn from(t: &'a Tensor) -> Self {
+        Arg::T(t)
+    }
+}
+impl From<f64> for Arg<'_> {
+    fn from(v: f64) -> Self {
+        Arg::S(Scalar::Float(v))
+    }
+}
+impl From<i64> for Arg<'_> {
+    fn from(v: i64) -> Self {
+        Arg::S(Scalar::Int(v))
+    }
+}
+impl From<Scalar> for Arg<'_> {
+    fn from(v: Scalar) -> Self {
+        Arg::S(v)
+    }
+}
+
+/// PyTorch's result type: tensors with dimensions rank before 0-d tensors, and these before numbers, unless the
+/// later one is of a higher category.
+pub fn result_type(args: &[Arg]) -> DType {
+    let mut of: [Option<DType>; 3] = [None; 3];
+    for a in args {
+        let (rank, dtype) = match a {
+            Arg::T(t) => (if t.rank() > 0 { 0 } else { 1 }, t.dtype()),
+            Arg::S(Scalar::Bool(_)) => (2, DType::Bool),
+            Arg::S(Scalar::Int(_)) => (2, DType::I64),
+            Arg::S(Scalar::Float(_)) => (2, super::default_dtype()),
+        };
+        of[rank] = Some(of[rank].map_or(dtype, |d| promote(d, dtype)));
+    }
+    let combine = |hi: Option<DType>, lo: Option<DType>| match (hi, lo) {
+        (Some(h), Some(l)) if !h.is_float() && (h == DType::Bool || l.is_float()) => Some(promote(h, l)),
+        (Some(h), _) => Some(h),
+        (None, l) => l,
+    };
+    combine(of[0], combine(of[1], of[2])).unwrap_or(DType::F32)
+}
+
+/// As `result_type` for the usual case of one dtype among all tensors.
+#[inline]
+fn common_dtype(args: &[Arg]) -> DType {
+    let mut found = None;
+    for a in args {
+        match (a, found) {
+            (Arg::T(t), None) => found = Some(t.dtype()),
+            (Arg::T(t), Some(d)) if t.dtype() == d => {}
+            (Arg::S(s), Some(d)) if s.category() <= d.category() => {}
+            _ => return result_type(args),
+        }
+    }
+    found.unwrap_or(DType::F32)
+}
+
+impl Row {
+    pub fn plan(&self) -> &Plan {
+        self.plan.get_or_init(|| {
+            let grads: Vec<Steps> = (0..self.grads.len()).map(|k| (self.grad_steps)(k)).collect();
+            let bits = |s: &Steps| (0..self.inputs.len() + 2).map(|a| (reads(s, a) as u8) << a).sum();
+            let node = if self.meta.node.is_empty() { node_name(self.name) } else { self.meta.node };
+            Plan { reads: grads.iter().map(bits).collect(), grads, node }
+        })
+    }
+
+    pub fn is_differentiable(&self) -> bool {
+        !self.grads.is_empty()
+    }
+
+    /// Runs the row out of place.
+    #[inline]
+    pub fn call(&'static self, args: &[Arg], params: &[Scalar]) -> Result<Tensor> {
+        let (common, result) = self.types(args)?;
+        if self.meta.keeps_ints && !common.is_float() {
+            return match args[0] {
+                Arg::T(t) => t.copied(t.dtype()),
+                Arg::S(s) => Tensor::scalar(s, common),
+            };
+        }
+        let shape = self.shape(args)?;
+        let out = Tensor::empty(shape, result)?;
+        self.run_into(args, params, common, &out)?;
+        self.remember(out, args, params)
+    }
+
+    /// The dtype computed in (as a tensor dtype) and the dtype of the result.
+    fn types(&self, args: &[Arg]) -> Result<(DType, DType)> {
+        let common = common_dtype(&args[self.meta.conditional as usize..]);
+        let refuse = |dtype| Err(Error::DtypeNotImplemented { op: self.name, dtype });
+        if common == DType::Bool && !self.meta.refuses_bool.is_empty() {
+            bail!(Runtime, "{}", self.meta.refuses_bool);
+        }
+        match self.class {
+            Class::Float if common.is_float() || self.meta.keeps_ints => Ok((common, common)),
+            Class::Float => Ok((super::default_dtype(), super::default_dtype())),
+            Class::Num => Ok((common, common)),
+            Class::Truth => Ok((common, DType::Bool)),
+            Class::Bits if common.is_float() => refuse(common),
+            Class::Bits => Ok((common, common)),
+        }
+    }
+
+    fn shape(&self, args: &[Arg]) -> Result<Dims> {
+        let mut shape: Option<Dims> = None;
+        for a in args {
+            if let Arg::T(t) = a {
+                shape = Some(match shape {
+                    None => t.shape().clone(),
+                    Some(s) if s == *t.shape() => s,
+                    Some(s) => broadcast(self.name, &s, t.shape())?,
+                });
+            }
+        }
+        Ok(shape.unwrap_or_default())
+    }
+
+    /// Computes into `out`, which has the broadcast shape; any dtype, any layout.
+    fn run_into(&self, args: &[Arg], params: &[Scalar], common: DType, out: &Tensor) -> Result<()> {
+        if self.meta.divides && !common.is_float() {
+            refuse_zero_divisor(args)?;
+        }
+        let mut expanded: [Option<Layout>; 3] = [None, None, None];
+        for (a, e) in args.iter().zip(&mut expanded) {
+            if let Arg::T(t) = a
+                && t.shape() != out.shape()
+            {
+                *e = t.layout().expand(out.shape());
+                ensure!(e.is_some(), Runtime, "{}: cannot expand {} to {}", self.name, t.shape(), out.shape());
+            }
+        }
+        let operands: SmallVec<[Operand; 5]> = args
+            .iter()
+            .zip(&expanded)
+            .map(|(a, e)| match a {
+                Arg::S(s) => Operand::Number(*s),
+                Arg::T(t) => {
+                    let mut view = t.raw();
+                    if let Some(l) = e {
+                        view.layout = l;
+                    }
+                    Operand::View(view)
+                }
+            })
+            .collect();
+        let done = run(self.kernel, compute_type(common), &operands, params, out.raw());
+        ensure!(done, Error::DtypeNotImplemented { op: self.name, dtype: common });
+        Ok(())
+    }
+
+    /// Hangs the node on a fresh result.
+    #[inline]
+    fn remember(&'static self, out: Tensor, args: &[Arg], params: &[Scalar]) -> Result<Tensor> {
+        if !grad_enabled() || self.grads.is_empty() {
+            return Ok(out);
+        }
+        let tensors: SmallVec<[&Tensor; 3]> =
+            args.iter().filter_map(|a| if let Arg::T(t) = a { Some(*t) } else { None }).collect();
+        record(out, &tensors, |y| PointwiseBackward::new(self, args, params, y))
+    }
+
+    /// `args[0]` becomes the result; true where nothing had to be recorded and the kernel wrote in place.
+    pub fn call_inplace(&'static self, args: &[Arg], params: &[Scalar]) -> Result<bool> {
+        let Arg::T(t) = args[0] else { return Ok(false) };
+        let tracked = grad_enabled()
+            && args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad()));
+        let apart = args[1..].iter().all(|a| match a {
+            Arg::T(u) => !u.storage().same(t.storage()) || u.layout() == t.layout(),
+            Arg::S(_) => true,
+        });
+        if tracked || !apart {
+            return Ok(false);
+        }
+        let (common, result) = self.types(args)?;
+        check_result_cast(result, t.dtype())?;
+        let shape = self.shape(args)?;
+        check_inplace_shape(t, &shape)?;
+        if self.meta.keeps_ints && !common.is_float() {
+            return Ok(true);
+        }
+        self.run_into(args, params, common, t)?;
+        t.bump_version();
+        Ok(true)
+    }
+}
+
+/// In place, the result may not need a larger shape than the tensor has.
+pub fn check_inplace_shape(t: &Tensor, shape: &Dims) -> Result<()> {
+    ensure!(
+        t.shape() == shape,
+        Runtime,
+        "output with shape {} doesn't match the broadcast shape {}",
+        t.shape(),
+        shape
+    );
+    Ok(())
+}
+
+/// A result may be written to a tensor of its own or a higher category.
+pub fn check_result_cast(from: DType, to: DType) -> Result<()> {
+    ensure!(from.category() <= to.category(), Error::ResultCast { from, to });
+    Ok(())
+}
+
+fn refuse_zero_divisor(args: &[Arg]) -> Result<()> {
+    let zero = match args[1] {
+        Arg::S(s) => s.is_zero(),
+        Arg::T(t) => super::reduce::any_zero(t),
+    };
+    ensure!(!zero, Error::ZeroDivision);
+    Ok(())
+}
+
+/// `leaky_relu` → `LeakyReluBackward0`.
+fn node_name(op: &str) -> &'static str {
+    let camel: String = op
+        .split('_')
+        .map(|w| {
+            let mut c = w.chars();
+            c.next().map_or(String::new(), |f| f.to_uppercase().chain(c).collect())
+        })
+        .collect();
+    // Once per row, for the life of the process.
+    Box::leak(format!("{camel}Backward0").into_boxed_str())
+}
+
+/// The node of every pointwise row.
+struct PointwiseBackward {
+    row: &'static Row,
+    inputs: SmallVec<[Kept; 3]>,
+    params: SmallVec<[Scalar; 2]>,
+    result: SavedTensor,
+    /// The dtype computed in.
+    common: DType,
+}
+
+/// What backward keeps of an input.
+enum Kept {
+    Tensor(SavedTensor),
+    Number(Scalar),
+    Nothing,
+}
+
+impl PointwiseBackward {
+    fn new(row: &'static Row, args: &[Arg], params: &[Scalar], y: &Tensor) -> Self {
+        let plan = row.plan();
+        // Only the derivatives that somebody wants decide what is kept.
+        let read = args.iter().zip(&plan.reads).fold(0, |bits, (a, reads)| match a {
+            Arg::T(t) if t.requires_grad() => bits | reads,
+            _ => bits,
+        });
+        let inputs = args
+            .iter()
+            .enumerate()
+            .map(|(i, a)| match a {
+                Arg::S(s) => Kept::Number(*s),
+                Arg::T(t) if read >> (i + 1) & 1 == 1 => Kept::Tensor(SavedTensor::input(t)),
+                Arg::T(_) => Kept::Nothing,
+            })
+            .collect();
+        let result =
+            if read >> (args.len() + 1) & 1 == 1 { SavedTensor::output(y) } else { SavedTensor::unused() };
+        PointwiseBackward { row, inputs, params: SmallVec::from_slice(params), result, common: y.dtype() }
+    }
+
+    /// One pass over memory, no temporaries.
+    fn fused(&self, k: usize, operands: &[Option<Arg>], shape: &Dims) -> Result<Tensor> {
+        let out = Tensor::empty(shape.clone(), self.common)?;
+        let reads = self.row.plan().reads[k] | 1;
+        let mut expanded: [Option<Layout>; 5] = Default::default();
+        for (i, a) in operands.iter().enumerate() {
+            if let Some(Arg::T(t)) = a
+                && t.shape() != shape
+            {
+                expanded[i] = t.layout().expand(shape);
+            }
+        }
+        let views: SmallVec<[Operand; 5]> = operands
+            .iter()
+            .zip(&expanded)
+            .enumerate()
+            .map(|(i, (a, e))| match a {
+                _ if reads >> i & 1 == 0 => Operand::Unread,
+                None => Operand::Unread,
+                Some(Arg::S(s)) => Operand::Number(*s),
+                Some(Arg::T(t)) => {
+                    let mut view = t.raw();
+                    if let Some(l) = e {
+                        view.layout = l;
+                    }
+                    Operand::View(view)
+                }
+            })
+            .collect();
+        let done = run(self.row.grads[k], compute_type(self.common), &views, &self.params, out.raw());
+        ensure!(done, Error::DtypeNotImplemented { op: self.row.name, dtype: self.common });
+        Ok(out)
+    }
+}
+
+impl Function for PointwiseBackward {
+    fn name(&self) -> &'static str {
+        self.row.plan().node
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let plan = self.row.plan();
+        let wanted: SmallVec<[usize; 3]> = self
+            .inputs
+            .iter()
+            .enumerate()
+            .filter(|(_, kept)| !matches!(kept, Kept::Number(_)))
+            .map(|(i, _)| i)
+            .collect();
+        let Some(g) = &grads[0] else { return Ok(wanted.iter().map(|_| None).collect()) };
+        let saved: SmallVec<[Option<Tensor>; 3]> = self
+            .inputs
+            .iter()
+            .map(|kept| match kept {
+                Kept::Tensor(s) => s.try_get(cx),
+                _ => Ok(None),
+            })
+            .collect::<Result<_>>()?;
+        let result = self.result.try_get(cx)?;
+        let mut operands: SmallVec<[Option<Arg>; 5]> = smallvec![Some(Arg::T(g))];
+        for (kept, t) in self.inputs.iter().zip(&saved) {
+            operands.push(match (kept, t) {
+                (Kept::Number(s), _) => Some(Arg::S(*s)),
+                (_, Some(t)) => Some(Arg::T(t)),
+                _ => None,
+            });
+        }
+        operands.push(result.as_ref().map(Arg::T));
+        let mut out = Grads::new();
+        for (edge, &k) in wanted.iter().enumerate() {
+            out.push(if !cx.needs(edge) {
+                None
+            } else if plan.grads[k] == [Step::Arg(0)] {
+                Some(g.clone())
+            } else if grad_enabled() {
+                Some(replay(&plan.grads[k], &operands, &self.params, g)?)
+            } else {
+                Some(self.fused(k, &operands, g.shape())?)
+            });
+        }
+        Ok(out)
+    }
+
+    fn release(&self) {
+        for kept in &self.inputs {
+            if let Kept::Tensor(s) = kept {
+                s.free();
+            }
+        }
+        self.result.free();
+    }
+}
+
+/// Runs recorded steps as operations on tensors, which are recorded in turn.
+fn replay(steps: &Steps, operands: &[Option<Arg>], params: &[Scalar], like: &Tensor) -> Result<Tensor> {
+    enum Val<'a> {
+        Owned(Tensor),
+        Arg(Arg<'a>),
+    }
+    let mut values: Vec<Val> = Vec::with_capacity(steps.len());
+    for step in steps {
+        let v = match *step {
+            Step::Arg(a) => match operands.get(a) {
+                Some(Some(a)) => Val::Arg(*a),
+                _ => bail!(Runtime, "a derivative reads an operand that was not saved"),
+            },
+            Step::Param(p) => Val::Arg(Arg::S(params[p])),
+            Step::Lit(v) => Val::Arg(Arg::S(Scalar::Float(v))),
+            Step::Do(p, o) => {
+                let args: SmallVec<[Arg; 3]> = o[..p.arity()]
+                    .iter()
+                    .map(|&i| match &values[i] {
+                        Val::Owned(t) => Arg::T(t),
+                        Val::Arg(a) => *a,
+                    })
+                    .collect();
+                let row = prim_row(p)?;
+                Val::Owned(if args.iter().all(|a| matches!(a, Arg::S(_))) {
+                    // Numbers alone: one of them becomes a 0-d tensor, so that the row has a dtype.
+                    let Arg::S(s) = args[0] else { bail!(Runtime, "a step without operands") };
+                    let first = Tensor::scalar(s, like.dtype())?;
+                    let mut args: SmallVec<[Arg; 3]> = args.iter().copied().collect();
+                    args[0] = Arg::T(&first);
+                    row.call(&args, &[])?
+                } else {
+                    row.call(&args, &[])?
+                })
+            }
+        };
+        values.push(v);
+    }
+    match values.pop() {
+        Some(Val::Owned(t)) => Ok(t),
+        Some(Val::Arg(Arg::T(t))) => Ok(t.clone()),
+        Some(Val::Arg(Arg::S(s))) => Tensor::full(like.shape().clone(), s, like.dtype()),
+        None => bail!(Runtime, "an empty derivative"),
+    }
+}
+
+/// The row that computes a primitive step.
+pub fn prim_row(p: Prim) -> Result<&'static Row> {
+    static ROWS: OnceLock<Vec<Option<&'static Row>>> = OnceLock::new();
+    let rows = ROWS.get_or_init(|| {
+        Prim::ALL.iter().map(|p| super::rows::ROWS.iter().copied().find(|r| r.name == p.name())).collect()
+    });
+    match Prim::ALL.iter().position(|q| *q == p).and_then(|i| rows[i]) {
+        Some(row) => Ok(row),
+        None => bail!(NotImplemented, "no row computes the step {}", p.name()),
+    }
+}

@@ -1,0 +1,5 @@
+//! Pooling and nearest-neighbour interpolation.
+
+use super::schema::Op;
+
+pub static OPS: &[Op] = &[];

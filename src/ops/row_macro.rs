@@ -1,0 +1,212 @@
+//! The macro behind the table of pointwise rows, and the loops that its formulas become.
+
+use std::sync::OnceLock;
+
+use super::pointwise::Row;
+use crate::backend::cpu::pointwise::Loop;
+use crate::dtype::Bool8;
+use crate::formula::{ARGS, Arith, Bits, Num, PARAMS};
+use crate::multiversion;
+
+/// A formula over real numbers.
+pub trait FloatFormula: 'static {
+    const N: usize;
+    fn f<E: Num>(a: [E; ARGS], p: [E; PARAMS]) -> E;
+}
+/// A formula over numbers.
+pub trait NumFormula: 'static {
+    const N: usize;
+    fn f<E: Arith>(a: [E; ARGS], p: [E; PARAMS]) -> E;
+}
+/// A formula over numbers with a truth value.
+pub trait TruthFormula: 'static {
+    const N: usize;
+    fn f<E: Arith>(a: [E; ARGS], p: [E; PARAMS]) -> E::Bool;
+}
+/// A formula over integers.
+pub trait BitsFormula: 'static {
+    const N: usize;
+    fn f<E: Bits>(a: [E; ARGS], p: [E; PARAMS]) -> E;
+}
+/// The derivatives of a formula: arguments are the gradient, the inputs, the result.
+pub trait Derivative: 'static {
+    const N: usize;
+    fn d<E: Num, const K: usize>(a: [E; ARGS], p: [E; PARAMS]) -> E;
+}
+
+#[inline(always)]
+fn map<T: Copy, O>(n_in: usize, zero: T, ins: &[&[T]], p: &[T], out: &mut [O], f: impl Fn([T; ARGS], [T; PARAMS]) -> O) {
+    let n = out.len();
+    let a: [&[T]; ARGS] = std::array::from_fn(|k| &ins[if k < n_in { k } else { 0 }][..n]);
+    let p: [T; PARAMS] = std::array::from_fn(|k| p.get(k).copied().unwrap_or(zero));
+    for i in 0..n {
+        out[i] = f(std::array::from_fn(|k| if k < n_in { a[k][i] } else { zero }), p);
+    }
+}
+
+multiversion! {
+    fn float_loop[F: FloatFormula, T: Num](ins: &[&[T]], p: &[T], out: &mut [T]) {
+        map(F::N, T::zero(), ins, p, out, |a, p| F::f(a, p));
+    }
+}
+multiversion! {
+    fn num_loop[F: NumFormula, T: Arith](ins: &[&[T]], p: &[T], out: &mut [T]) {
+        map(F::N, T::zero(), ins, p, out, |a, p| F::f(a, p));
+    }
+}
+/// Numbers whose comparisons are `bool`.
+pub trait Compares: Arith<Bool = bool> {}
+impl<T: Arith<Bool = bool>> Compares for T {}
+
+multiversion! {
+    fn truth_loop[F: TruthFormula, T: Compares](ins: &[&[T]], p: &[T], out: &mut [Bool8]) {
+        map(F::N, T::zero(), ins, p, out, |a, p| Bool8(F::f(a, p) as u8));
+    }
+}
+multiversion! {
+    fn bits_loop[F: BitsFormula, T: Bits](ins: &[&[T]], p: &[T], out: &mut [T]) {
+        map(F::N, T::zero(), ins, p, out, |a, p| F::f(a, p));
+    }
+}
+/// A constant index: with one at run time the loop of a binary derivative does not vectorise.
+pub trait Index: 'static {
+    fn of<F: Derivative, E: Num>(a: [E; ARGS], p: [E; PARAMS]) -> E;
+}
+pub struct At<const K: usize>;
+impl<const K: usize> Index for At<K> {
+    #[inline(always)]
+    fn of<F: Derivative, E: Num>(a: [E; ARGS], p: [E; PARAMS]) -> E {
+        F::d::<E, K>(a, p)
+    }
+}
+multiversion! {
+    fn grad_loop[F: Derivative, K: Index, T: Num](ins: &[&[T]], p: &[T], out: &mut [T]) {
+        map(F::N + 2, T::zero(), ins, p, out, |a, p| K::of::<F, T>(a, p));
+    }
+}
+
+pub const fn float<F: FloatFormula, T: Num>() -> Loop<T, T> {
+    float_loop::<F, T>
+}
+pub const fn num<F: NumFormula, T: Arith>() -> Loop<T, T> {
+    num_loop::<F, T>
+}
+pub const fn truth<F: TruthFormula, T: Compares>() -> Loop<T, Bool8> {
+    truth_loop::<F, T>
+}
+pub const fn bits<F: BitsFormula, T: Bits>() -> Loop<T, T> {
+    bits_loop::<F, T>
+}
+pub const fn grad<F: Derivative, K: Index, T: Num>() -> Loop<T, T> {
+    grad_loop::<F, K, T>
+}
+
+/// The parts of a row that no row states.
+pub const fn blank<T>() -> OnceLock<T> {
+    OnceLock::new()
+}
+
+/// All rows of a `rows!` block.
+pub type Rows = &'static [&'static Row];
+
+/// Declares rows. `rows! { NAME; class name(inputs; param: default) = formula => d(g, y) = [derivatives]; { meta } … }`:
+/// the class is `float`, `num`, `truth` or `bits`, the derivatives (one per input) and the meta may be left out.
+#[macro_export]
+macro_rules! rows {
+    ($all:ident; $( $(#[doc = $doc:literal])* $class:ident $name:ident ( $($x:ident),+ $(; $($p:ident : $default:literal),+)? ) = $f:expr
+       $( => d($g:ident, $y:ident) = [ $($df:expr),+ $(,)? ] )? ; $( { $($meta:tt)* } )? )*) => {
+        $(
+            #[allow(non_upper_case_globals)]
+            $(#[doc = $doc])*
+            pub static $name: $crate::ops::pointwise::Row = {
+                #[allow(unused_imports)]
+                use $crate::formula::{ARGS, Arith, Bits, Int, Num, PARAMS, record::record};
+                use $crate::ops::{pointwise::{Class, Row, RowMeta}, row_macro::*};
+                use $crate::backend::cpu::pointwise::Kernel;
+                struct Formula;
+                $crate::rows!(@formula $class Formula [$($x),+] [$($($p),+)?] $f);
+                $crate::rows!(@derivative [$($x),+] [$($($p),+)?] $($g $y [$($df),+])?);
+                Row {
+                    name: stringify!($name),
+                    doc: concat!($($doc, "\n"),*),
+                    inputs: &[$(stringify!($x)),+],
+                    params: &[$($((stringify!($p), $default)),+)?],
+                    class: $crate::rows!(@class $class),
+                    meta: RowMeta { $($($meta)*,)? ..RowMeta::NEW },
+                    node: blank(),
+                    kernel: $crate::rows!(@kernel $class Formula),
+                    grads: $crate::rows!(@grads [$($x),+] $($g)?),
+                    steps: || record(|a, p| $crate::rows!(@steps $class Formula a p)),
+                    grad_steps: $crate::rows!(@grad_steps $($g)?),
+                    plan: blank(),
+                }
+            };
+        )*
+        pub static $all: $crate::ops::row_macro::Rows = &[$(&$name),*];
+    };
+    (@count $($x:ident),*) => { <[&str]>::len(&[$(stringify!($x)),*]) };
+    (@formula float $F:ident [$($x:ident),+] [$($p:ident),*] $f:expr) => {
+        impl FloatFormula for $F {
+            const N: usize = $crate::rows!(@count $($x),+);
+            #[inline(always)] fn f<E: Num>([$($x,)+ ..]: [E; ARGS], [$($p,)* ..]: [E; PARAMS]) -> E { $f }
+        }
+    };
+    (@formula num $F:ident [$($x:ident),+] [$($p:ident),*] $f:expr) => {
+        impl NumFormula for $F {
+            const N: usize = $crate::rows!(@count $($x),+);
+            #[inline(always)] fn f<E: Arith>([$($x,)+ ..]: [E; ARGS], [$($p,)* ..]: [E; PARAMS]) -> E { $f }
+        }
+    };
+    (@formula truth $F:ident [$($x:ident),+] [$($p:ident),*] $f:expr) => {
+        impl TruthFormula for $F {
+            const N: usize = $crate::rows!(@count $($x),+);
+            #[inline(always)] fn f<E: Arith>([$($x,)+ ..]: [E; ARGS], [$($p,)* ..]: [E; PARAMS]) -> E::Bool { $f }
+        }
+    };
+    (@formula bits $F:ident [$($x:ident),+] [$($p:ident),*] $f:expr) => {
+        impl BitsFormula for $F {
+            const N: usize = $crate::rows!(@count $($x),+);
+            #[inline(always)] fn f<E: Bits>([$($x,)+ ..]: [E; ARGS], [$($p,)* ..]: [E; PARAMS]) -> E { $f }
+        }
+    };
+    (@derivative [$($x:ident),+] [$($p:ident),*]) => {};
+    (@derivative [$($x:ident),+] [$($p:ident),*] $g:ident $y:ident [$($df:expr),+]) => {
+        impl Derivative for Formula {
+            const N: usize = $crate::rows!(@count $($x),+);
+            #[inline(always)]
+            #[allow(unused_variables)]
+            fn d<E: Num, const K: usize>(a: [E; ARGS], p: [E; PARAMS]) -> E {
+                let [$g, rest @ ..] = a;
+                let $y = a[<Self as Derivative>::N + 1];
+                let [$($x,)+ ..] = rest;
+                let [$($p,)* ..] = p;
+                $crate::rows!(@pick K [$($df),+])
+            }
+        }
+    };
+    (@pick $K:ident [$a:expr]) => { $a };
+    (@pick $K:ident [$a:expr, $b:expr]) => { if $K == 0 { $a } else { $b } };
+    (@pick $K:ident [$a:expr, $b:expr, $c:expr]) => { if $K == 0 { $a } else if $K == 1 { $b } else { $c } };
+    (@class float) => { Class::Float };
+    (@class num) => { Class::Num };
+    (@class truth) => { Class::Truth };
+    (@class bits) => { Class::Bits };
+    (@kernel float $F:ident) => { Kernel::Same { f32: Some(float::<$F, f32>()), f64: Some(float::<$F, f64>()), i32: None, i64: None } };
+    (@kernel num $F:ident) => { Kernel::Same { f32: Some(num::<$F, f32>()), f64: Some(num::<$F, f64>()),
+        i32: Some(num::<$F, Int<i32>>()), i64: Some(num::<$F, Int<i64>>()) } };
+    (@kernel truth $F:ident) => { Kernel::Truth { f32: Some(truth::<$F, f32>()), f64: Some(truth::<$F, f64>()),
+        i32: Some(truth::<$F, Int<i32>>()), i64: Some(truth::<$F, Int<i64>>()) } };
+    (@kernel bits $F:ident) => { Kernel::Same { f32: None, f64: None, i32: Some(bits::<$F, Int<i32>>()), i64: Some(bits::<$F, Int<i64>>()) } };
+    (@steps $class:ident $F:ident $a:ident $p:ident) => { $F::f($a, $p) };
+    (@grads [$($x:ident),+]) => { &[] };
+    (@grads [$a:ident] $g:ident) => { &[$crate::rows!(@grad 0)] };
+    (@grads [$a:ident, $b:ident] $g:ident) => { &[$crate::rows!(@grad 0), $crate::rows!(@grad 1)] };
+    (@grads [$a:ident, $b:ident, $c:ident] $g:ident) => { &[$crate::rows!(@grad 0), $crate::rows!(@grad 1), $crate::rows!(@grad 2)] };
+    (@grad $k:literal) => { Kernel::Same { f32: Some(grad::<Formula, At<$k>, f32>()), f64: Some(grad::<Formula, At<$k>, f64>()), i32: None, i64: None } };
+    (@grad_steps) => { |_| Vec::new() };
+    (@grad_steps $g:ident) => { |k| record(|a, p| match k {
+        0 => Formula::d::<_, 0>(a, p),
+        1 => Formula::d::<_, 1>(a, p),
+        _ => Formula::d::<_, 2>(a, p),
+    }) };
+}

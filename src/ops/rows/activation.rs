@@ -1,0 +1,131 @@
+//! Activation functions.
+
+use super::unary::sigmoid_of;
+use crate::formula::Num;
+use crate::ops::schema::Surface;
+use crate::rows;
+
+const NN: Surface = Surface::NN;
+
+fn softplus_of<E: Num>(x: E) -> E {
+    x.maximum(E::zero()) + (-(x.abs())).exp().log1p()
+}
+
+fn tanh_inner<E: Num>(x: E) -> E {
+    E::lit(0.797_884_560_802_865_4) * (x + E::lit(0.044715) * x * x * x)
+}
+
+rows! { ACTIVATION;
+    /// max(x, 0).
+    num relu(input) = input.maximum(E::zero())
+    => d(g, y) = [E::select(y.le(E::zero()), E::zero(), g)]; { surface: Surface::ALL, refuses_bool: "Boolean inputs not supported for relu" }
+    /// x where positive, else `negative_slope * x`.
+    float leaky_relu(input; negative_slope: "0.01") = E::select(E::zero().lt(input), input, input * negative_slope)
+    => d(g, y) = [E::select(E::zero().lt(input), g, g * negative_slope)];
+    { surface: NN, sig: "input: Tensor, negative_slope: float = 0.01" }
+    /// x where positive, else `alpha * (exp(x) - 1)`.
+    float elu(input; alpha: "1.0") = E::select(E::zero().lt(input), input, alpha * input.expm1())
+    => d(g, y) = [E::select(E::zero().lt(input), g, g * (alpha * input.exp()))]; { surface: NN, sig: "input: Tensor, alpha: float = 1.0" }
+    /// The self-normalising ELU of Klambauer et al., 2017.
+    float selu(input) = E::lit(1.050_700_987_355_480_5) * E::select(E::zero().lt(input), input, E::lit(1.673_263_242_354_377_2) * input.expm1())
+    => d(g, y) = [g * E::lit(1.050_700_987_355_480_5) * E::select(E::zero().lt(input), E::one(), E::lit(1.673_263_242_354_377_2) * input.exp())];
+    { surface: NN.and(Surface::FUNCTION), node: "EluBackward0" }
+    /// x where positive, else `alpha * (exp(x / alpha) - 1)`.
+    float celu(input; alpha: "1.0") = E::select(E::zero().lt(input), input, alpha * (input / alpha).expm1())
+    => d(g, y) = [E::select(E::zero().lt(input), g, g * (input / alpha).exp())];
+    { surface: NN.and(Surface::FUNCTION), node: "EluBackward0", sig: "input: Tensor, alpha: float = 1.0" }
+    /// x Φ(x), with the error function.
+    float gelu_erf(input) = input * E::lit(0.5) * (E::one() + (input * E::lit(std::f64::consts::FRAC_1_SQRT_2)).erf())
+    => d(g, y) = [g * (E::lit(0.5) * (E::one() + (input * E::lit(std::f64::consts::FRAC_1_SQRT_2)).erf())
+        + input * E::lit(0.398_942_280_401_432_7) * (E::lit(-0.5) * input * input).exp())];
+    { surface: Surface::NONE, node: "GeluBackward0" }
+    /// The approximation of x Φ(x) by tanh.
+    float gelu_tanh(input) = E::lit(0.5) * input * (E::one() + tanh_inner(input).tanh())
+    => d(g, y) = [{
+        let t = tanh_inner(input).tanh();
+        let slope = E::lit(0.797_884_560_802_865_4) * (E::one() + E::lit(3.0 * 0.044715) * input * input);
+        g * E::lit(0.5) * (E::one() + t + input * (E::one() - t * t) * slope)
+    }]; { surface: Surface::NONE, node: "GeluBackward0" }
+    /// x sigmoid(x).
+    float silu(input) = input * sigmoid_of(input)
+    => d(g, y) = [g * (sigmoid_of(input) * (E::one() + input * (E::one() - sigmoid_of(input))))]; { surface: NN }
+    /// x tanh(softplus(x)).
+    float mish(input) = input * softplus_of(input).tanh()
+    => d(g, y) = [{
+        let t = softplus_of(input).tanh();
+        g * (t + input * sigmoid_of(input) * (E::one() - t * t))
+    }]; { surface: NN }
+    /// log(1 + exp(beta x)) / beta; x where beta x exceeds the threshold.
+    float softplus(input; beta: "1.0", limit: "20.0") =
+        E::select(limit.lt(input * beta), input, softplus_of(input * beta) / beta)
+    => d(g, y) = [E::select(limit.lt(input * beta), g, g * sigmoid_of(input * beta))];
+    { surface: NN, sig: "input: Tensor, beta: float = 1.0, threshold: float = 20.0" }
+    /// log(sigmoid(x)).
+    float logsigmoid(input) = -softplus_of(-input) => d(g, y) = [g * sigmoid_of(-input)];
+    { surface: NN, node: "LogSigmoidBackward0" }
+    /// x limited to [min_val, max_val].
+    num hardtanh(input; min_val: "-1.0", max_val: "1.0") = input.maximum(min_val).minimum(max_val)
+    => d(g, y) = [E::select(E::or(input.le(min_val), max_val.le(input)), E::zero(), g)];
+    { surface: NN, sig: "input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0" }
+    /// min(max(x, 0), 6).
+    num relu6(input) = input.maximum(E::zero()).minimum(E::lit(6.0))
+    => d(g, y) = [E::select(E::or(input.le(E::zero()), E::lit(6.0).le(input)), E::zero(), g)]; { surface: NN, node: "HardtanhBackward0" }
+    /// x relu6(x + 3) / 6.
+    float hardswish(input) = input * (input + E::lit(3.0)).maximum(E::zero()).minimum(E::lit(6.0)) / E::lit(6.0)
+    => d(g, y) = [E::select(input.lt(E::lit(-3.0)), E::zero(), E::select(E::lit(3.0).lt(input), g, g * (input / E::lit(3.0) + E::lit(0.5))))];
+    { surface: NN }
+    /// relu6(x + 3) / 6.
+    float hardsigmoid(input) = (input + E::lit(3.0)).maximum(E::zero()).minimum(E::lit(6.0)) / E::lit(6.0)
+    => d(g, y) = [E::select(E::or(input.le(E::lit(-3.0)), E::lit(3.0).le(input)), E::zero(), g / E::lit(6.0))]; { surface: NN }
+    /// x / (1 + |x|).
+    float softsign(input) = input / (E::one() + input.abs())
+    => d(g, y) = [{ let a = E::one() + input.abs(); g / (a * a) }]; { surface: NN, node: "DivBackward0" }
+    /// x - tanh(x).
+    float tanhshrink(input) = input - input.tanh()
+    => d(g, y) = [{ let t = input.tanh(); g * t * t }]; { surface: NN, node: "SubBackward0" }
+    /// x shrunk toward zero by `lambd`.
+    float softshrink(input; lambd: "0.5") = E::select(lambd.lt(input), input - lambd, E::select(input.lt(-lambd), input + lambd, input * E::zero()))
+    => d(g, y) = [E::select(input.abs().le(lambd), E::zero(), g)]; { surface: NN, sig: "input: Tensor, lambd: float = 0.5" }
+    /// x, and 0 where |x| is at most `lambd`.
+    float hardshrink(input; lambd: "0.5") = E::select(input.abs().le(lambd), E::zero(), input)
+    => d(g, y) = [E::select(input.abs().le(lambd), E::zero(), g)];
+    { surface: NN.and(Surface::BOTH), sig: "input: Tensor, lambd: float = 0.5" }
+    /// x where above the threshold, else `value`.
+    num threshold(input; limit: "", value: "") = E::select(input.le(limit), value, input)
+    => d(g, y) = [E::select(input.le(limit), E::zero(), g)];
+    { surface: NN.and(Surface::FUNCTION), sig: "input: Tensor, threshold: Number, value: Number" }
+    /// Squared difference.
+    float squared_error(input, target) = (input - target) * (input - target)
+    => d(g, y) = [g * (E::lit(2.0) * (input - target)), g * (E::lit(2.0) * (target - input))];
+    { surface: Surface::NONE, node: "MseLossBackward0" }
+    /// Squared difference below `beta`, absolute above, as Girshick's Fast R-CNN.
+    float smooth_l1(input, target; beta: "1.0") = {
+        let z = (input - target).abs();
+        E::select(z.lt(beta), E::lit(0.5) * z * z / beta, z - E::lit(0.5) * beta)
+    }
+    => d(g, y) = [
+        { let x = input - target; g * E::select(x.abs().lt(beta), x / beta, E::select(x.lt(E::zero()), -E::one(), E::one())) },
+        { let x = target - input; g * E::select(x.abs().lt(beta), x / beta, E::select(x.lt(E::zero()), -E::one(), E::one())) },
+    ]; { surface: Surface::NONE, node: "SmoothL1LossBackward0" }
+    /// Huber's function of the difference.
+    float huber(input, target; delta: "1.0") = {
+        let z = (input - target).abs();
+        E::select(z.le(delta), E::lit(0.5) * z * z, delta * (z - E::lit(0.5) * delta))
+    }
+    => d(g, y) = [
+        { let x = input - target; g * E::select(x.abs().le(delta), x, E::select(x.lt(E::zero()), -delta, delta)) },
+        { let x = target - input; g * E::select(x.abs().le(delta), x, E::select(x.lt(E::zero()), -delta, delta)) },
+    ]; { surface: Surface::NONE, node: "HuberLossBackward0" }
+    /// -(t log x + (1 - t) log(1 - x)), the logarithms not below -100.
+    float bce(input, target) = {
+        let floor = E::lit(-100.0);
+        (target - E::one()) * (-input).log1p().maximum(floor) - target * input.log().maximum(floor)
+    }
+    => d(g, y) = [
+        g * (input - target) / ((E::one() - input) * input).maximum(E::lit(1e-12)),
+        g * ((-input).log1p().maximum(E::lit(-100.0)) - input.log().maximum(E::lit(-100.0))),
+    ]; { on: (0.1, 0.9), surface: Surface::NONE, node: "BinaryCrossEntropyBackward0" }
+    /// (1 - t) x + log(1 + exp(-x)), without overflow.
+    float bce_logits(input, target) = (E::one() - target) * input + softplus_of(-input)
+    => d(g, y) = [g * (sigmoid_of(input) - target), -g * input]; { surface: Surface::NONE, node: "BinaryCrossEntropyWithLogitsBackward0" }
+}

@@ -1,0 +1,142 @@
+//! Functions of two and three numbers.
+
+use crate::formula::Arith;
+use crate::ops::schema::Surface;
+use crate::rows;
+
+/// A gradient shared by halves where both inputs tie.
+fn tied<E: Arith>(g: E, a: E, b: E, half: E) -> E {
+    E::select(a.eq(b), half, E::select(b.lt(a), g, E::zero()))
+}
+
+rows! { BINARY;
+    /// Sum of two tensors, element by element.
+    num add(input, other) = input + other => d(g, y) = [g, g]; { surface: Surface::NONE }
+    /// Difference of two tensors, element by element.
+    num sub(input, other) = input - other => d(g, y) = [g, -g];
+    { surface: Surface::NONE, refuses_bool: "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead." }
+    /// Product of two tensors, element by element.
+    num mul(input, other) = input * other => d(g, y) = [g * other, g * input]; { aliases: &["multiply"] }
+    /// Quotient of two tensors, element by element.
+    float div(input, other) = input / other => d(g, y) = [g / other, -g * ((input / other) / other)];
+    { on: (0.3, 2.0), surface: Surface::NONE }
+    /// Quotient rounded toward minus infinity.
+    num floor_divide(input, other) = input.floor_div(other); { surface: Surface::ALL, divides: true, on: (0.3, 2.0) }
+    /// Quotient rounded toward zero.
+    num trunc_divide(input, other) = input.trunc_div(other); { surface: Surface::NONE, divides: true, on: (0.3, 2.0) }
+    /// Remainder with the sign of the divisor, as Python's `%`.
+    num remainder(input, other) = input.remainder(other)
+    => d(g, y) = [g, -g * input.floor_div(other)]; { divides: true, on: (0.3, 2.0), sig: "input: Operand, other: Operand" }
+    /// Remainder with the sign of the dividend, as C's `fmod`.
+    num fmod(input, other) = input.fmod(other)
+    => d(g, y) = [g, -g * input.trunc_div(other)]; { divides: true, on: (0.3, 2.0) }
+    /// The first tensor to the power of the second.
+    float pow(input, other) = input.pow(other)
+    => d(g, y) = [
+        E::select(other.eq(E::zero()), E::zero(), g * (other * input.pow(other - E::one()))),
+        E::select(E::and(input.eq(E::zero()), E::zero().le(other)), E::zero(), g * (y * input.log())),
+    ]; { on: (0.3, 2.0), surface: Surface::NONE }
+    /// Angle of the point (other, input), in radians.
+    float atan2(input, other) = input.atan2(other)
+    => d(g, y) = [g * (other / (input * input + other * other)), g * ((-input) / (input * input + other * other))];
+    { on: (0.3, 2.0), aliases: &["arctan2"], sig: "input: Tensor, other: Tensor" }
+    /// The larger of two elements; NaN if either is.
+    num maximum(input, other) = input.maximum(other)
+    => d(g, y) = [tied(g, input, other, g * E::lit(0.5)), tied(g, other, input, g * E::lit(0.5))];
+    { sig: "input: Tensor, other: Tensor", surface: Surface::BOTH.and(Surface::OUT) }
+    /// The smaller of two elements; NaN if either is.
+    num minimum(input, other) = input.minimum(other)
+    => d(g, y) = [tied(g, other, input, g * E::lit(0.5)), tied(g, input, other, g * E::lit(0.5))];
+    { sig: "input: Tensor, other: Tensor", surface: Surface::BOTH.and(Surface::OUT) }
+    /// The larger of two elements; the other one where one is NaN.
+    num fmax(input, other) = E::select(E::or(other.is_nan(), other.le(input)), input, other)
+    => d(g, y) = [
+        E::select(E::or(other.is_nan(), other.le(input)), g, E::zero()),
+        E::select(E::or(other.is_nan(), other.le(input)), E::zero(), g),
+    ]; { sig: "input: Tensor, other: Tensor", surface: Surface::BOTH.and(Surface::OUT) }
+    /// The smaller of two elements; the other one where one is NaN.
+    num fmin(input, other) = E::select(E::or(other.is_nan(), input.le(other)), input, other)
+    => d(g, y) = [
+        E::select(E::or(other.is_nan(), input.le(other)), g, E::zero()),
+        E::select(E::or(other.is_nan(), input.le(other)), E::zero(), g),
+    ]; { sig: "input: Tensor, other: Tensor", surface: Surface::BOTH.and(Surface::OUT) }
+    /// Length of the hypotenuse.
+    float hypot(input, other) = {
+        let (a, b) = (input.abs(), other.abs());
+        let (hi, lo) = (a.maximum(b), a.minimum(b));
+        let r = lo / hi;
+        E::select(hi.eq(E::zero()), E::zero(), E::select(hi.eq(lo), hi * E::lit(std::f64::consts::SQRT_2), hi * (E::one() + r * r).sqrt()))
+    }
+    => d(g, y) = [g * (input / y), g * (other / y)]; { on: (0.3, 2.0), sig: "input: Tensor, other: Tensor" }
+    /// `input * log(other)`, and 0 where `input` is 0.
+    float xlogy(input, other) = E::select(other.is_nan(), other, E::select(input.eq(E::zero()), E::zero(), input * other.log()))
+    => d(g, y) = [
+        g * E::select(E::and(input.eq(E::zero()), other.le(E::zero())), E::zero(), other.log()),
+        g * input / other,
+    ]; { on: (0.3, 2.0), sig: "input: Operand, other: Operand", aliases: &["special_xlogy"] }
+    /// log(exp(input) + exp(other)), without overflow.
+    float logaddexp(input, other) = {
+        let m = input.maximum(other);
+        let d = (input - other).abs();
+        E::select(E::and(input.eq(other), E::lit(f64::INFINITY).eq(input.abs())), input, m + (-d).exp().log1p())
+    }
+    => d(g, y) = [g / (E::one() + (other - input).exp()), g / (E::one() + (input - other).exp())];
+    { sig: "input: Tensor, other: Tensor", surface: Surface::BOTH.and(Surface::OUT) }
+    /// The magnitude of the first with the sign of the second.
+    float copysign(input, other) = {
+        let negative = E::or(other.lt(E::zero()), (E::one() / other).lt(E::zero()));
+        E::select(negative, -(input.abs()), input.abs())
+    }
+    => d(g, y) = [
+        E::select(input.eq(E::zero()), E::zero(), g * (y / input)),
+        E::zero(),
+    ]; { on: (0.3, 2.0) }
+    /// `input + weight * (end - input)`.
+    float lerp(input, end, weight) = {
+        let near = input + weight * (end - input);
+        let far = end - (end - input) * (E::one() - weight);
+        E::select(weight.abs().lt(E::lit(0.5)), near, far)
+    }
+    => d(g, y) = [g * (E::one() - weight), g * weight, g * (end - input)]; { sig: "input: Tensor, end: Tensor, weight: Operand" }
+    /// `input + value * tensor1 * tensor2`.
+    num addcmul(input, tensor1, tensor2; value: "1") = input + value * tensor1 * tensor2
+    => d(g, y) = [g, g * (tensor2 * value), g * (tensor1 * value)];
+    { sig: "input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1" }
+    /// `input + value * tensor1 / tensor2`.
+    float addcdiv(input, tensor1, tensor2; value: "1") = input + value * (tensor1 / tensor2)
+    => d(g, y) = [g, g * (value / tensor2), -g * (value * (tensor1 / tensor2) / tensor2)];
+    { on: (0.3, 2.0), sig: "input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1" }
+    /// The larger of `input` and `min`, then the smaller of that and `max`; NaN stays.
+    num clamp(input, min, max) = input.maximum(min).minimum(max)
+    => d(g, y) = [
+        E::select(E::and(min.le(input), input.le(max)), g, E::zero()),
+        E::select(E::and(input.lt(min), min.lt(max)), g, E::zero()),
+        E::select(E::or(max.lt(input), max.lt(min)), g, E::zero()),
+    ]; { surface: Surface::NONE }
+    /// The larger of `input` and `min`; NaN stays.
+    num clamp_min(input, min) = input.maximum(min)
+    => d(g, y) = [E::select(min.le(input), g, E::zero()), E::select(input.lt(min), g, E::zero())];
+    { sig: "input: Tensor, min: Operand" }
+    /// The smaller of `input` and `max`; NaN stays.
+    num clamp_max(input, max) = input.minimum(max)
+    => d(g, y) = [E::select(input.le(max), g, E::zero()), E::select(max.lt(input), g, E::zero())];
+    { sig: "input: Tensor, max: Operand" }
+    /// `input` where the condition holds, else `other`.
+    num select_where(condition, input, other) = E::select(condition.ne(E::zero()), input, other)
+    => d(g, y) = [E::zero(), E::select(condition.ne(E::zero()), g, E::zero()), E::select(condition.ne(E::zero()), E::zero(), g)];
+    { surface: Surface::NONE, conditional: true }
+    /// Bitwise and; logical and of bools.
+    bits bitwise_and(input, other) = input.bit_and(other); { sig: "input: Operand, other: Operand" }
+    /// Bitwise or; logical or of bools.
+    bits bitwise_or(input, other) = input.bit_or(other); { sig: "input: Operand, other: Operand" }
+    /// Bitwise exclusive or; logical one of bools.
+    bits bitwise_xor(input, other) = input.bit_xor(other); { sig: "input: Operand, other: Operand" }
+    /// Bits moved up by `other`.
+    bits bitwise_left_shift(input, other) = input.shl(other); { sig: "input: Operand, other: Operand" }
+    /// Bits moved down by `other`, keeping the sign.
+    bits bitwise_right_shift(input, other) = input.shr(other); { sig: "input: Operand, other: Operand" }
+    /// Bits inverted; logical not of a bool.
+    bits bitwise_not(input) = input.bit_xor(E::lit(-1.0)); { surface: Surface::NONE }
+    /// Greatest common divisor.
+    bits gcd(input, other) = input.gcd(other); { sig: "input: Tensor, other: Tensor" }
+}

@@ -1,0 +1,45 @@
+//! Comparisons, tests and logic: rows whose result is a bool.
+
+use crate::formula::Arith;
+use crate::rows;
+
+fn infinite<E: Arith>(x: E) -> E::Bool {
+    // An integer's largest literal is finite, and no integer lies beyond it.
+    E::and(E::lit(f64::MAX).lt(x.abs()), E::lit(f32::MAX as f64).lt(x.abs()))
+}
+
+rows! { TRUTH;
+    /// Whether elements are equal.
+    truth eq(input, other) = input.eq(other);
+    /// Whether elements differ.
+    truth ne(input, other) = input.ne(other); { aliases: &["not_equal"] }
+    /// Whether the first is less than the second.
+    truth lt(input, other) = input.lt(other); { aliases: &["less"] }
+    /// Whether the first is at most the second.
+    truth le(input, other) = input.le(other); { aliases: &["less_equal"] }
+    /// Whether the first is greater than the second.
+    truth gt(input, other) = other.lt(input); { aliases: &["greater"] }
+    /// Whether the first is at least the second.
+    truth ge(input, other) = other.le(input); { aliases: &["greater_equal"] }
+    /// Whether both are non-zero.
+    truth logical_and(input, other) = E::and(input.ne(E::zero()), other.ne(E::zero())); { sig: "input: Tensor, other: Tensor" }
+    /// Whether either is non-zero.
+    truth logical_or(input, other) = E::or(input.ne(E::zero()), other.ne(E::zero())); { sig: "input: Tensor, other: Tensor" }
+    /// Whether exactly one is non-zero.
+    truth logical_xor(input, other) = {
+        let (a, b) = (input.ne(E::zero()), other.ne(E::zero()));
+        E::and(E::or(a, b), E::not(E::and(a, b)))
+    }; { sig: "input: Tensor, other: Tensor" }
+    /// Whether an element is zero.
+    truth logical_not(input) = input.eq(E::zero());
+    /// Whether an element is NaN.
+    truth isnan(input) = input.is_nan(); { surface: crate::ops::schema::Surface::BOTH }
+    /// Whether an element is infinite.
+    truth isinf(input) = infinite(input); { surface: crate::ops::schema::Surface::BOTH }
+    /// Whether an element is neither infinite nor NaN.
+    truth isfinite(input) = E::not(E::or(infinite(input), input.is_nan())); { surface: crate::ops::schema::Surface::BOTH }
+    /// Whether an element is +∞.
+    truth isposinf(input) = E::and(infinite(input), E::zero().lt(input)); { surface: crate::ops::schema::Surface::BOTH.and(crate::ops::schema::Surface::OUT) }
+    /// Whether an element is -∞.
+    truth isneginf(input) = E::and(infinite(input), input.lt(E::zero())); { surface: crate::ops::schema::Surface::BOTH.and(crate::ops::schema::Surface::OUT) }
+}

@@ -1,0 +1,201 @@
+//! How an operation is called from outside: signatures, argument values, results.
+
+use std::sync::Arc;
+
+use crate::bail;
+use crate::device::Device;
+use crate::dtype::{DType, Scalar};
+use crate::error::Result;
+use crate::ops::pointwise::Row;
+use crate::ops::random::Generator;
+use crate::tensor::Tensor;
+
+/// Where users find an operation. Combined with `|`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Surface(pub u16);
+
+impl Surface {
+    /// `x.name(...)`
+    pub const METHOD: Surface = Surface(1);
+    /// `rgrad.name(x, ...)`
+    pub const FUNCTION: Surface = Surface(2);
+    /// `rgrad.nn.functional.name(x, ...)`
+    pub const NN: Surface = Surface(4);
+    /// `x.name_(...)` and `rgrad.name_(x, ...)`
+    pub const INPLACE: Surface = Surface(8);
+    /// `rgrad.name(x, ..., out=y)`
+    pub const OUT: Surface = Surface(16);
+    /// `rgrad.special.name(x, ...)`
+    pub const SPECIAL: Surface = Surface(32);
+    /// `rgrad.linalg.name(x, ...)`
+    pub const LINALG: Surface = Surface(64);
+    /// `x.name`, an attribute.
+    pub const ATTRIBUTE: Surface = Surface(128);
+    /// Method and function.
+    pub const BOTH: Surface = Surface(3);
+    /// Method, function, in place, `out=`.
+    pub const ALL: Surface = Surface(1 | 2 | 8 | 16);
+    pub const NONE: Surface = Surface(0);
+
+    pub const fn has(self, other: Surface) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub const fn and(self, other: Surface) -> Surface {
+        Surface(self.0 | other.0)
+    }
+}
+
+/// One operation of the table.
+pub struct Op {
+    /// PyTorch's name.
+    pub name: &'static str,
+    /// The docstring.
+    pub doc: &'static str,
+    pub surface: Surface,
+    /// Other names of the same operation (`absolute` for `abs`).
+    pub aliases: &'static [&'static str],
+    /// Tried in order; the first whose signature fits the arguments is called.
+    pub overloads: &'static [Overload],
+}
+
+impl Op {
+    /// A row that `Op { name, doc, ..Op::NEW }` starts from: method and function.
+    pub const NEW: Op = Op { name: "", doc: "", surface: Surface::BOTH, aliases: &[], overloads: &[] };
+}
+
+/// One signature of an operation.
+pub struct Overload {
+    /// Parameters as a stub writes them, with the types of [`crate::ops::schema`]: `"input: Tensor, dim: int[]? =
+    /// None, keepdim: bool = False, *, dtype: dtype? = None"`; a result other than `Tensor` follows `->`.
+    pub sig: &'static str,
+    pub call: Call,
+}
+
+/// What runs when a signature fits.
+pub enum Call {
+    /// A pointwise row: its inputs, then its number parameters.
+    Row(&'static Row),
+    Fn(fn(&Args) -> Result<Out>),
+}
+
+/// An argument value after it was matched against a signature.
+#[derive(Clone, Debug)]
+pub enum Value {
+    None,
+    Tensor(Tensor),
+    Tensors(Vec<Tensor>),
+    /// A list in which None is allowed, as in an index.
+    OptTensors(Vec<Option<Tensor>>),
+    Number(Scalar),
+    Ints(smallvec::SmallVec<[i64; 6]>),
+    Floats(Vec<f64>),
+    DType(DType),
+    Device(Device),
+    Str(String),
+    Generator(Arc<Generator>),
+}
+
+/// The values of a call, by position in the signature.
+pub struct Args<'a> {
+    pub name: &'static str,
+    pub values: &'a [Value],
+}
+
+/// What an operation returns.
+#[derive(Debug)]
+pub enum Out {
+    Tensor(Tensor),
+    /// A tuple.
+    Tuple(Vec<Tensor>),
+    /// A named tuple; the name is that of `torch.return_types`.
+    Named(&'static str, &'static [&'static str], Vec<Tensor>),
+    List(Vec<Tensor>),
+    Number(Scalar),
+    Str(String),
+    Ints(Vec<i64>),
+    DType(DType),
+    None,
+}
+
+impl From<Tensor> for Out {
+    fn from(t: Tensor) -> Out {
+        Out::Tensor(t)
+    }
+}
+
+impl Out {
+    /// The single tensor that most operations return.
+    pub fn tensor(self) -> Result<Tensor> {
+        match self {
+            Out::Tensor(t) => Ok(t),
+            _ => bail!(Type, "expected an operation with one tensor as its result"),
+        }
+    }
+}
+
+macro_rules! accessors {
+    ($($(#[$m:meta])* $name:ident $opt:ident: $pat:pat => $out:expr, $ty:ty, $what:literal;)*) => { $(
+        $(#[$m])*
+        pub fn $name(&self, i: usize) -> Result<$ty> {
+            match &self.values[i] {
+                $pat => Ok($out),
+                _ => bail!(Type, "{}(): argument {} must be {}", self.name, i + 1, $what),
+            }
+        }
+        /// As the one above; None where the argument is None.
+        pub fn $opt(&self, i: usize) -> Result<Option<$ty>> {
+            match &self.values[i] {
+                Value::None => Ok(None),
+                _ => self.$name(i).map(Some),
+            }
+        }
+    )* };
+}
+
+impl<'a> Args<'a> {
+    accessors! {
+        tensor opt_tensor: Value::Tensor(t) => t, &Tensor, "Tensor";
+        tensors opt_tensors: Value::Tensors(t) => t, &[Tensor], "tuple of Tensors";
+        number opt_number: Value::Number(s) => *s, Scalar, "Number";
+        int opt_int: Value::Number(s) => s.to_i64(), i64, "int";
+        float opt_float: Value::Number(s) => s.to_f64(), f64, "float";
+        bool opt_bool: Value::Number(s) => !s.is_zero(), bool, "bool";
+        ints opt_ints: Value::Ints(v) => v, &[i64], "tuple of ints";
+        floats opt_floats: Value::Floats(v) => v, &[f64], "tuple of floats";
+        dtype opt_dtype: Value::DType(d) => *d, DType, "torch.dtype";
+        device opt_device: Value::Device(d) => *d, Device, "torch.device";
+        str opt_str: Value::Str(s) => s, &str, "str";
+        generator opt_generator: Value::Generator(g) => g, &Arc<Generator>, "torch.Generator";
+    }
+
+    /// A list of tensors and Nones.
+    pub fn some_tensors(&self, i: usize) -> Result<&[Option<Tensor>]> {
+        match &self.values[i] {
+            Value::OptTensors(v) => Ok(v),
+            _ => bail!(Type, "{}(): argument {} must be a list of Tensors", self.name, i + 1),
+        }
+    }
+
+    /// A size: non-negative dimensions.
+    pub fn size(&self, i: usize) -> Result<crate::layout::Dims> {
+        let v = self.ints(i)?;
+        if let Some(n) = v.iter().find(|&&n| n < 0) {
+            bail!(Runtime, "Trying to create tensor with negative dimension {n}: {v:?}");
+        }
+        Ok(v.iter().map(|&n| n as usize).collect())
+    }
+
+    pub fn operand(&self, i: usize) -> Result<crate::ops::pointwise::Arg<'_>> {
+        use crate::ops::pointwise::Arg;
+        match &self.values[i] {
+            Value::Tensor(t) => Ok(Arg::T(t)),
+            Value::Number(s) => Ok(Arg::S(*s)),
+            _ => bail!(Type, "{}(): argument {} must be Tensor or Number", self.name, i + 1),
+        }
+    }
+
+    pub fn is_none(&self, i: usize) -> bool {
+        matches!(self.values[i], Value::None)
+    }
+}

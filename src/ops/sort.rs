@@ -1,0 +1,5 @@
+//! Sorting, selection and search.
+
+use super::schema::Op;
+
+pub static OPS: &[Op] = &[];

@@ -1,0 +1,348 @@
+//! The caching allocator: size classes, a front per thread, a bounded pool for large blocks.
+//!
+//! Note [Why tensors have an allocator of their own]
+//! Tiny tensors live for one operation, and a general allocator spends more on them than the arithmetic does.
+//! Large ones live a little longer, but each fresh one costs a page fault per 4 KiB: a recycled 40 MB block is
+//! written five times faster than a fresh one. So freed blocks are kept by size class: small ones in bins of the
+//! thread that freed them, large ones in one shared pool, both bounded, and both given back by [`empty_cache`].
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::ptr::null_mut;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Every block is aligned to a cache line, which is also the widest vector.
+pub const ALIGN: usize = 64;
+/// Largest block kept in a thread's own bins.
+const LOCAL_MAX: usize = 1 << 20;
+/// Bytes that one bin of one thread may keep.
+const BIN_BYTES: usize = 256 << 10;
+/// Blocks from here on are aligned to huge pages, and the kernel is asked for them.
+const HUGE: usize = 4 << 20;
+
+/// Sizes are rounded up to 64, 128, 192, 256, then four steps to each power of two.
+#[inline(always)]
+fn class_of(size: usize) -> (usize, usize) {
+    if size <= 256 {
+        let c = size.saturating_sub(1) / 64;
+        return (c, (c + 1) * 64);
+    }
+    let top = usize::BITS - 1 - (size - 1).leading_zeros();
+    let quarter = 1usize << (top - 2);
+    let step = (size - 1) >> (top - 2) & 3;
+    (4 + (top as usize - 8) * 4 + step, (4 + step + 1) * quarter)
+}
+
+const LOCAL_CLASSES: usize = 4 + 12 * 4;
+const CLASSES: usize = 4 + (usize::BITS as usize - 8) * 4;
+
+/// Free blocks of one thread: a linked list through their first words, per class.
+struct Bins {
+    head: [Cell<*mut u8>; LOCAL_CLASSES],
+    count: [Cell<u32>; LOCAL_CLASSES],
+}
+
+thread_local! {
+    // No destructor here, so that an allocation never has to register one (it may be the allocation of the
+    // registration itself). `Return` below gives the blocks back when the thread ends.
+    static BINS: Bins = const {
+        Bins {
+            head: [const { Cell::new(null_mut()) }; LOCAL_CLASSES],
+            count: [const { Cell::new(0) }; LOCAL_CLASSES],
+        }
+    };
+    static RETURN: Return = const { Return };
+}
+
+struct Return;
+impl Drop for Return {
+    fn drop(&mut self) {
+        empty_local();
+    }
+}
+
+/// Blocks too large for a thread's bins.
+struct Pool {
+    free: Vec<Vec<usize>>,
+    bytes: usize,
+}
+
+static POOL: Mutex<Pool> = Mutex::new(Pool { free: Vec::new(), bytes: 0 });
+static POOL_LIMIT: AtomicUsize = AtomicUsize::new(0);
+
+// Counted for storages of at least a page only: the small ones would pay more for the counting than for memory.
+static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+fn system_layout(size: usize) -> Layout {
+    let align = if size >= HUGE { 2 << 20 } else { ALIGN };
+    // SAFETY: both alignments are powers of two, and `size` comes from `class_of`, far below isize::MAX because
+    // callers check the number of elements first.
+    unsafe { Layout::from_size_align_unchecked(size, align) }
+}
+
+fn system_alloc(size: usize) -> *mut u8 {
+    // SAFETY: the layout has a non-zero size.
+    let p = unsafe { System.alloc(system_layout(size)) };
+    #[cfg(target_os = "linux")]
+    if size >= HUGE && !p.is_null() {
+        // SAFETY: the range is the block just allocated; the advice changes no contents.
+        unsafe { libc::madvise(p.cast(), size, libc::MADV_HUGEPAGE) };
+    }
+    p
+}
+
+/// Allocates at least `size` bytes, aligned to [`ALIGN`]; returns the block and its real size, or null.
+#[inline]
+pub fn alloc(size: usize) -> (*mut u8, usize) {
+    let (class, size) = class_of(size);
+    if size <= LOCAL_MAX {
+        let p = take_local(class);
+        let p = if p.is_null() { system_alloc(size) } else { p };
+        if size >= 4096 && !p.is_null() {
+            count(size);
+        }
+        return (p, size);
+    }
+    let p = take_shared(class, size);
+    if !p.is_null() {
+        count(size);
+    }
+    (p, size)
+}
+
+fn count(size: usize) {
+    let now = ALLOCATED.fetch_add(size, Relaxed) + size;
+    PEAK.fetch_max(now, Relaxed);
+}
+
+/// Frees a block of [`alloc`], given the real size that it returned.
+///
+/// # Safety
+/// The block came from `alloc` with this size and is not used afterwards.
+#[inline]
+pub unsafe fn free(p: *mut u8, size: usize) {
+    if size >= 4096 {
+        ALLOCATED.fetch_sub(size, Relaxed);
+    }
+    let (class, _) = class_of(size);
+    if size <= LOCAL_MAX {
+        // SAFETY: the block is ours alone now.
+        if !unsafe { keep_local(class, size, p) } {
+            // SAFETY: the block came from the system allocator with this layout.
+            unsafe { System.dealloc(p, system_layout(size)) };
+        }
+    } else {
+        // SAFETY: as above.
+        unsafe { keep_shared(class, size, p) };
+    }
+}
+
+#[inline]
+fn take_local(class: usize) -> *mut u8 {
+    BINS.with(|b| {
+        let p = b.head[class].get();
+        if !p.is_null() {
+            // SAFETY: a block in a bin holds the pointer to the next one in its first word.
+            b.head[class].set(unsafe { p.cast::<*mut u8>().read() });
+            b.count[class].set(b.count[class].get() - 1);
+        }
+        p
+    })
+}
+
+/// # Safety
+/// `p` is a block of this class that nobody uses.
+#[inline]
+unsafe fn keep_local(class: usize, size: usize, p: *mut u8) -> bool {
+    BINS.with(|b| {
+        let n = b.count[class].get();
+        if n as usize >= (BIN_BYTES / size).clamp(2, 1024) {
+            return false;
+        }
+        // SAFETY: the block is at least 64 bytes, aligned, and unused.
+        unsafe { p.cast::<*mut u8>().write(b.head[class].get()) };
+        b.head[class].set(p);
+        b.count[class].set(n + 1);
+        true
+    })
+}
+
+#[cold]
+fn take_shared(class: usize, size: usize) -> *mut u8 {
+    if let Ok(mut pool) = POOL.lock()
+        && let Some(p) = pool.free.get_mut(class).and_then(Vec::pop)
+    {
+        pool.bytes -= size;
+        return p as *mut u8;
+    }
+    let p = system_alloc(size);
+    if p.is_null() {
+        empty_cache();
+        return system_alloc(size);
+    }
+    p
+}
+
+/// # Safety
+/// `p` is a block of this class and size that nobody uses.
+#[cold]
+unsafe fn keep_shared(class: usize, size: usize, p: *mut u8) {
+    if let Ok(mut pool) = POOL.lock()
+        && pool.bytes + size <= pool_limit()
+    {
+        if pool.free.is_empty() {
+            pool.free.resize_with(CLASSES, Vec::new);
+        }
+        pool.bytes += size;
+        pool.free[class].push(p as usize);
+        return;
+    }
+    // SAFETY: the block came from the system allocator with this layout.
+    unsafe { System.dealloc(p, system_layout(size)) };
+}
+
+/// A quarter of the memory, at least 1 GiB.
+fn pool_limit() -> usize {
+    match POOL_LIMIT.load(Relaxed) {
+        0 => {
+            // SAFETY: sysconf only reads.
+            let (pages, page) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+            let quarter = (pages.max(0) as usize).saturating_mul(page.max(0) as usize) / 4;
+            let limit = quarter.max(1 << 30);
+            POOL_LIMIT.store(limit, Relaxed);
+            limit
+        }
+        limit => limit,
+    }
+}
+
+/// Has this thread's bins emptied when the thread ends. Called where a registration may allocate.
+#[inline]
+pub fn return_at_thread_end() {
+    // A thread that is ending has run the destructor already; what it frees now goes back on the next call.
+    let _ = RETURN.try_with(|_| ());
+}
+
+fn empty_local() {
+    // Class sizes are recovered by walking the classes from the smallest.
+    let mut size = 64;
+    for class in 0..LOCAL_CLASSES {
+        while class_of(size).0 < class {
+            size += 64.max(size / 8);
+        }
+        let size = class_of(size).1;
+        loop {
+            let p = take_local(class);
+            if p.is_null() {
+                break;
+            }
+            // SAFETY: the block came from the system allocator with the layout of its class.
+            unsafe { System.dealloc(p, system_layout(size)) };
+        }
+    }
+}
+
+/// Gives the cached blocks of the shared pool and of the calling thread back to the system.
+pub fn empty_cache() {
+    empty_local();
+    let Ok(mut pool) = POOL.lock() else { return };
+    pool.bytes = 0;
+    let free = std::mem::take(&mut pool.free);
+    drop(pool);
+    let mut size = 64;
+    for (class, blocks) in free.into_iter().enumerate() {
+        while class_of(size).0 < class {
+            size += 64.max(size / 8);
+        }
+        for p in blocks {
+            // SAFETY: the block came from the system allocator with the layout of its class.
+            unsafe { System.dealloc(p as *mut u8, system_layout(class_of(size).1)) };
+        }
+    }
+}
+
+/// Bytes in live storages of a page or more, their peak, and bytes cached in the shared pool.
+pub fn stats() -> (usize, usize, usize) {
+    (ALLOCATED.load(Relaxed), PEAK.load(Relaxed), POOL.lock().map_or(0, |p| p.bytes))
+}
+
+/// Sets the peak to what is live now.
+pub fn reset_peak() {
+    PEAK.store(ALLOCATED.load(Relaxed), Relaxed);
+}
+
+/// The same bins for the small objects of the core (tensor handles, nodes, edge lists). The Python module
+/// installs it; a Rust program that links the crate keeps its own choice.
+pub struct SmallObjects;
+
+const OBJECT_MAX: usize = 1024;
+
+// SAFETY: blocks of up to OBJECT_MAX bytes come from and return to the bins under the class of their size; all
+// others are the system's. Which of the two applies depends on the layout alone, equal at both ends.
+unsafe impl GlobalAlloc for SmallObjects {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if layout.size() <= OBJECT_MAX && layout.align() <= ALIGN {
+            let (class, size) = class_of(layout.size());
+            let p = take_local(class);
+            return if p.is_null() { system_alloc(size) } else { p };
+        }
+        // SAFETY: the caller's layout, unchanged.
+        unsafe { System.alloc(layout) }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
+        if layout.size() <= OBJECT_MAX && layout.align() <= ALIGN {
+            let (class, size) = class_of(layout.size());
+            // SAFETY: the block came from `alloc` under the same class, and is unused from now on.
+            if !unsafe { keep_local(class, size, p) } {
+                // SAFETY: it came from the system allocator with the layout of its class.
+                unsafe { System.dealloc(p, system_layout(size)) };
+            }
+            return;
+        }
+        // SAFETY: the caller's layout, unchanged.
+        unsafe { System.dealloc(p, layout) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_hold_their_sizes_and_waste_at_most_a_quarter() {
+        for size in (1..5000).chain([1 << 20, (1 << 20) + 1, 40_000_000, (1 << 33) + 7]) {
+            let (class, rounded) = class_of(size);
+            assert!(rounded >= size && class < CLASSES);
+            assert!(rounded <= size.max(64) + size / 4 + 64, "{size} became {rounded}");
+            assert_eq!(class_of(rounded), (class, rounded));
+        }
+        assert_eq!(class_of(LOCAL_MAX).0, LOCAL_CLASSES - 1);
+    }
+
+    #[test]
+    fn a_freed_block_is_handed_out_again() {
+        let (p, size) = alloc(1000);
+        // SAFETY: freed once, with its size.
+        unsafe { free(p, size) };
+        let (q, _) = alloc(1000);
+        assert_eq!(p, q);
+        // SAFETY: as above.
+        unsafe { free(q, size) };
+    }
+
+    #[test]
+    fn large_blocks_are_recycled_until_the_cache_is_emptied() {
+        let (p, size) = alloc(3 << 20);
+        assert_eq!(p as usize % ALIGN, 0);
+        // SAFETY: freed once, with its size.
+        unsafe { free(p, size) };
+        assert!(stats().2 >= size);
+        empty_cache();
+    }
+}

@@ -1,0 +1,236 @@
+//! Memory of tensors: owned blocks or borrowed foreign memory, shared by views, with one version counter.
+//!
+//! Note [Tensor data and aliasing]
+//! Two tensors may share elements, and nothing stops two threads from writing them at once; as in PyTorch, what
+//! is then read is the program's own affair. The slices handed out here are therefore promises of the caller:
+//! an operation asks for `slice_mut` of its output only while it holds no slice of memory that may overlap it
+//! (a kernel in place stages its input through a block first). This file is the only one that makes slices.
+#![allow(unsafe_code)]
+
+use std::any::Any;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+
+use super::alloc;
+use crate::dtype::Element;
+use crate::error::{Error, Result};
+
+/// What precedes the data in an owned block, or stands alone for borrowed memory.
+#[repr(C, align(64))]
+struct Header {
+    refs: AtomicUsize,
+    /// Size of the block that holds this header, as the allocator knows it.
+    block: usize,
+    data: *mut u8,
+    /// Bytes of data.
+    len: usize,
+    version: AtomicU32,
+    readonly: bool,
+    /// Keeps foreign memory alive.
+    owner: Option<Box<dyn Any + Send + Sync>>,
+}
+
+/// A reference-counted piece of memory. `clone` is another handle to the same memory.
+pub struct Storage(NonNull<Header>);
+
+// SAFETY: the header is shared through atomics; the data is covered by Note [Tensor data and aliasing].
+unsafe impl Send for Storage {}
+// SAFETY: as above.
+unsafe impl Sync for Storage {}
+
+const HEADER: usize = size_of::<Header>();
+
+impl Storage {
+    /// Uninitialised memory in the sense of `torch.empty`: readable, of any contents.
+    ///
+    /// # Errors
+    /// `RuntimeError` when the system has no more memory.
+    #[inline]
+    pub fn new(len: usize) -> Result<Storage> {
+        alloc::return_at_thread_end();
+        let (p, block) = match len.checked_add(HEADER) {
+            Some(size) if size <= isize::MAX as usize / 2 => alloc::alloc(size),
+            _ => (std::ptr::null_mut(), 0),
+        };
+        let Some(p) = NonNull::new(p) else { return Err(out_of_memory(len)) };
+        // SAFETY: the block has at least HEADER bytes and the header's alignment.
+        unsafe {
+            p.cast::<Header>().write(Header {
+                refs: AtomicUsize::new(1),
+                block,
+                data: p.as_ptr().add(HEADER),
+                len,
+                version: AtomicU32::new(0),
+                readonly: false,
+                owner: None,
+            });
+        }
+        Ok(Storage(p.cast()))
+    }
+
+    pub fn zeroed(len: usize) -> Result<Storage> {
+        let s = Storage::new(len)?;
+        // SAFETY: a fresh block of `len` bytes.
+        unsafe { s.data_ptr().write_bytes(0, len) };
+        Ok(s)
+    }
+
+    /// Wraps memory that somebody else owns; `owner` is dropped with the last handle.
+    ///
+    /// # Safety
+    /// `data` is valid for reads of `len` bytes (and for writes unless `readonly`) while `owner` lives.
+    pub unsafe fn borrowed(
+        data: *mut u8,
+        len: usize,
+        readonly: bool,
+        owner: Box<dyn Any + Send + Sync>,
+    ) -> Result<Storage> {
+        let s = Storage::new(0)?;
+        // SAFETY: the handle is unique, so nobody else reads the header.
+        let h = unsafe { &mut *s.0.as_ptr() };
+        h.data = data;
+        h.len = len;
+        h.readonly = readonly;
+        h.owner = Some(owner);
+        Ok(s)
+    }
+
+    #[inline(always)]
+    fn header(&self) -> &Header {
+        // SAFETY: the header lives as long as any handle.
+        unsafe { self.0.as_ref() }
+    }
+
+    #[inline(always)]
+    pub fn data_ptr(&self) -> *mut u8 {
+        self.header().data
+    }
+
+    /// Bytes of data.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.header().len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the memory may not be written (a read-only NumPy array or a mapped file).
+    pub fn is_readonly(&self) -> bool {
+        self.header().readonly
+    }
+
+    /// Whether this is the only handle to owned memory.
+    #[inline]
+    pub fn is_unique(&self) -> bool {
+        let h = self.header();
+        h.refs.load(Ordering::Acquire) == 1 && h.owner.is_none()
+    }
+
+    pub fn same(&self, other: &Storage) -> bool {
+        self.0 == other.0
+    }
+
+    /// How many in-place writes the memory has seen.
+    #[inline]
+    pub fn version(&self) -> u32 {
+        self.header().version.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub fn bump_version(&self) {
+        self.header().version.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// All elements, as `T`. The memory must be aligned for `T`, which owned memory is for every element type.
+    #[inline(always)]
+    pub fn slice<T: Element>(&self) -> &[T] {
+        let h = self.header();
+        debug_assert!(h.data as usize % align_of::<T>() == 0);
+        // SAFETY: the memory is valid for `len` bytes and every bit pattern is a T (Pod). Writers are kept apart
+        // by Note [Tensor data and aliasing].
+        unsafe { std::slice::from_raw_parts(h.data.cast_const().cast(), h.len / size_of::<T>()) }
+    }
+
+    /// All elements for writing. See Note [Tensor data and aliasing].
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref)]
+    pub fn slice_mut<T: Element>(&self) -> &mut [T] {
+        let h = self.header();
+        debug_assert!(h.data as usize % align_of::<T>() == 0 && !h.readonly);
+        // SAFETY: as for `slice`; the caller holds no other slice that overlaps what it touches.
+        unsafe { std::slice::from_raw_parts_mut(h.data.cast(), h.len / size_of::<T>()) }
+    }
+}
+
+impl Clone for Storage {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        self.header().refs.fetch_add(1, Ordering::Relaxed);
+        Storage(self.0)
+    }
+}
+
+impl Drop for Storage {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.header().refs.fetch_sub(1, Ordering::Release) == 1 {
+            fence(Ordering::Acquire);
+            release(self.0);
+        }
+    }
+}
+
+fn release(p: NonNull<Header>) {
+    // SAFETY: the last handle is gone, so the header is ours; it is read out once and its block freed once.
+    unsafe {
+        let h = p.as_ptr().read();
+        alloc::free(p.as_ptr().cast(), h.block);
+        drop(h.owner);
+    }
+}
+
+#[cold]
+fn out_of_memory(len: usize) -> Error {
+    Error::Runtime(format!(
+        "[enforce fail at alloc] DefaultCPUAllocator: can't allocate memory: you tried to allocate {len} bytes."
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn handles_share_memory_and_version() {
+        let a = Storage::zeroed(16).unwrap();
+        let b = a.clone();
+        b.slice_mut::<f32>()[2] = 3.0;
+        b.bump_version();
+        assert_eq!(a.slice::<f32>()[2], 3.0);
+        assert_eq!(a.version(), 1);
+        assert!(!a.is_unique());
+        drop(b);
+        assert!(a.is_unique());
+    }
+
+    #[test]
+    fn the_owner_of_borrowed_memory_lives_as_long_as_the_last_handle() {
+        let owner = Arc::new(vec![1.0f32, 2.0]);
+        // SAFETY: the vector is kept by the owner.
+        let s = unsafe { Storage::borrowed(owner.as_ptr() as *mut u8, 8, true, Box::new(owner.clone())) }.unwrap();
+        assert_eq!(Arc::strong_count(&owner), 2);
+        let t = s.clone();
+        drop(s);
+        assert_eq!(t.slice::<f32>(), &[1.0, 2.0]);
+        drop(t);
+        assert_eq!(Arc::strong_count(&owner), 1);
+    }
+
+    #[test]
+    fn an_impossible_size_is_an_error() {
+        assert!(Storage::new(usize::MAX - 10).is_err());
+    }
+}

@@ -1,0 +1,6 @@
+//! Memory: the allocator and the reference-counted blocks that tensors share.
+
+pub mod alloc;
+mod cpu;
+
+pub use cpu::Storage;

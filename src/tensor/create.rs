@@ -1,0 +1,76 @@
+//! Making tensors from nothing or from slices.
+
+use super::Tensor;
+use crate::backend::cpu::copy;
+use crate::dtype::{DType, Element, Scalar};
+use crate::ensure;
+use crate::error::Result;
+use crate::layout::{Dims, Layout, checked_numel};
+use crate::storage::Storage;
+
+impl Tensor {
+    /// A contiguous tensor of unspecified contents.
+    #[inline]
+    pub fn empty(shape: impl Into<Dims>, dtype: DType) -> Result<Tensor> {
+        let shape = shape.into();
+        let numel = checked_numel(&shape);
+        ensure!(numel.is_some(), Runtime, "Storage size calculation overflowed with sizes={shape}");
+        let storage = Storage::new(numel.unwrap_or(0) * dtype.size())?;
+        Ok(Tensor::from_parts(storage, Layout::contiguous(shape), dtype))
+    }
+
+    pub fn full(shape: impl Into<Dims>, value: impl Into<Scalar>, dtype: DType) -> Result<Tensor> {
+        let out = Tensor::empty(shape, dtype)?;
+        copy::fill(out.raw(), value.into());
+        Ok(out)
+    }
+
+    pub fn zeros(shape: impl Into<Dims>, dtype: DType) -> Result<Tensor> {
+        let out = Tensor::empty(shape, dtype)?;
+        copy::fill(out.raw(), Scalar::Int(0));
+        Ok(out)
+    }
+
+    pub fn ones(shape: impl Into<Dims>, dtype: DType) -> Result<Tensor> {
+        Tensor::full(shape, 1i64, dtype)
+    }
+
+    /// A 0-d tensor.
+    pub fn scalar(value: impl Into<Scalar>, dtype: DType) -> Result<Tensor> {
+        Tensor::full([0usize; 0], value, dtype)
+    }
+
+    /// A tensor of the given shape whose elements are copied from `data`, in row-major order.
+    ///
+    /// # Errors
+    /// `RuntimeError` when the number of elements is not the shape's.
+    pub fn from_slice<T: Element>(data: &[T], shape: impl Into<Dims>) -> Result<Tensor> {
+        let out = Tensor::empty(shape, T::DTYPE)?;
+        ensure!(
+            out.numel() == data.len(),
+            Runtime,
+            "shape '{}' is invalid for input of size {}",
+            out.shape(),
+            data.len()
+        );
+        out.slice_mut::<T>()?.copy_from_slice(data);
+        Ok(out)
+    }
+
+    /// A new tensor of the same shape and of dense row-major layout.
+    pub fn empty_like(&self) -> Result<Tensor> {
+        Tensor::empty(self.shape().clone(), self.dtype())
+    }
+
+    /// The elements in a new contiguous tensor of `dtype`, without history.
+    pub fn copied(&self, dtype: DType) -> Result<Tensor> {
+        let out = Tensor::empty(self.shape().clone(), dtype)?;
+        copy::copy(self.raw(), out.raw());
+        Ok(out)
+    }
+
+    /// This tensor if it is contiguous and of `dtype`, else a copy that is. For kernels: no history.
+    pub fn dense(&self, dtype: DType) -> Result<Tensor> {
+        if self.is_contiguous() && self.dtype() == dtype { Ok(self.clone()) } else { self.copied(dtype) }
+    }
+}

@@ -1,0 +1,382 @@
+//! [`Tensor`]: a handle to memory with a geometry, an element type, and, where autograd needs it, a history.
+
+mod create;
+mod inplace;
+mod view;
+
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, OnceLock};
+
+pub use inplace::{assign, check_inplace, overlap_error, write_untracked};
+pub use view::{as_view, multi_view};
+
+use crate::backend::cpu::copy::View;
+use crate::device::Device;
+use crate::dtype::{DType, Element, Scalar};
+use crate::error::{Error, Result};
+use crate::graph::{Edge, GradFn, Meta};
+use crate::layout::{Dims, Layout, Strides};
+use crate::storage::Storage;
+use crate::{bail, ensure, with_dtype};
+
+/// A multi-dimensional array of one element type. `clone` is another handle to the same tensor.
+#[derive(Clone)]
+pub struct Tensor(Arc<Inner>);
+
+struct Inner {
+    storage: Storage,
+    layout: Layout,
+    dtype: DType,
+    contiguous: bool,
+    /// Made by `.data`: writes through it are not counted.
+    uncounted: bool,
+    view: Option<ViewOf>,
+    /// Absent on a tensor that autograd never met.
+    meta: OnceLock<Arc<Meta>>,
+    /// The host language's object for this tensor while there is one; only the binding reads it.
+    host: AtomicPtr<()>,
+}
+
+/// What a view is a view of: the tensor whose memory it was first made from.
+struct ViewOf {
+    base: Tensor,
+    kind: ViewKind,
+}
+
+/// How a view came about, which decides whether it may be written in place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ViewKind {
+    Plain,
+    /// One of several views that one operation returned (`split`, `unbind`).
+    Multi,
+    /// Made where gradients were off.
+    NoGrad,
+}
+
+impl Tensor {
+    /// A tensor over existing memory, without history.
+    #[inline]
+    pub fn from_parts(storage: Storage, layout: Layout, dtype: DType) -> Tensor {
+        let contiguous = layout.is_contiguous();
+        Tensor(Arc::new(Inner {
+            storage,
+            layout,
+            dtype,
+            contiguous,
+            uncounted: false,
+            view: None,
+            meta: OnceLock::new(),
+            host: AtomicPtr::new(null_mut()),
+        }))
+    }
+
+    fn with(&self, change: impl FnOnce(&mut Inner)) -> Tensor {
+        let mut inner = Inner {
+            storage: self.0.storage.clone(),
+            layout: self.0.layout.clone(),
+            dtype: self.0.dtype,
+            contiguous: self.0.contiguous,
+            uncounted: self.0.uncounted,
+            view: None,
+            meta: OnceLock::new(),
+            host: AtomicPtr::new(null_mut()),
+        };
+        change(&mut inner);
+        Tensor(Arc::new(inner))
+    }
+
+    // ---- what it is
+
+    #[inline(always)]
+    pub fn shape(&self) -> &Dims {
+        &self.0.layout.shape
+    }
+
+    #[inline(always)]
+    pub fn strides(&self) -> &Strides {
+        &self.0.layout.strides
+    }
+
+    #[inline(always)]
+    pub fn layout(&self) -> &Layout {
+        &self.0.layout
+    }
+
+    #[inline(always)]
+    pub fn rank(&self) -> usize {
+        self.0.layout.rank()
+    }
+
+    #[inline(always)]
+    pub fn numel(&self) -> usize {
+        self.0.layout.numel()
+    }
+
+    #[inline(always)]
+    pub fn dtype(&self) -> DType {
+        self.0.dtype
+    }
+
+    #[inline(always)]
+    pub fn device(&self) -> Device {
+        Device::Cpu
+    }
+
+    #[inline(always)]
+    pub fn storage(&self) -> &Storage {
+        &self.0.storage
+    }
+
+    #[inline(always)]
+    pub fn is_contiguous(&self) -> bool {
+        self.0.contiguous
+    }
+
+    /// Size of dimension `dim`, which may be negative.
+    pub fn size(&self, dim: i64) -> Result<usize> {
+        Ok(self.shape()[crate::layout::wrap_dim(dim, self.rank())?])
+    }
+
+    /// What the backend works on.
+    #[inline(always)]
+    pub fn raw(&self) -> View<'_> {
+        View { storage: &self.0.storage, layout: &self.0.layout, dtype: self.0.dtype }
+    }
+
+    /// Whether both handles name the same tensor object.
+    pub fn same(&self, other: &Tensor) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether no other handle, view or storage reference sees this tensor's memory, so that it may be stolen.
+    #[inline]
+    pub fn is_sole_owner(&self) -> bool {
+        Arc::strong_count(&self.0) == 1 && self.0.storage.is_unique()
+    }
+
+    // ---- elements
+
+    /// The elements of a contiguous tensor of type `T`, in row-major order.
+    ///
+    /// # Errors
+    /// `RuntimeError` when the tensor has another dtype or is not contiguous.
+    #[inline]
+    pub fn slice<T: Element>(&self) -> Result<&[T]> {
+        self.expect_dense(T::DTYPE)?;
+        Ok(&self.0.storage.slice::<T>()[self.0.layout.offset..][..self.numel()])
+    }
+
+    /// As [`Tensor::slice`], for writing into a tensor that the caller just made.
+    #[inline]
+    #[allow(clippy::mut_from_ref)] // see Note [Tensor data and aliasing]
+    pub fn slice_mut<T: Element>(&self) -> Result<&mut [T]> {
+        self.expect_dense(T::DTYPE)?;
+        Ok(&mut self.0.storage.slice_mut::<T>()[self.0.layout.offset..][..self.numel()])
+    }
+
+    fn expect_dense(&self, dtype: DType) -> Result<()> {
+        ensure!(
+            self.0.dtype == dtype,
+            Runtime,
+            "expected scalar type {} but found {}",
+            dtype.scalar_name(),
+            self.0.dtype.scalar_name()
+        );
+        ensure!(self.0.contiguous, Runtime, "expected a contiguous tensor");
+        Ok(())
+    }
+
+    /// All elements in row-major order, converted to `T`.
+    pub fn to_vec<T: Element>(&self) -> Vec<T> {
+        let mut out = vec![T::from_i64(0); self.numel()];
+        if !out.is_empty() {
+            crate::backend::cpu::copy::Reader::new(self.raw(), 0).read(&mut out);
+        }
+        out
+    }
+
+    /// The value of a tensor of one element.
+    pub fn item(&self) -> Result<Scalar> {
+        ensure!(
+            self.numel() == 1,
+            Runtime,
+            "a Tensor with {} elements cannot be converted to Scalar",
+            self.numel()
+        );
+        let at = self.0.layout.offset;
+        Ok(with_dtype!(self.0.dtype, T => self.0.storage.slice::<T>()[at].to_scalar()))
+    }
+
+    // ---- autograd
+
+    /// The autograd part, if the tensor has one.
+    #[inline(always)]
+    pub fn meta(&self) -> Option<&Arc<Meta>> {
+        self.0.meta.get()
+    }
+
+    /// The autograd part, made if absent.
+    pub fn meta_or_new(&self) -> &Arc<Meta> {
+        self.0.meta.get_or_init(|| Arc::new(Meta::new()))
+    }
+
+    /// Gives a fresh result its autograd part.
+    #[inline]
+    pub(crate) fn init_meta(&self, meta: Meta) {
+        // A view may have one already; a fresh result has none, and setting it cannot fail.
+        if let Err(meta) = self.0.meta.set(Arc::new(meta))
+            && let Some(f) = meta.grad_fn()
+        {
+            self.meta_or_new().set_history(f, meta.output());
+        }
+    }
+
+    /// Whether operations on this tensor are recorded (in grad mode).
+    #[inline(always)]
+    pub fn requires_grad(&self) -> bool {
+        match self.0.meta.get() {
+            Some(m) => m.is_tracked() || self.view_needs_refresh(),
+            None => self.view_needs_refresh(),
+        }
+    }
+
+    /// A view of a tensor that joined a graph after the view was made joins with it.
+    #[inline(always)]
+    fn view_needs_refresh(&self) -> bool {
+        match &self.0.view {
+            None => false,
+            Some(v) => v.kind == ViewKind::Plain && v.base.meta().is_some_and(|m| m.is_tracked() && m.written_in_place()),
+        }
+    }
+
+    /// A leaf: made by a user, or by an operation that was not recorded.
+    pub fn is_leaf(&self) -> bool {
+        self.grad_fn().is_none()
+    }
+
+    /// The node that made this tensor, if its history is recorded.
+    pub fn grad_fn(&self) -> Option<GradFn> {
+        view::refresh(self);
+        self.meta().and_then(|m| m.grad_fn())
+    }
+
+    /// Where the gradient of this tensor goes: its node's input, or the accumulator of a leaf.
+    pub fn grad_edge(&self) -> Option<Edge> {
+        if !self.requires_grad() {
+            return None;
+        }
+        view::refresh(self);
+        self.meta_or_new().edge(self)
+    }
+
+    /// Marks a leaf as wanting a gradient.
+    ///
+    /// # Errors
+    /// `RuntimeError` for a dtype without derivatives, or when turning it off on a tensor with history.
+    pub fn set_requires_grad(&self, on: bool) -> Result<()> {
+        ensure!(
+            !on || self.dtype().is_float(),
+            Runtime,
+            "only Tensors of floating point and complex dtype can require gradients"
+        );
+        if self.grad_fn().is_some() {
+            ensure!(
+                on,
+                Runtime,
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in \
+                 a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+            );
+            return Ok(());
+        }
+        if on || self.meta().is_some() {
+            self.meta_or_new().set_leaf(on);
+        }
+        Ok(())
+    }
+
+    pub fn grad(&self) -> Option<Tensor> {
+        self.meta().and_then(|m| m.grad())
+    }
+
+    pub fn set_grad(&self, grad: Option<Tensor>) {
+        if grad.is_some() || self.meta().is_some() {
+            self.meta_or_new().set_grad(grad);
+        }
+    }
+
+    /// The same memory without history. Writes to either are seen, and counted, by both.
+    pub fn detach(&self) -> Tensor {
+        self.with(|_| {})
+    }
+
+    /// The same memory without history; writes through it are not counted, as with `.data`.
+    pub fn data(&self) -> Tensor {
+        self.with(|i| i.uncounted = true)
+    }
+
+    /// The same autograd identity over other memory: what assigning to `.data` makes of a tensor.
+    pub fn with_data(&self, data: &Tensor) -> Tensor {
+        let out = data.with(|_| {});
+        if let Some(m) = self.meta() {
+            // A fresh cell: setting it cannot fail.
+            let _ = out.0.meta.set(m.clone());
+        }
+        out
+    }
+
+    /// The same memory under another geometry, without history or view relation.
+    pub fn with_layout(&self, layout: Layout) -> Tensor {
+        self.with(|i| {
+            i.contiguous = layout.is_contiguous();
+            i.layout = layout;
+        })
+    }
+
+    #[inline]
+    pub fn version(&self) -> u32 {
+        self.0.storage.version()
+    }
+
+    /// Notes that the memory was written.
+    #[inline]
+    pub fn bump_version(&self) {
+        if !self.0.uncounted {
+            self.0.storage.bump_version();
+        }
+    }
+
+    pub fn base(&self) -> Option<&Tensor> {
+        self.0.view.as_ref().map(|v| &v.base)
+    }
+
+    pub fn view_kind(&self) -> Option<ViewKind> {
+        self.0.view.as_ref().map(|v| v.kind)
+    }
+
+    // ---- the host language's object
+
+    #[inline]
+    pub fn host(&self) -> *mut () {
+        self.0.host.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub fn set_host(&self, p: *mut ()) {
+        self.0.host.store(p, Ordering::Release);
+    }
+
+    /// Errors unless the elements are floating point.
+    pub fn expect_float(&self, op: &'static str) -> Result<()> {
+        if !self.dtype().is_float() {
+            bail!(Error::DtypeNotImplemented { op, dtype: self.dtype() });
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tensor({} {})", self.dtype().name(), self.shape())
+    }
+}

@@ -50,7 +50,7 @@ def load_data(folder: Path) -> tuple[FashionMNIST, FashionMNIST]:
         if "Dataset not found" not in str(error):
             raise
         train, test = (FashionMNIST.subset(train=part, transform=ToTensor()) for part in (True, False))
-        kind = "the part of Fashion-MNIST that comes with rgrad (for all of it: apt install dataset-fashion-mnist)"
+        kind = "the part of Fashion-MNIST that comes with rgrad (for more: apt install dataset-fashion-mnist)"
     print(f"Data: {kind}, {len(train):,} pictures to train with and {len(test):,} to test with")
     return train, test
 

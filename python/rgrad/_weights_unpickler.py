@@ -254,6 +254,10 @@ class WeightsUnpickler:
                 if name == "STOP":
                     self.end = file.tell()
                     return self._stack.pop()
+                if name == "GLOBAL":
+                    # Read here: the standard reader would also decode escapes, and warn about wrong ones.
+                    self._lookup(*(file.readline().rstrip(b"\n").decode("ascii") for _ in range(2)))
+                    continue
                 run = self._OPS.get(name)
                 if opcode is None or run is None:
                     raise pickle.UnpicklingError(f"Unsupported operand {name}")
@@ -294,10 +298,6 @@ class WeightsUnpickler:
             raise pickle.UnpicklingError("malformed pickle: too few operands")
         del self._stack[len(self._stack) - count :]
         return items
-
-    def _global(self, argument: str) -> None:
-        module, _, name = argument.partition(" ")
-        self._lookup(module, name)
 
     def _stack_global(self, _: None) -> None:
         module, name = self._take(2)
@@ -414,7 +414,6 @@ class WeightsUnpickler:
         "ADDITEMS": _add_items,
         "MEMOIZE": lambda self, argument: self._put(len(self._memo)),
         "BINPERSID": lambda self, argument: self._push(self._persistent_load(self._take(1)[0])),
-        "GLOBAL": _global,
         "STACK_GLOBAL": _stack_global,
         "REDUCE": _reduce,
         "NEWOBJ": _new_object,

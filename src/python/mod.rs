@@ -4,6 +4,7 @@ mod autograd;
 mod convert;
 mod dtype;
 mod error;
+mod function;
 mod index;
 mod interop;
 mod method;
@@ -29,6 +30,8 @@ mod _C {
     };
     #[pymodule_export]
     use super::autograd::{backward, grad, PyHookHandle, PyNode};
+    #[pymodule_export]
+    use super::function::record_function;
     #[pymodule_export]
     use super::interop::{as_tensor, from_numpy, tensor};
     #[pymodule_export]

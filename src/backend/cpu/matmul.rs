@@ -98,7 +98,7 @@ impl<'a, T: Real> Epilogue<'a, T> {
 
 /// Note [Blocking].
 const K_STEP: usize = 256;
-const K_STEP_LOW: usize = 32;
+const K_STEP_LOW: usize = 16;
 const K_BLOCK: usize = 4 * K_STEP;
 const M_BLOCK: usize = 2048;
 const N_BLOCK: usize = 2048;
@@ -463,7 +463,7 @@ impl<'a, T: GemmElem> Block<'a, T> {
         let Kernels { mr, nr, .. } = *self.kernels;
         let first_row = self.row(task.row_panels.start);
         // A low C costs less to visit often than rows of B do to be read in many pieces.
-        let k_step = if self.how_b == Operand::InPlace && self.row_panels == 1 { K_STEP_LOW } else { K_STEP };
+        let k_step = if self.how_b == Operand::InPlace && self.rows <= 2 { K_STEP_LOW } else { K_STEP };
         for p in (0..self.k).step_by(k_step) {
             let depth = k_step.min(self.k - p);
             let store = self.store.step(p == 0, p + depth == self.k);

@@ -204,24 +204,36 @@ impl Row {
         }
     }
 
+    #[inline]
     fn shape(&self, args: &[Arg]) -> Result<Dims> {
+        let mut tensors = args.iter().filter_map(|a| if let Arg::T(t) = a { Some(*t) } else { None });
+        let Some(first) = tensors.next() else { return Ok(Dims::default()) };
         let mut shape: Option<Dims> = None;
-        for a in args {
-            if let Arg::T(t) = a {
-                shape = Some(match shape {
-                    None => t.shape().clone(),
-                    Some(s) if s == *t.shape() => s,
-                    Some(s) => broadcast(self.name, &s, t.shape())?,
-                });
+        for t in tensors {
+            let so_far = shape.as_ref().unwrap_or(first.shape());
+            if so_far != t.shape() {
+                shape = Some(broadcast(self.name, so_far, t.shape())?);
             }
         }
-        Ok(shape.unwrap_or_default())
+        Ok(shape.unwrap_or_else(|| first.shape().clone()))
     }
 
     /// Computes into `out`, which has the broadcast shape; any dtype, any layout.
     fn run_into(&self, args: &[Arg], params: &[Scalar], common: DType, out: &Tensor) -> Result<()> {
         if self.meta.divides && !common.is_float() {
             refuse_zero_divisor(args)?;
+        }
+        // The usual case first: every operand has the shape of the result, and nothing needs to be built.
+        let uniform = args.iter().all(|a| matches!(a, Arg::T(t) if t.shape() == out.shape()) || matches!(a, Arg::S(_)));
+        if uniform {
+            let operands: [Operand; 3] = std::array::from_fn(|i| match args.get(i) {
+                Some(Arg::T(t)) => Operand::View(t.raw()),
+                Some(Arg::S(s)) => Operand::Number(*s),
+                None => Operand::Unread,
+            });
+            let done = run(self.kernel, compute_type(common), &operands[..args.len()], params, out.raw());
+            ensure!(done, Error::DtypeNotImplemented { op: self.name, dtype: common });
+            return Ok(());
         }
         let mut expanded: [Option<Layout>; 3] = [None, None, None];
         for (a, e) in args.iter().zip(&mut expanded) {

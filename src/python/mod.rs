@@ -24,7 +24,7 @@ mod _C {
     use super::dtype::{PyDType, PyDevice, PyGenerator};
     #[pymodule_export]
     use super::modes::{
-        default_generator, empty_cache, get_default_dtype, get_num_threads, is_grad_enabled, is_inference_mode_enabled,
+        default_generator, empty_cache, promote_types, result_type, get_default_dtype, get_num_threads, is_grad_enabled, is_inference_mode_enabled,
         memory_stats, reset_peak_memory, set_anomaly_enabled, set_autocast, get_autocast, set_cpu_isa, set_default_dtype,
         set_grad_enabled, set_inference_mode, set_num_threads,
     };

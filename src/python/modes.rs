@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 
 use super::dtype::{PyDType, PyGenerator, dtype_object};
 use super::error::IntoPy;
+use super::tensor::Operand;
 use crate::backend::cpu::{parallel, simd};
 use crate::ops::{self, autocast};
 use crate::{graph, storage};
@@ -112,4 +113,21 @@ pub fn reset_peak_memory() {
 #[pyfunction(name = "_empty_cache")]
 pub fn empty_cache() {
     storage::alloc::empty_cache();
+}
+
+#[pyfunction(name = "_promote_types")]
+pub fn promote_types(py: Python<'_>, a: &Bound<'_, PyDType>, b: &Bound<'_, PyDType>) -> PyResult<Py<PyDType>> {
+    dtype_object(py, crate::dtype::promote(a.get().0, b.get().0))
+}
+
+/// The dtype of arithmetic between two tensors or numbers.
+#[pyfunction(name = "_result_type")]
+pub fn result_type(py: Python<'_>, a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<Py<PyDType>> {
+    let operand = |x: &Bound<'_, PyAny>| {
+        Operand::of(x).ok_or_else(|| {
+            pyo3::exceptions::PyTypeError::new_err("result_type(): arguments must be Tensors or Numbers")
+        })
+    };
+    let (a, b) = (operand(a)?, operand(b)?);
+    dtype_object(py, ops::pointwise::result_type(&[a.arg(), b.arg()]))
 }

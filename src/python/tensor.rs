@@ -58,14 +58,14 @@ impl PyTensor {
 }
 
 /// A tensor, or a number that stands for one.
-enum Operand {
+pub enum Operand {
     T(Tensor),
     S(Scalar),
 }
 
 impl Operand {
     #[inline]
-    fn of(obj: &Bound<'_, PyAny>) -> Option<Operand> {
+    pub fn of(obj: &Bound<'_, PyAny>) -> Option<Operand> {
         match obj.cast::<PyTensor>() {
             Ok(t) => Some(Operand::T(t.borrow().inner.clone())),
             Err(_) => number(obj).map(Operand::S),
@@ -73,7 +73,7 @@ impl Operand {
     }
 
     #[inline]
-    fn arg(&self) -> Arg<'_> {
+    pub fn arg(&self) -> Arg<'_> {
         match self {
             Operand::T(t) => Arg::T(t),
             Operand::S(s) => Arg::S(*s),

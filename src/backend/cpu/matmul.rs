@@ -20,7 +20,7 @@ use std::thread::LocalKey;
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::backend::cpu::microkernel::{DOT_ROWS, Kernels, Store, View, ViewMut};
+use crate::backend::cpu::microkernel::{DOT_ROWS, Kernels, LOW, Store, View, ViewMut};
 use crate::backend::cpu::parallel::{for_chunks_mut, num_threads};
 use crate::backend::cpu::simd;
 use crate::dtype::{Element, Real};
@@ -463,7 +463,7 @@ impl<'a, T: GemmElem> Block<'a, T> {
         let Kernels { mr, nr, .. } = *self.kernels;
         let first_row = self.row(task.row_panels.start);
         // A low C costs less to visit often than rows of B do to be read in many pieces.
-        let k_step = if self.how_b == Operand::InPlace && self.rows <= 2 { K_STEP_LOW } else { K_STEP };
+        let k_step = if self.how_b == Operand::InPlace && self.rows <= LOW { K_STEP_LOW } else { K_STEP };
         for p in (0..self.k).step_by(k_step) {
             let depth = k_step.min(self.k - p);
             let store = self.store.step(p == 0, p + depth == self.k);

@@ -310,9 +310,8 @@ unsafe fn tile<V: Vector, const M: usize, const NV: usize>(
             let mut row = [V::splat(V::Elem::ZERO); NV];
             for j in 0..NV {
                 row[j] = load(b, j);
-                if M >= PREFETCH_ROWS {
-                    prefetch(b.wrapping_add(PREFETCH_DEPTH * bs + j * V::LANES));
-                }
+                let ahead = if M <= LOW { PREFETCH_COLS } else { PREFETCH_DEPTH * bs };
+                prefetch(b.wrapping_add(ahead + j * V::LANES));
             }
             for i in 0..M {
                 let x = V::splat(*a.add(i * rs));
@@ -357,9 +356,11 @@ unsafe fn tile<V: Vector, const M: usize, const NV: usize>(
     }
 }
 
-/// How far ahead B is fetched, by tiles high enough not to wait for memory anyway.
+/// How far ahead B is fetched: in the next rows, or in the same row for tiles of at most `LOW` rows, which wait for
+/// memory and are given a few rows of B at a time.
 const PREFETCH_DEPTH: usize = 16;
-const PREFETCH_ROWS: usize = 8;
+const PREFETCH_COLS: usize = 256;
+pub const LOW: usize = 2;
 
 /// Has the cache fetch what will be wanted later; `p` may point anywhere.
 #[inline(always)]
@@ -390,6 +391,10 @@ unsafe fn dot<V: Vector, const M: usize, const N: usize>(
             let mut row = [V::splat(V::Elem::ZERO); N];
             for j in 0..N {
                 row[j] = V::load_part(b.add(j * rb + p), mask);
+                if M == 1 {
+                    // One row only waits for memory: the next rows of `b` are on their way meanwhile.
+                    prefetch(b.wrapping_add((j + N) * rb + p));
+                }
             }
             for i in 0..M {
                 let x = V::load_part(a.add(i * ra + p), mask);

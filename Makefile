@@ -5,7 +5,7 @@ SHELL := /bin/bash
 VENV := .venv
 PY := $(VENV)/bin/python
 EXT := python/rgrad/_C.abi3.so
-PROFILE ?= fast
+PROFILE ?= release
 RUST_FILES := $(shell find src -name '*.rs') Cargo.toml Cargo.lock
 
 .PHONY: help

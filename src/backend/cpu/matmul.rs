@@ -97,11 +97,11 @@ impl<'a, T: Real> Epilogue<'a, T> {
 }
 
 /// Note [Blocking].
-const K_STEP: usize = 256;
-const K_STEP_LOW: usize = 16;
-const K_BLOCK: usize = 4 * K_STEP;
+const K_BLOCK: usize = 1024;
 const M_BLOCK: usize = 2048;
 const N_BLOCK: usize = 2048;
+/// The depth that a product of at most [`LOW`] rows goes at a time.
+const K_STEP_LOW: usize = 16;
 /// The height of a group of row panels.
 const GROUP_ROWS: usize = 128;
 /// Column panels of a task, if that leaves many tasks: they share the row panels in the second-level cache.
@@ -371,7 +371,7 @@ impl<'a, T: GemmElem> Block<'a, T> {
         let scattered = a.cs != 1 || a.rs * size_of::<T>() % 4096 == 0;
         let how_a =
             if col_panels <= if scattered { 4 } else { 32 } { Operand::InPlace } else { Operand::Packed };
-        let how_b = if b.cs == 1 && row_panels <= 10 {
+        let how_b = if b.cs == 1 && row_panels <= if k > 256 { 5 } else { 10 } {
             Operand::InPlace
         } else if rows <= GROUP_ROWS {
             Operand::PackedByTask
@@ -452,7 +452,7 @@ impl<'a, T: GemmElem> Block<'a, T> {
 
     fn run(&self, task: &mut Task<T>, packed_a: &[T], packed_b: &[T]) {
         if self.how_b == Operand::PackedByTask {
-            let len = self.k.min(K_STEP) * self.kernels.nr;
+            let len = self.k * self.kernels.nr;
             with_scratch(&PANEL, len, |panel| self.run_with(task, packed_a, packed_b, panel));
         } else {
             self.run_with(task, packed_a, packed_b, &mut []);
@@ -463,7 +463,7 @@ impl<'a, T: GemmElem> Block<'a, T> {
         let Kernels { mr, nr, .. } = *self.kernels;
         let first_row = self.row(task.row_panels.start);
         // A low C costs less to visit often than rows of B do to be read in many pieces.
-        let k_step = if self.how_b == Operand::InPlace && self.rows <= LOW { K_STEP_LOW } else { K_STEP };
+        let k_step = if self.how_b == Operand::InPlace && self.rows <= LOW { K_STEP_LOW } else { self.k };
         for p in (0..self.k).step_by(k_step) {
             let depth = k_step.min(self.k - p);
             let store = self.store.step(p == 0, p + depth == self.k);

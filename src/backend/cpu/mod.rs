@@ -10,6 +10,7 @@ pub mod norm;
 pub mod parallel;
 pub mod pointwise;
 pub mod pool;
+pub mod random;
 pub mod reduce;
 pub mod scan;
 pub mod simd;

@@ -367,7 +367,7 @@ table! {
         "input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1" =>
             |a| Ok(diagonal(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?)?.into());
     }
-    "linalg_diagonal" NONE "A diagonal of two dimensions, as the last dimension of a view." [] {
+    "diagonal" LINALG "A diagonal of two dimensions, as the last dimension of a view." [] {
         "input: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1" =>
             |a| Ok(diagonal(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?)?.into());
     }

@@ -94,6 +94,10 @@ rows! { ACTIVATION;
     num threshold(input; limit: "", value: "") = E::select(input.le(limit), value, input)
     => d(g, y) = [E::select(input.le(limit), E::zero(), g)];
     { inplace_argument: true, surface: NN.and(Surface::FUNCTION).and(Surface::INPLACE), sig: "input: Tensor, threshold: Number, value: Number", least: 1, kernel: "threshold_cpu" }
+    /// x sigmoid(gate).
+    float glu_kernel(input, gate) = input * sigmoid_of(gate)
+    => d(g, y) = [g * sigmoid_of(gate), g * (input * (sigmoid_of(gate) * (E::one() - sigmoid_of(gate))))];
+    { surface: Surface::NONE, node: "GluBackward0", least: 2, kernel: "glu_cpu" }
     /// Squared difference.
     float squared_error(input, target) = (input - target) * (input - target)
     => d(g, y) = [g * (E::lit(2.0) * (input - target)), g * (E::lit(2.0) * (target - input))];

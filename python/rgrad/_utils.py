@@ -1,4 +1,6 @@
-"""How tensors are copied and pickled: `Tensor.__copy__`, `__deepcopy__` and `__reduce_ex__` forward to this module."""
+"""How tensors are copied and pickled: `Tensor.__copy__`, `__deepcopy__` and `__reduce_ex__` forward to
+this module.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,21 @@ def reduce_tensor(tensor: Any, protocol: int) -> tuple[Any, ...]:
     """
     if tensor.requires_grad and not tensor.is_leaf:
         raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy and pickle protocols at "
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy and pickle "
+            "protocols at "
             "the moment; use detach() first"
         )
     plain = tensor.detach().cpu().contiguous()
     start = plain.storage_offset() * plain.dtype.itemsize
     elements = _C._storage_bytes(plain)[start : start + plain.numel() * plain.dtype.itemsize]
     data = pickle.PickleBuffer(elements) if protocol >= 5 else bytes(elements)
-    arguments = (data, dtype_name(tensor.dtype), tuple(tensor.shape), str(tensor.device), tensor.requires_grad)
+    arguments = (
+        data,
+        dtype_name(tensor.dtype),
+        tuple(tensor.shape),
+        str(tensor.device),
+        tensor.requires_grad,
+    )
     if isinstance(tensor, rgrad.nn.Parameter):
         return _rebuild_parameter, arguments
     return _rebuild_tensor, arguments
@@ -45,7 +54,9 @@ def _rebuild_tensor(data: Any, dtype: str, shape: tuple[int, ...], device: str, 
     tensor = rgrad.empty(shape, dtype=getattr(rgrad, dtype))
     view = memoryview(data).cast("B")
     if view.nbytes != tensor.numel() * tensor.dtype.itemsize:
-        raise pickle.UnpicklingError(f"{view.nbytes} bytes for a tensor of shape {tuple(shape)} and dtype {dtype}")
+        raise pickle.UnpicklingError(
+            f"{view.nbytes} bytes for a tensor of shape {tuple(shape)} and dtype {dtype}"
+        )
     if view.nbytes:
         _C._storage_bytes(tensor)[: view.nbytes] = view
     return tensor.to(device).requires_grad_(requires_grad)
@@ -67,21 +78,24 @@ def copy_tensor(tensor: Any) -> Any:
 
 
 def deepcopy_tensor(tensor: Any, memo: dict[int, Any]) -> Any:
-    """A copy with a storage of its own. Tensors that share a storage and are copied together go on sharing one.
+    """A copy with a storage of its own. Tensors that share a storage and are copied together go on sharing
+    one.
 
     Args:
         tensor: a leaf.
         memo: as `copy.deepcopy` passes it.
 
     Returns:
-        The copy, with a copy of the gradient.
+        The copy; that of a plain tensor has a copy of the gradient.
     """
     if id(tensor) in memo:
         return memo[id(tensor)]
     if not tensor.is_leaf:
         raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
-            "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at "
+            "the moment.  "
+            "If you were attempting to deepcopy a module, this may be because of a "
+            "torch.nn.utils.weight_norm usage, "
             "see https://github.com/pytorch/pytorch/pull/103001"
         )
     source = tensor.detach()
@@ -94,10 +108,10 @@ def deepcopy_tensor(tensor: Any, memo: dict[int, Any]) -> Any:
         bases[key] = (whole.clone(), source)
     result = bases[key][0].as_strided(tuple(source.shape), source.stride(), source.storage_offset())
     if isinstance(tensor, rgrad.nn.Parameter):
-        result = rgrad.nn.Parameter(result, tensor.requires_grad)
-    else:
-        result.requires_grad_(tensor.requires_grad)
-    memo[id(tensor)] = result
+        # As in PyTorch, a parameter's copy begins without a gradient.
+        result = memo[id(tensor)] = rgrad.nn.Parameter(result, tensor.requires_grad)
+        return result
+    memo[id(tensor)] = result.requires_grad_(tensor.requires_grad)
     if tensor.grad is not None:
         result.grad = copy.deepcopy(tensor.grad, memo)
     return result

@@ -2,19 +2,21 @@
 
 Note [No code from files]
 ~~~~~~~~~~~~~~~~~~~~~~~~~
-Pickle is a language in which a file can call whatever it can import. This reader never imports: a name in the file is
-looked up in a fixed table, and every entry of the table checks its arguments before it touches memory. Opcodes beyond
-those that PyTorch's files use are refused. What a program can add on purpose goes through `add_safe_globals`.
+Pickle is a language in which a file can call whatever it can import. This reader never imports: a name in the
+file is looked up in a fixed table, and every entry of the table checks its arguments before it touches
+memory. Opcodes beyond those that PyTorch's files use are refused. What a program can add on purpose goes
+through `add_safe_globals`.
 """
 
 from __future__ import annotations
 
 import importlib
+import io
 import math
 import pickle
 import pickletools
 import re
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any
@@ -112,7 +114,8 @@ def rebuild_tensor(
         reach = 0
     if reach > storage.numel():
         raise pickle.UnpicklingError(
-            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset} are out of bounds for "
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset} are out of "
+            "bounds for "
             f"storage of size {storage.numel()}"
         )
     if 0 in size:
@@ -171,16 +174,16 @@ def _known_globals() -> dict[str, Any]:
         "torch._utils._rebuild_parameter": rebuild_parameter,
         "torch.Size": lambda items=(): rgrad.Size(_tuple(items)),
         "torch.device": lambda *parts: rgrad.device(*parts),
-        "collections.OrderedDict": lambda *items: OrderedDict(*items),
-        "collections.Counter": lambda *items: Counter(*items),
+        "collections.OrderedDict": lambda items=(): OrderedDict((_key(key), value) for key, value in items),
+        "collections.Counter": lambda items=(): Counter(_dict(items)),
         "_codecs.encode": _encode,
         "numpy.dtype": _numpy_dtype,
         "numpy.core.multiarray.scalar": _numpy_scalar,
         "numpy._core.multiarray.scalar": _numpy_scalar,
     }
     for module in ("builtins", "__builtin__"):
-        known[f"{module}.set"] = lambda items=(): set(items)
-        known[f"{module}.frozenset"] = lambda items=(): frozenset(items)
+        known[f"{module}.set"] = lambda items=(): set(map(_key, items))
+        known[f"{module}.frozenset"] = lambda items=(): frozenset(map(_key, items))
         known[f"{module}.bytearray"] = lambda data=b"": bytearray(_bytes(data))
         known[f"{module}.complex"] = lambda *parts: complex(*parts)
     for name, dtype in _STORAGE_TYPES.items():
@@ -189,10 +192,28 @@ def _known_globals() -> dict[str, Any]:
     return known
 
 
+def _key(value: Any, depth: int = 8) -> Any:
+    """A value that is about to be hashed. Hashing recurses without a limit, so that tuples may not be too
+    deep.
+    """
+    if isinstance(value, (tuple, frozenset)):
+        if depth == 0:
+            raise pickle.UnpicklingError("a key is nested too deeply")
+        for item in value:
+            _key(item, depth - 1)
+    return value
+
+
 def _tuple(items: Any) -> tuple[int, ...]:
     if not _is_shape(items):
         raise pickle.UnpicklingError("malformed torch.Size")
     return items
+
+
+def _dict(items: Any) -> dict[Any, Any]:
+    if items != () and not isinstance(items, dict):
+        raise pickle.UnpicklingError("malformed Counter")
+    return dict(items)
 
 
 def _bytes(data: Any) -> bytes:
@@ -208,8 +229,11 @@ class WeightsUnpickler:
     """Runs the pickle of a file of weights.
 
     Args:
-        data: the pickle.
+        data: the pickle; what follows it is left alone.
         persistent_load: makes the storage that a persistent id names.
+
+    Attributes:
+        end: where the pickle ended, once it is loaded.
     """
 
     def __init__(self, data: bytes, persistent_load: Callable[[Any], Any]) -> None:
@@ -218,23 +242,41 @@ class WeightsUnpickler:
         self._globals = _known_globals()
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
+        self.end = 0
 
     def load(self) -> Any:
         """The object. Raises UnpicklingError for anything that is not a pickle of weights."""
+        file = io.BytesIO(self._data)
         try:
-            for opcode, argument, _ in pickletools.genops(self._data):
-                name = opcode.name
+            while code := file.read(1):
+                opcode = pickletools.code2op.get(code.decode("latin1"))
+                name = "unknown" if opcode is None else opcode.name
                 if name == "STOP":
+                    self.end = file.tell()
                     return self._stack.pop()
+                if name == "GLOBAL":
+                    # Read here: the standard reader would also decode escapes, and warn about wrong ones.
+                    self._lookup(*(file.readline().rstrip(b"\n").decode("ascii") for _ in range(2)))
+                    continue
                 run = self._OPS.get(name)
-                if run is None:
+                if opcode is None or run is None:
                     raise pickle.UnpicklingError(f"Unsupported operand {name}")
-                run(self, argument)
+                run(self, None if opcode.arg is None else opcode.arg.reader(file))
         except pickle.UnpicklingError:
             raise
         except (RecursionError, MemoryError) as error:
-            raise pickle.UnpicklingError(f"the pickle is too deep or too large ({type(error).__name__})") from None
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, UnicodeError) as error:
+            raise pickle.UnpicklingError(
+                f"the pickle is too deep or too large ({type(error).__name__})"
+            ) from None
+        except (
+            ValueError,
+            TypeError,
+            KeyError,
+            IndexError,
+            AttributeError,
+            OverflowError,
+            UnicodeError,
+        ) as error:
             raise pickle.UnpicklingError(f"malformed pickle: {type(error).__name__}: {error}"[:300]) from None
         raise pickle.UnpicklingError("pickle data was truncated")
 
@@ -257,10 +299,6 @@ class WeightsUnpickler:
         del self._stack[len(self._stack) - count :]
         return items
 
-    def _global(self, argument: str) -> None:
-        module, _, name = argument.partition(" ")
-        self._lookup(module, name)
-
     def _stack_global(self, _: None) -> None:
         module, name = self._take(2)
         self._lookup(module, name)
@@ -274,7 +312,8 @@ class WeightsUnpickler:
         else:
             raise pickle.UnpicklingError(
                 f"Unsupported global: GLOBAL {full} was not an allowed global by default. Please use "
-                f"`torch.serialization.add_safe_globals([{name}])` to allowlist this global if you trust this "
+                f"`torch.serialization.add_safe_globals([{name}])` to allowlist this global if you trust "
+                "this "
                 "class/function."[:600]
             )
 
@@ -285,7 +324,9 @@ class WeightsUnpickler:
     def _reduce(self, _: None) -> None:
         function, arguments = self._take(2)
         if not self._allowed(function):
-            raise pickle.UnpicklingError(f"Trying to call reduce for unrecognized function {function!r}"[:300])
+            raise pickle.UnpicklingError(
+                f"Trying to call reduce for unrecognized function {function!r}"[:300]
+            )
         if not isinstance(arguments, tuple):
             raise pickle.UnpicklingError("malformed pickle: arguments must be a tuple")
         self._push(function(*arguments))
@@ -295,7 +336,9 @@ class WeightsUnpickler:
         if not (isinstance(cls, type) and any(cls is entry for entry in _safe_globals.values())):
             # OrderedDict and its like are the only ones of the table that are made this way.
             if not (self._allowed(cls) and arguments == ()):
-                raise pickle.UnpicklingError(f"Trying to create new object for unrecognized class {cls!r}"[:300])
+                raise pickle.UnpicklingError(
+                    f"Trying to create new object for unrecognized class {cls!r}"[:300]
+                )
             self._push(cls())
             return
         self._push(cls.__new__(cls, *arguments))
@@ -314,18 +357,20 @@ class WeightsUnpickler:
             else:
                 target.__dict__.update(state)
         else:
-            raise pickle.UnpicklingError(f"Can only build Tensor, Parameter, OrderedDict or types allowlisted via "
-                                         f"`add_safe_globals`, but got {type(target)}")
+            raise pickle.UnpicklingError(
+                f"Can only build Tensor, Parameter, OrderedDict or types allowlisted via "
+                f"`add_safe_globals`, but got {type(target)}"
+            )
         self._push(target)
 
     def _set_items(self, items: list[Any]) -> None:
         target = self._stack[-1]
-        if type(target) not in (dict, OrderedDict, Counter, defaultdict) or len(items) % 2:
+        if type(target) not in (dict, OrderedDict, Counter) or len(items) % 2:
             raise pickle.UnpicklingError(f"can't set items of {type(target).__name__}")
         for key, value in zip(items[::2], items[1::2], strict=True):
             if key is _MARK or value is _MARK:
                 raise pickle.UnpicklingError("malformed pickle: a mark among items")
-            target[key] = value
+            target[_key(key)] = value
 
     def _extend(self, items: list[Any]) -> None:
         target = self._stack[-1]
@@ -338,7 +383,7 @@ class WeightsUnpickler:
         target = self._stack[-1]
         if type(target) is not set:
             raise pickle.UnpicklingError(f"can't add to {type(target).__name__}")
-        target.update(items)
+        target.update(map(_key, items))
 
     def _put(self, place: int) -> None:
         self._memo[place] = self._stack[-1]
@@ -369,7 +414,6 @@ class WeightsUnpickler:
         "ADDITEMS": _add_items,
         "MEMOIZE": lambda self, argument: self._put(len(self._memo)),
         "BINPERSID": lambda self, argument: self._push(self._persistent_load(self._take(1)[0])),
-        "GLOBAL": _global,
         "STACK_GLOBAL": _stack_global,
         "REDUCE": _reduce,
         "NEWOBJ": _new_object,
@@ -398,7 +442,9 @@ class WeightsUnpickler:
 def full_unpickler(
     pickle_module: Any, file: IO[bytes], persistent_load: Callable[[Any], Any], options: dict[str, Any]
 ) -> Any:
-    """An unpickler without restrictions, for files that are trusted; PyTorch's names lead to their counterparts here."""
+    """An unpickler without restrictions, for files that are trusted; PyTorch's names lead to their
+    counterparts here.
+    """
     known = _known_globals()
 
     class Unpickler(pickle_module.Unpickler):

@@ -1,7 +1,7 @@
 """Files of the safetensors format: named tensors, nothing else.
 
-A file is the length of its header as eight bytes, the header as JSON (`{"name": {"dtype": "F32", "shape": [2, 3],
-"data_offsets": [0, 24]}, ...}`), and the tensors' bytes without gaps.
+A file is the length of its header as eight bytes, the header as JSON (`{"name": {"dtype": "F32", "shape": [2,
+3], "data_offsets": [0, 24]}, ...}`), and the tensors' bytes without gaps.
 """
 
 from __future__ import annotations
@@ -105,9 +105,12 @@ def _parts(tensors: dict[str, Tensor], metadata: dict[str, str] | None) -> list[
             raise ValueError(f"Key `{name}` is invalid, expected str to Tensor but received {type(tensor)}")
         if not tensor.is_contiguous():
             raise ValueError(
-                f"You are trying to save a non contiguous tensor: `{name}` which is not allowed. It either means you "
-                "are trying to save tensors which are reference of each other in which case it's recommended to save "
-                "only the full tensors, and reslice at load time, or simply call `.contiguous()` on your tensor to "
+                f"You are trying to save a non contiguous tensor: `{name}` which is not allowed. It either "
+                "means you "
+                "are trying to save tensors which are reference of each other in which case it's "
+                "recommended to save "
+                "only the full tensors, and reslice at load time, or simply call `.contiguous()` on your "
+                "tensor to "
                 "pack it before saving."
             )
         address = tensor.untyped_storage().data_ptr()
@@ -165,7 +168,9 @@ def _load(view: memoryview, copy: bool) -> dict[str, Tensor]:
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise _fail("metadata must be texts")
     data = view[8 + length :]
-    entries = sorted(((name, *_checked(name, entry)) for name, entry in header.items()), key=lambda item: item[3:])
+    entries = sorted(
+        ((name, *_checked(name, entry)) for name, entry in header.items()), key=lambda item: item[3:]
+    )
     place = 0
     for name, _, _, begin, end in entries:
         if begin != place:

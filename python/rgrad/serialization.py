@@ -4,18 +4,20 @@ Note [The file format]
 ~~~~~~~~~~~~~~~~~~~~~~
 A `.pth` file is an uncompressed zip archive. Below one folder, named after the file, it holds
 
-* `data.pkl`: the object, pickled. A tensor is a call of `torch._utils._rebuild_tensor_v2` with its storage, offset,
-  shape and strides, where the storage is a persistent id `("storage", torch.FloatStorage, "0", "cpu", 12)`: dtype, key,
-  location and number of elements;
-* `data/0`, `data/1`, ...: the bytes of each storage, aligned to 64 so that they can be mapped. Tensors that share a
-  storage refer to the same key and share one again after loading;
+* `data.pkl`: the object, pickled. A tensor is a call of `torch._utils._rebuild_tensor_v2` with its storage,
+  offset, shape and strides, where the storage is a persistent id `("storage", torch.FloatStorage, "0", "cpu",
+  12)`: dtype, key, location and number of elements;
+* `data/0`, `data/1`, ...: the bytes of each storage, aligned to 64 so that they can be mapped. Tensors that
+  share a storage refer to the same key and share one again after loading;
 * `byteorder` and `version`.
 
-The pickle is read by `rgrad._weights_unpickler`, which knows the few callables such files need and nothing else.
+The pickle is read by `rgrad._weights_unpickler`, which knows the few callables such files need and nothing
+else.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import mmap as mmap_module
 import os
@@ -24,7 +26,7 @@ import struct
 import zipfile
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import IO, Any
 
 import rgrad
@@ -55,14 +57,16 @@ _STORAGE_NAMES = {
     "bool": "BoolStorage",
 }
 
-PathOrFile = "str | os.PathLike[str] | IO[bytes]"
+PathOrFile = str | os.PathLike[str] | IO[bytes]
 
 
 # Saving
 
 
 class _TorchGlobal:
-    """A name that PyTorch's side will import: written to the pickle as it is, since there is nothing here behind it."""
+    """A name that PyTorch's side will import: written to the pickle as it is, since there is nothing here
+    behind it.
+    """
 
     def __init__(self, module: str, name: str) -> None:
         self.module = module
@@ -90,7 +94,8 @@ class _StorageRef:
 class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
     """Writes tensors as PyTorch does and gathers their storages.
 
-    It is Python's own pickler rather than the one in C because only that lets names through which can't be imported.
+    It is Python's own pickler rather than the one in C because only that lets names through which can't be
+    imported.
     """
 
     dispatch = pickle._Pickler.dispatch.copy()  # type: ignore[attr-defined]
@@ -141,7 +146,9 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
         storage = tensor.untyped_storage()
         dtype = dtype_name(tensor.dtype)
         address = storage.data_ptr()
-        key, saved_dtype = self._keys.get(address, (str(len(self.storages)), dtype)) if address else (None, dtype)
+        key, saved_dtype = (
+            self._keys.get(address, (str(len(self.storages)), dtype)) if address else (None, dtype)
+        )
         if saved_dtype != dtype:
             raise RuntimeError(
                 "Cannot save multiple tensors or storages that view the same data as different types"
@@ -165,7 +172,8 @@ def save(
     """Save an object, such as a model's `state_dict`, to a file that PyTorch can load as well.
 
     Args:
-        obj: tensors, numbers, strings and containers of them; other objects need `weights_only=False` to load.
+        obj: tensors, numbers, strings and containers of them; other objects need `weights_only=False` to
+        load.
         f: a path or a binary file open for writing.
         pickle_module: must be `pickle`.
         pickle_protocol: pickle's protocol, 2 as PyTorch's.
@@ -202,7 +210,9 @@ def save(
 
 
 def _write_record(archive: zipfile.ZipFile, name: str, data: Any) -> None:
-    """Write a record whose bytes begin at a multiple of 64, padded by an extra field as PyTorch's writer does it."""
+    """Write a record whose bytes begin at a multiple of 64, padded by an extra field as PyTorch's writer
+    does it.
+    """
     info = zipfile.ZipInfo(name)  # its date is fixed: the same object makes the same file
     size = memoryview(data).nbytes
     zip64_extra = 20 if size * 1.05 > zipfile.ZIP64_LIMIT else 0
@@ -232,7 +242,9 @@ class _Archive:
                 f"PytorchStreamReader failed reading zip archive: failed finding central directory ({error})"
             ) from None
         if any(info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1 for info in infos):
-            raise RuntimeError("PytorchStreamReader failed reading zip archive: compressed or encrypted records")
+            raise RuntimeError(
+                "PytorchStreamReader failed reading zip archive: compressed or encrypted records"
+            )
         # Stored records can't be larger together than the file unless they overlap, as in a zip bomb.
         if sum(info.file_size for info in infos) > len(self.view):
             raise RuntimeError("PytorchStreamReader failed reading zip archive: records exceed the file")
@@ -250,7 +262,11 @@ class _Archive:
         if info is None:
             raise RuntimeError(f"PytorchStreamReader failed locating file {name}: file not found")
         header = info.header_offset
-        if header < 0 or header + 30 > len(self.view) or bytes(self.view[header : header + 4]) != b"PK\x03\x04":
+        if (
+            header < 0
+            or header + 30 > len(self.view)
+            or bytes(self.view[header : header + 4]) != b"PK\x03\x04"
+        ):
             raise RuntimeError(f"PytorchStreamReader failed reading file {name}: no local header")
         name_length, extra_length = struct.unpack_from("<HH", self.view, header + 26)
         start = header + 30 + name_length + extra_length
@@ -303,9 +319,10 @@ class _Storages:
 
     def __call__(self, persistent_id: Any) -> Any:
         """A one-dimensional tensor over the whole storage that `persistent_id` names."""
-        if not (isinstance(persistent_id, tuple) and len(persistent_id) == 5 and persistent_id[0] == "storage"):
-            raise pickle.UnpicklingError(f"Only persistent_load of storage is allowed, but got {persistent_id!r}"[:200])
-        _, kind, key, location, count = persistent_id
+        is_tuple = isinstance(persistent_id, tuple) and len(persistent_id) in (5, 6)
+        if not (is_tuple and persistent_id[0] == "storage" and persistent_id[5:] in ((), (None,))):
+            raise pickle.UnpicklingError("Only persistent_load of storage is allowed")
+        _, kind, key, location, count = persistent_id[:5]
         if not (
             isinstance(kind, StorageType)
             and isinstance(key, str)
@@ -313,7 +330,7 @@ class _Storages:
             and type(count) is int
             and count >= 0
         ):
-            raise pickle.UnpicklingError(f"malformed storage {persistent_id!r}"[:200])
+            raise pickle.UnpicklingError(f"malformed storage with {count!r} elements"[:200])
         if key not in self._loaded:
             self._loaded[key] = (self._load(kind, key, location, count), kind.dtype)
         tensor, dtype = self._loaded[key]
@@ -326,7 +343,8 @@ class _Storages:
         data = self._archive.record(f"data/{key}", check=not self._mapped)
         if data.nbytes != count * dtype.itemsize:
             raise pickle.UnpicklingError(
-                f"storage {key} should have {count} elements of {dtype}, but its record has {data.nbytes} bytes"
+                f"storage {key} should have {count} elements of {dtype}, but its record has {data.nbytes} "
+                "bytes"
             )
         if self._mapped and count > 0:
             tensor = _C._tensor_from_buffer(data, dtype, 0, count)
@@ -334,9 +352,9 @@ class _Storages:
             tensor = rgrad.empty(count, dtype=dtype, device="cpu")
             if count > 0:
                 _C._storage_bytes(tensor)[: data.nbytes] = data
-        return self._place(tensor, location)
+        return self.place(tensor, location)
 
-    def _place(self, tensor: Any, location: str) -> Any:
+    def place(self, tensor: Any, location: str) -> Any:
         """The tensor on the device that the file, or `map_location`, wants it on."""
         chosen = self._map_location
         if callable(chosen):
@@ -354,10 +372,71 @@ class _Storages:
             return tensor.to(target)
         except (RuntimeError, AssertionError, NotImplementedError) as error:
             raise RuntimeError(
-                f"Attempting to deserialize object on a {target.partition(':')[0].upper()} device but that is not "
+                f"Attempting to deserialize object on a {target.partition(':')[0].upper()} device but that "
+                "is not "
                 "available. If you are running on a CPU-only machine, please use torch.load with "
                 f"map_location=torch.device('cpu') to map your storages to the CPU. ({error})"
             ) from None
+
+
+class _LegacyStorages(_Storages):
+    """The storages of a file of PyTorch before 1.6, whose bytes come after the pickle that refers to them.
+
+    Args:
+        view: the whole file.
+        map_location: as of `load`.
+    """
+
+    def __init__(self, view: memoryview, map_location: Any) -> None:
+        self._view = view
+        self._map_location = map_location
+        self._loaded = {}
+        self._size = 0
+
+    def _load(self, kind: StorageType, key: str, location: str, count: int) -> Any:
+        dtype = getattr(rgrad, kind.dtype)
+        self._size += count * dtype.itemsize
+        if self._size > len(self._view):
+            raise pickle.UnpicklingError("storages are larger than the file")
+        return self.place(rgrad.empty(count, dtype=dtype, device="cpu"), location)
+
+    def fill(self, keys: Any, start: int) -> None:
+        """Read the bytes of the storages, which lie one after the other from `start` on."""
+        if not isinstance(keys, list) or sorted(map(str, keys)) != sorted(self._loaded):
+            raise pickle.UnpicklingError("the storages of the file are not those that it refers to")
+        for key in keys:
+            tensor, _ = self._loaded[key]
+            size = tensor.numel() * tensor.dtype.itemsize
+            if start + 8 + size > len(self._view):
+                raise RuntimeError(
+                    f"unexpected EOF, expected {start + 8 + size - len(self._view)} more bytes. "
+                    "The file might be corrupted."
+                )
+            if struct.unpack_from("<q", self._view, start) != (tensor.numel(),):
+                raise pickle.UnpicklingError(f"storage {key} has another size than it should")
+            host = rgrad.empty(tensor.numel(), dtype=tensor.dtype, device="cpu")
+            if size:
+                _C._storage_bytes(host)[:size] = self._view[start + 8 : start + 8 + size]
+            tensor.copy_(host)
+            start += 8 + size
+
+
+_LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
+_LEGACY_START = b"\x80\x02\x8a\n" + _LEGACY_MAGIC.to_bytes(10, "little") + b"."
+
+
+def _load_legacy(view: memoryview, map_location: Any) -> Any:
+    """Load a file of PyTorch before 1.6: pickles of a magic number, a version, sizes, the object and keys,
+    then bytes.
+    """
+    storages = _LegacyStorages(view, map_location)
+    data, values, place = bytes(view), [], 0
+    for _ in range(5):
+        unpickler = WeightsUnpickler(data[place:], storages)
+        values.append(unpickler.load())
+        place += unpickler.end
+    storages.fill(values[4], place)
+    return values[3]
 
 
 def load(
@@ -373,11 +452,11 @@ def load(
 
     Args:
         f: a path or a binary file open for reading.
-        map_location: where to put storages: a device, a dict of devices, or a function of a storage and its location
-            that returns the storage to keep it where it is or None for its own location.
+        map_location: where to put storages: a device, a dict of devices, or a function of a storage and its
+            location that returns the storage to keep it where it is or None for its own location.
         pickle_module: with `weights_only=False`, another module with an `Unpickler`.
-        weights_only: whether to refuse everything but tensors and plain data; True by default. With False, the file
-            can run any code: do that only with files you trust.
+        weights_only: whether to refuse everything but tensors and plain data; True by default. With False,
+            the file can run any code: do that only with files you trust.
         mmap: map the file and read storages only when they are used; `f` must be a path.
 
     Returns:
@@ -390,6 +469,14 @@ def load(
     if weights_only and pickle_module is not None:
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
     buffer = _contents(f, bool(mmap))
+    if bytes(memoryview(buffer)[: len(_LEGACY_START)]) == _LEGACY_START:
+        if mmap or not weights_only:
+            raise RuntimeError(
+                "mmap and weights_only=False can only be used with files saved with "
+                "`torch.save(_use_new_zipfile_serialization=True)`"
+            )
+        with _weights_errors():
+            return _load_legacy(memoryview(buffer), map_location)
     archive = _Archive(buffer)
     if "byteorder" in archive.infos and bytes(archive.record("byteorder")) != b"little":
         raise RuntimeError("the file was saved on a big-endian machine, which is not supported")
@@ -397,11 +484,19 @@ def load(
     data = archive.record("data.pkl")
     if not weights_only:
         return full_unpickler(pickle_module or pickle, io.BytesIO(data), storages, pickle_load_args).load()
-    try:
+    with _weights_errors():
         return WeightsUnpickler(bytes(data), storages).load()
+
+
+@contextlib.contextmanager
+def _weights_errors() -> Iterator[None]:
+    """Tell with an error of the restricted unpickler what one can do about it."""
+    try:
+        yield
     except pickle.UnpicklingError as error:
         raise pickle.UnpicklingError(
-            "Weights only load failed. If you trust the file's source, re-run with `weights_only=False`, which can "
+            "Weights only load failed. If you trust the file's source, re-run with `weights_only=False`, "
+            "which can "
             f"run any code in the file.\n\tWeightsUnpickler error: {error}"
         ) from None
 
@@ -410,12 +505,12 @@ def _contents(f: Any, mapped: bool) -> Any:
     """The whole file as a buffer; mapped, if asked for, copy on write."""
     if not isinstance(f, (str, os.PathLike)):
         if not hasattr(f, "read"):
-            raise AttributeError(f"{type(f).__name__!r} object has no attribute 'read': pass a path or a file")
+            raise AttributeError(
+                f"{type(f).__name__!r} object has no attribute 'read': pass a path or a file"
+            )
         return f.read()
     with open(f, "rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             raise EOFError("Ran out of input")
         access = mmap_module.ACCESS_COPY if mapped else mmap_module.ACCESS_READ
         return mmap_module.mmap(file.fileno(), 0, access=access)
-
-

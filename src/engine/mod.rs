@@ -4,6 +4,7 @@
 //! graphs that share nodes.
 
 mod accumulate;
+pub mod gradcheck;
 mod run;
 mod task;
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::{Cx, grad_enabled};
+use super::{Cx, GradFn, grad_enabled};
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
@@ -60,6 +60,11 @@ impl SavedTensor {
 
     /// As [`SavedTensor::get`], with None where nothing was saved.
     pub fn try_get(&self, cx: &Cx) -> Result<Option<Tensor>> {
+        self.unpack(Some(&cx.node))
+    }
+
+    /// As [`SavedTensor::try_get`], for the node that saved it, if that is known.
+    pub fn unpack(&self, node: Option<&GradFn>) -> Result<Option<Tensor>> {
         let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*slot {
             Slot::Unused => Ok(None),
@@ -67,7 +72,7 @@ impl SavedTensor {
             Slot::Kept { tensor, version, output } => {
                 if tensor.version() != *version {
                     let t = tensor;
-                    let producer = if *output { Some(cx.node.clone()) } else { t.grad_fn() };
+                    let producer = if *output { node.cloned() } else { t.grad_fn() };
                     bail!(Error::SavedVersion {
                         ty: t.dtype().scalar_name(),
                         shape: t.shape().clone(),
@@ -77,9 +82,9 @@ impl SavedTensor {
                         expected: *version,
                     });
                 }
-                if *output && grad_enabled() {
+                if let (true, true, Some(node)) = (*output, grad_enabled(), node) {
                     let t = tensor.detach();
-                    t.meta_or_new().set_history(cx.node.clone(), 0);
+                    t.meta_or_new().set_history(node.clone(), 0);
                     return Ok(Some(t));
                 }
                 Ok(Some(tensor.clone()))

@@ -1,12 +1,19 @@
 //! Arithmetic whose signature says more than a row can: `alpha`, rounding modes, optional bounds.
 
-use super::pointwise::Arg;
+mod compare;
+mod power;
+mod table;
+
+use super::pointwise::{Arg, result_type};
 use super::rows;
-use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use super::schema::{Args, Out};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
+
+pub use power::pow;
+pub use table::OPS;
 
 /// `a + alpha * b`.
 pub fn add<'a>(a: impl Into<Arg<'a>>, b: impl Into<Arg<'a>>) -> Result<Tensor> {
@@ -29,6 +36,7 @@ pub fn neg(a: &Tensor) -> Result<Tensor> {
     rows::neg.call(&[a.into()], &[])
 }
 
+/// Operand `i` times `alpha`, or None where that is the operand itself.
 fn scaled(args: &Args, i: usize, alpha: Scalar) -> Result<Option<Tensor>> {
     if alpha == Scalar::Int(1) || alpha == Scalar::Float(1.0) {
         return Ok(None);
@@ -40,10 +48,11 @@ fn scaled(args: &Args, i: usize, alpha: Scalar) -> Result<Option<Tensor>> {
         "For integral input tensors, argument alpha must not be a floating point number."
     );
     ensure!(
-        common != DType::Bool || alpha.category() == 0,
+        common == DType::Bool || alpha.category() > 0,
         Runtime,
         "Boolean alpha only supported for Boolean results."
     );
+    let alpha = if common == DType::Bool { Scalar::Bool(!alpha.is_zero()) } else { alpha };
     Ok(Some(match args.operand(i)? {
         Arg::T(t) => rows::mul.call(&[t.into(), alpha.into()], &[])?,
         Arg::S(s) => Tensor::scalar(
@@ -59,13 +68,36 @@ fn add_op(a: &Args) -> Result<Out> {
     Ok(rows::add.call(&[a.operand(0)?, b], &[])?.into())
 }
 
+/// Bools are not subtracted, nor subtracted from.
+fn refuse_bools(a: Arg, b: Arg) -> Result<()> {
+    let is_bool = |x: Arg| match x {
+        Arg::T(t) => t.dtype() == DType::Bool,
+        Arg::S(s) => s.category() == 0,
+    };
+    ensure!(
+        !(is_bool(a) && is_bool(b)),
+        NotImplemented,
+        "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator \
+         instead."
+    );
+    ensure!(
+        !is_bool(a) && !is_bool(b),
+        NotImplemented,
+        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use \
+         the `~` or `logical_not()` operator instead."
+    );
+    Ok(())
+}
+
 fn sub_op(a: &Args) -> Result<Out> {
+    refuse_bools(a.operand(0)?, a.operand(1)?)?;
     let scaled = scaled(a, 1, a.number(2)?)?;
     let b = scaled.as_ref().map_or(a.operand(1), |t| Ok(Arg::T(t)))?;
     Ok(rows::sub.call(&[a.operand(0)?, b], &[])?.into())
 }
 
 fn rsub_op(a: &Args) -> Result<Out> {
+    refuse_bools(a.operand(0)?, a.operand(1)?)?;
     let scaled = scaled(a, 0, a.number(2)?)?;
     let b = scaled.as_ref().map_or(a.operand(0), |t| Ok(Arg::T(t)))?;
     Ok(rows::sub.call(&[a.operand(1)?, b], &[])?.into())
@@ -85,47 +117,184 @@ fn div_op(a: &Args) -> Result<Out> {
     Ok(row.call(&pair, &[])?.into())
 }
 
-pub static OPS: &[Op] = &[
-    Op {
-        name: "add",
-        doc: "Sum of two tensors or of a tensor and a number: `input + alpha * other`.",
-        surface: Surface::ALL,
-        overloads: &[Overload {
-            sig: "input: Operand, other: Operand, *, alpha: Number = 1",
-            call: Call::Fn(add_op),
-        }],
-        ..Op::NEW
-    },
-    Op {
-        name: "sub",
-        doc: "Difference of two tensors or of a tensor and a number: `input - alpha * other`.",
-        surface: Surface::ALL,
-        aliases: &["subtract"],
-        overloads: &[Overload {
-            sig: "input: Operand, other: Operand, *, alpha: Number = 1",
-            call: Call::Fn(sub_op),
-        }],
-    },
-    Op {
-        name: "rsub",
-        doc: "`other - alpha * input`.",
-        overloads: &[Overload {
-            sig: "input: Tensor, other: Operand, *, alpha: Number = 1",
-            call: Call::Fn(rsub_op),
-        }],
-        ..Op::NEW
-    },
-    Op {
-        name: "div",
-        doc: "Quotient, as a real number or rounded by `rounding_mode` ('trunc' or 'floor').",
-        surface: Surface::ALL,
-        aliases: &["divide", "true_divide"],
-        overloads: &[Overload {
-            sig: "input: Operand, other: Operand, *, rounding_mode: str? = None",
-            call: Call::Fn(div_op),
-        }],
-    },
-];
+/// Integer tensors have no limits but whole ones, so that an absent bound of theirs is no bound at all.
+fn clamp(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    let bound = |i: usize| -> Result<Option<Arg>> { if a.is_none(i) { Ok(None) } else { a.operand(i).map(Some) } };
+    let (min, max) = (bound(1)?, bound(2)?);
+    let float = |b: Arg| result_type(&[t.into(), b]).is_float();
+    let out = match (min, max) {
+        (None, None) => bail!(Runtime, "torch.clamp: At least one of 'min' or 'max' must not be None"),
+        (Some(lo), Some(hi)) => rows::clamp.call(&[t.into(), lo, hi], &[])?,
+        (Some(lo), None) if float(lo) => rows::clamp.call(&[t.into(), lo, f64::INFINITY.into()], &[])?,
+        (None, Some(hi)) if float(hi) => rows::clamp.call(&[t.into(), f64::NEG_INFINITY.into(), hi], &[])?,
+        (Some(lo), None) => rows::clamp_min.call(&[t.into(), lo], &[])?,
+        (None, Some(hi)) => rows::clamp_max.call(&[t.into(), hi], &[])?,
+    };
+    Ok(out.into())
+}
+
+fn round(a: &Args) -> Result<Out> {
+    let (t, decimals) = (a.tensor(0)?, a.int(1)?);
+    let scale = |d: i64| Scalar::Float(10f64.powi(d.min(400) as i32));
+    Ok(match decimals {
+        0 => rows::round.call(&[t.into()], &[])?,
+        d if d > 0 => rows::round_to.call(&[t.into()], &[scale(d)])?,
+        d => rows::round_by.call(&[t.into()], &[scale(d.saturating_neg())])?,
+    }
+    .into())
+}
+
+fn gelu(a: &Args) -> Result<Out> {
+    let row = match a.str(1)? {
+        "none" => &rows::gelu_erf,
+        "tanh" => &rows::gelu_tanh,
+        _ => bail!(Runtime, "approximate argument must be either none or tanh."),
+    };
+    Ok(row.call(&[a.operand(0)?], &[])?.into())
+}
+
+fn prelu(a: &Args) -> Result<Out> {
+    let (t, weight) = (a.tensor(0)?, a.tensor(1)?);
+    ensure!(
+        t.dtype() == weight.dtype(),
+        Runtime,
+        "prelu: Type promoting not supported. Got {} and {}",
+        t.dtype().scalar_name(),
+        weight.dtype().scalar_name()
+    );
+    if weight.numel() == 1 {
+        let weight = super::view::reshape_to(weight, &crate::layout::Dims::default())?;
+        return Ok(rows::prelu_kernel.call(&[t.into(), (&weight).into()], &[])?.into());
+    }
+    ensure!(
+        weight.rank() <= 1,
+        Runtime,
+        "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {}",
+        weight.rank()
+    );
+    ensure!(t.rank() > 0, Runtime, "Not allow zero-dim input tensor.");
+    let channels = if t.rank() > 1 { t.shape()[1] } else { 1 };
+    ensure!(
+        channels == weight.numel(),
+        Runtime,
+        "Mismatch of parameter numbers and input channel size. Found parameter numbers = {} and channel size = \
+         {channels}.",
+        weight.numel()
+    );
+    let mut shape = crate::layout::Dims::from([1, channels]);
+    (2..t.rank()).for_each(|_| shape.push(1));
+    let weight = super::view::reshape_to(weight, &shape)?;
+    Ok(rows::prelu_kernel.call(&[t.into(), (&weight).into()], &[])?.into())
+}
+
+fn lerp(a: &Args) -> Result<Out> {
+    let (t, end, weight) = (a.tensor(0)?, a.tensor(1)?, a.operand(2)?);
+    let same = |name: &str, u: &Tensor| {
+        ensure!(
+            u.dtype() == t.dtype(),
+            Runtime,
+            "expected dtype {} for `{name}` but got dtype {}",
+            c_name(t.dtype()),
+            c_name(u.dtype())
+        );
+        Ok(())
+    };
+    same("end", end)?;
+    if let Arg::T(w) = weight {
+        same("weight", w)?;
+    }
+    Ok(rows::lerp.call(&[t.into(), end.into(), weight], &[])?.into())
+}
+
+/// The names that PyTorch's messages about mixed dtypes use.
+fn c_name(d: DType) -> &'static str {
+    match d {
+        DType::F32 => "float",
+        DType::F64 => "double",
+        DType::I64 => "long int",
+        DType::I32 => "int",
+        DType::I16 => "short int",
+        DType::I8 => "signed char",
+        DType::U8 => "unsigned char",
+        DType::Bool => "bool",
+        DType::F16 => "c10::Half",
+        DType::BF16 => "c10::BFloat16",
+    }
+}
+
+fn addcdiv(a: &Args) -> Result<Out> {
+    let (t, dividend, divisor) = (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?);
+    ensure!(
+        dividend.dtype().is_float() || divisor.dtype().is_float(),
+        Runtime,
+        "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true \
+         division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * \
+         torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) \
+         for float inputs. The future addcdiv behavior is just the latter implementation: (input + value * tensor1 / \
+         tensor2), for all dtypes."
+    );
+    Ok(rows::addcdiv.call(&[t.into(), dividend.into(), divisor.into()], &[a.number(3)?])?.into())
+}
+
+fn bitwise_not(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    let row = if t.dtype() == DType::Bool { &rows::logical_not } else { &rows::bitwise_not };
+    Ok(row.call(&[t.into()], &[])?.into())
+}
+
+fn nan_to_num(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    let largest = match t.dtype() {
+        DType::F16 => half::f16::MAX.to_f64(),
+        DType::BF16 => half::bf16::MAX.to_f64(),
+        DType::F32 => f32::MAX as f64,
+        _ => f64::MAX,
+    };
+    let or = |i: usize, v: f64| Ok(Scalar::Float(a.opt_float(i)?.unwrap_or(v)));
+    let limits: [Result<Scalar>; 3] = [or(1, 0.0), or(2, largest), or(3, -largest)];
+    let [nan, posinf, neginf] = limits;
+    Ok(rows::nan_to_num.call(&[t.into()], &[nan?, posinf?, neginf?])?.into())
+}
+
+fn logit(a: &Args) -> Result<Out> {
+    let t = a.operand(0)?;
+    Ok(match a.opt_float(1)? {
+        None => rows::logit_open.call(&[t], &[])?,
+        Some(eps) => rows::logit_within.call(&[t], &[eps.into()])?,
+    }
+    .into())
+}
+
+fn heaviside(a: &Args) -> Result<Out> {
+    let (t, values) = (a.tensor(0)?, a.tensor(1)?);
+    ensure!(
+        t.dtype() == values.dtype(),
+        Runtime,
+        "heaviside is not yet implemented for tensors with different dtypes."
+    );
+    Ok(rows::step.call(&[t.into(), values.into()], &[])?.into())
+}
+
+fn ldexp(a: &Args) -> Result<Out> {
+    let scale = rows::pow.call(&[2.0.into(), a.operand(1)?], &[])?;
+    Ok(rows::mul.call(&[a.operand(0)?, (&scale).into()], &[])?.into())
+}
+
+fn positive(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    ensure!(
+        t.dtype() != DType::Bool,
+        NotImplemented,
+        "The `+` operator, on a bool tensor is not supported."
+    );
+    Ok(t.clone().into())
+}
+
+fn contiguous(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    Ok(if t.is_contiguous() { t.clone() } else { clone(t)? }.into())
+}
 
 struct CloneBackward;
 

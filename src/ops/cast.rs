@@ -1,5 +1,343 @@
-//! Casts, copies and the questions one asks of a tensor.
+//! Casts, copies, changes of memory, and the questions one asks of a tensor.
 
-use super::schema::Op;
+use smallvec::smallvec;
 
-pub static OPS: &[Op] = &[];
+use super::arith;
+use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use crate::backend::cpu::copy;
+use crate::device::Device;
+use crate::dtype::{DType, Scalar};
+use crate::error::Result;
+use crate::graph::{Cx, Function, Grads, grad_enabled, record};
+use crate::layout::{Layout, broadcast};
+use crate::tensor::{Tensor, assign, check_inplace};
+use crate::{bail, ensure};
+
+// ---- casts
+
+/// `t` in `dtype`; a new tensor if `copy`, even where nothing changes.
+fn converted(t: &Tensor, dtype: DType, copy: bool) -> Result<Tensor> {
+    if copy && t.dtype() == dtype { arith::clone(t) } else { arith::to_dtype(t, dtype) }
+}
+
+fn to_dtype(a: &Args) -> Result<Out> {
+    Ok(converted(a.tensor(0)?, a.dtype(1)?, a.bool(3)?)?.into())
+}
+
+fn to_device(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    Ok(converted(t, a.opt_dtype(2)?.unwrap_or(t.dtype()), a.bool(4)?)?.into())
+}
+
+fn to_other(a: &Args) -> Result<Out> {
+    Ok(converted(a.tensor(0)?, a.tensor(1)?.dtype(), a.bool(3)?)?.into())
+}
+
+fn type_as(a: &Args) -> Result<Out> {
+    Ok(arith::to_dtype(a.tensor(0)?, a.tensor(1)?.dtype())?.into())
+}
+
+fn type_to(a: &Args) -> Result<Out> {
+    Ok(arith::to_dtype(a.tensor(0)?, a.dtype(1)?)?.into())
+}
+
+/// The name of the tensor type of a dtype, or a cast to the dtype of such a name.
+fn type_name(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    let name_of = |d: DType| format!("torch.{}Tensor", d.scalar_name());
+    let Some(wanted) = a.opt_str(1)? else { return Ok(Out::Str(name_of(t.dtype()))) };
+    match DType::ALL.into_iter().find(|&d| name_of(d) == wanted) {
+        Some(d) => Ok(arith::to_dtype(t, d)?.into()),
+        None => bail!(Value, "invalid type: '{wanted}'"),
+    }
+}
+
+fn cuda(_: &Args) -> Result<Out> {
+    Device::parse("cuda")?;
+    bail!(Runtime, "this build of rgrad holds the CPU backend only")
+}
+
+fn identity(a: &Args) -> Result<Out> {
+    Ok(a.tensor(0)?.clone().into())
+}
+
+fn contiguous(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    Ok(if t.is_contiguous() { t.clone() } else { arith::clone(t)? }.into())
+}
+
+fn clone(a: &Args) -> Result<Out> {
+    Ok(arith::clone(a.tensor(0)?)?.into())
+}
+
+// ---- copy_
+
+struct Copy;
+
+impl Function for Copy {
+    fn name(&self) -> &'static str {
+        "CopyBackwards"
+    }
+
+    fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
+        Ok(smallvec![grads[0].clone()])
+    }
+}
+
+/// Writes `src`, broadcast and cast, into `t`.
+pub fn copy_into(t: &Tensor, src: &Tensor) -> Result<()> {
+    check_inplace(t)?;
+    let shape = broadcast("copy_", t.shape(), src.shape())?;
+    let Some(layout) = (if shape == *t.shape() { src.layout().expand(&shape) } else { None }) else {
+        bail!(Runtime, "output with shape {} doesn't match the broadcast shape {shape}", t.shape());
+    };
+    let wide = src.with_layout(layout);
+    if grad_enabled() && (t.requires_grad() || src.requires_grad()) {
+        let value = record(wide.copied(t.dtype())?, &[src], |_| Copy)?;
+        return assign(t, &value, "CopyBackwards");
+    }
+    // Another geometry over the same memory: what is read must not be what was just written.
+    let overlaps = t.storage().same(src.storage()) && t.layout() != wide.layout();
+    let wide = if overlaps { wide.copied(t.dtype())? } else { wide };
+    copy::copy(wide.raw(), t.raw());
+    t.bump_version();
+    Ok(())
+}
+
+fn copy_in_place(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    copy_into(t, a.tensor(1)?)?;
+    Ok(t.clone().into())
+}
+
+// ---- another geometry for the same tensor
+
+/// `t` with another size, over its memory where that is large enough, else over more that starts with the same bytes.
+fn resized(t: &Tensor, shape: crate::layout::Dims) -> Result<Tensor> {
+    ensure!(!t.requires_grad(), Runtime, "cannot resize variables that require grad");
+    if shape == *t.shape() {
+        return Ok(t.clone());
+    }
+    let layout = Layout { offset: t.layout().offset, ..Layout::contiguous(shape) };
+    let held = t.storage().len() / t.dtype().size();
+    let needed = layout.extent().map_or(0, |(_, last)| last as usize + 1);
+    if needed <= held {
+        return Ok(t.with_layout(layout));
+    }
+    let row = |n| Layout::contiguous([n].into());
+    let memory = Tensor::empty([needed], t.dtype())?;
+    copy::copy(t.with_layout(row(held)).raw(), memory.with_layout(row(held)).raw());
+    Ok(memory.with_layout(layout))
+}
+
+fn resize(a: &Args) -> Result<Out> {
+    Ok(resized(a.tensor(0)?, a.size(1)?)?.into())
+}
+
+fn resize_as(a: &Args) -> Result<Out> {
+    Ok(resized(a.tensor(0)?, a.tensor(1)?.shape().clone())?.into())
+}
+
+fn set(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    let Some(source) = a.opt_tensor(1)? else { return Ok(Tensor::empty([0], t.dtype())?.into()) };
+    ensure!(
+        source.dtype() == t.dtype(),
+        Runtime,
+        "Could not set tensor of type {} to a tensor of type {}",
+        source.dtype().scalar_name().to_lowercase(),
+        t.dtype().scalar_name().to_lowercase()
+    );
+    Ok(source.detach().into())
+}
+
+// ---- questions
+
+fn numel(a: &Args) -> Result<Out> {
+    Ok(Out::Number(Scalar::Int(a.tensor(0)?.numel() as i64)))
+}
+
+fn is_nonzero(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    match t.numel() {
+        1 => Ok(Out::Number(Scalar::Bool(!t.item()?.is_zero()))),
+        0 => bail!(Runtime, "Boolean value of Tensor with no values is ambiguous"),
+        _ => bail!(Runtime, "Boolean value of Tensor with more than one value is ambiguous"),
+    }
+}
+
+fn ask(a: &Args, question: impl Fn(&Tensor) -> bool) -> Result<Out> {
+    Ok(Out::Number(Scalar::Bool(question(a.tensor(0)?))))
+}
+
+fn is_same_size(a: &Args) -> Result<Out> {
+    let other = a.tensor(1)?;
+    ask(a, |t| t.shape() == other.shape())
+}
+
+const fn op(name: &'static str, surface: Surface, doc: &'static str, overloads: &'static [Overload]) -> Op {
+    Op { name, doc, surface, aliases: &[], overloads }
+}
+
+macro_rules! overload {
+    ($sig:expr, $f:expr) => {
+        Overload { sig: $sig, call: Call::Fn($f) }
+    };
+}
+
+/// `x.float()` and its kin.
+macro_rules! cast_method {
+    ($name:literal, $dtype:expr) => {
+        op($name, Surface::METHOD, concat!("`input` cast as `to` does it; `", $name, "` names the dtype."), &[overload!(
+            "input: Tensor, memory_format: memory_format? = None",
+            |a| Ok(arith::to_dtype(a.tensor(0)?, $dtype)?.into())
+        )])
+    };
+}
+
+/// Operations that have nothing to do here: there are no conjugate or negated views, and all memory is the host's.
+macro_rules! identity {
+    ($name:literal, $surface:expr, $sig:literal, $doc:literal) => {
+        op($name, $surface, $doc, &[overload!($sig, identity)])
+    };
+}
+
+pub static OPS: &[Op] = &[
+    op("to", Surface::METHOD, "The tensor in another dtype or on another device; itself if it is there already.", &[
+        overload!(
+            "input: Tensor, dtype: dtype, non_blocking: bool = False, copy: bool = False, *, memory_format: \
+             memory_format? = None",
+            to_dtype
+        ),
+        overload!(
+            "input: Tensor, other: Tensor, non_blocking: bool = False, copy: bool = False, *, memory_format: \
+             memory_format? = None",
+            to_other
+        ),
+        overload!(
+            "input: Tensor, device: device? = None, dtype: dtype? = None, non_blocking: bool = False, copy: bool = \
+             False, *, memory_format: memory_format? = None",
+            to_device
+        ),
+    ]),
+    op("type", Surface::METHOD, "The tensor cast to a dtype; the name of its tensor type if none is given.", &[
+        overload!("input: Tensor, dtype: dtype, non_blocking: bool = False", type_to),
+        overload!("input: Tensor, dtype: str? = None, non_blocking: bool = False", type_name),
+    ]),
+    op("type_as", Surface::METHOD, "The tensor cast to the dtype of `other`.", &[overload!(
+        "input: Tensor, other: Tensor",
+        type_as
+    )]),
+    cast_method!("float", DType::F32),
+    cast_method!("double", DType::F64),
+    cast_method!("half", DType::F16),
+    cast_method!("bfloat16", DType::BF16),
+    cast_method!("int", DType::I32),
+    cast_method!("long", DType::I64),
+    cast_method!("short", DType::I16),
+    cast_method!("char", DType::I8),
+    cast_method!("byte", DType::U8),
+    cast_method!("bool", DType::Bool),
+    identity!(
+        "cpu",
+        Surface::METHOD,
+        "input: Tensor, memory_format: memory_format? = None",
+        "The tensor in the memory of the CPU, where it is."
+    ),
+    op("cuda", Surface::METHOD, "The tensor on a CUDA device; an error where the build has none.", &[overload!(
+        "input: Tensor, device: any? = None, non_blocking: bool = False, memory_format: memory_format? = None",
+        cuda
+    )]),
+    op("contiguous", Surface::METHOD, "The tensor with its elements dense in row-major order.", &[overload!(
+        "input: Tensor, memory_format: memory_format? = None",
+        contiguous
+    )]),
+    op("clone", Surface::BOTH, "A copy of the tensor, with its history.", &[overload!(
+        "input: Tensor, *, memory_format: memory_format? = None",
+        clone
+    )]),
+    // With the surface of a function too: a method alone whose name ends in `_` replaces the tensor's geometry.
+    op("copy_", Surface::BOTH, "Writes `src` into `input`, broadcast and cast as needed.", &[overload!(
+        "input: Tensor, src: Tensor, non_blocking: bool = False",
+        copy_in_place
+    )]),
+    op("resize_", Surface::METHOD, "Changes the size of `input`; elements beyond the old ones are unspecified.", &[
+        overload!("input: Tensor, size: size, *, memory_format: memory_format? = None", resize),
+    ]),
+    op("resize_as_", Surface::METHOD, "Changes the size of `input` to that of `the_template`.", &[overload!(
+        "input: Tensor, the_template: Tensor, *, memory_format: memory_format? = None",
+        resize_as
+    )]),
+    op("set_", Surface::METHOD, "Makes `input` share the memory and the geometry of `source`.", &[overload!(
+        "input: Tensor, source: Tensor? = None",
+        set
+    )]),
+    identity!("resolve_conj", Surface::BOTH, "input: Tensor", "The tensor: there are no conjugate views."),
+    identity!("resolve_neg", Surface::BOTH, "input: Tensor", "The tensor: there are no negated views."),
+    identity!("pin_memory", Surface::METHOD, "input: Tensor, device: any? = None", "The tensor: all memory is the host's."),
+    op("numel", Surface::FUNCTION, "The number of elements.", &[overload!("input: Tensor", numel)]),
+    op("is_nonzero", Surface::BOTH, "Whether the only element of the tensor is other than zero.", &[overload!(
+        "input: Tensor",
+        is_nonzero
+    )]),
+    op("is_same_size", Surface::BOTH, "Whether two tensors have one shape.", &[overload!(
+        "input: Tensor, other: Tensor",
+        is_same_size
+    )]),
+    op("is_floating_point", Surface::FUNCTION, "Whether the elements are floating point numbers.", &[overload!(
+        "input: Tensor",
+        |a| ask(a, |t| t.dtype().is_float())
+    )]),
+    op("is_signed", Surface::FUNCTION, "Whether the dtype has negative numbers.", &[overload!("input: Tensor", |a| ask(
+        a,
+        |t| t.dtype().is_signed()
+    ))]),
+    op("is_complex", Surface::FUNCTION, "Whether the elements are complex numbers; none are.", &[overload!(
+        "input: Tensor",
+        |a| ask(a, |_| false)
+    )]),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copying_broadcasts_and_casts() {
+        let t = Tensor::zeros([2, 3], DType::I32).unwrap();
+        copy_into(&t, &Tensor::from_slice(&[1.5f32, 2.5, -3.5], [3]).unwrap()).unwrap();
+        assert_eq!(t.to_vec::<i32>(), [1, 2, -3, 1, 2, -3]);
+        assert_eq!(t.version(), 1);
+    }
+
+    #[test]
+    fn copying_a_tensor_onto_its_own_transpose_reads_before_it_writes() {
+        let t = Tensor::from_slice(&[1i64, 2, 3, 4], [2, 2]).unwrap();
+        copy_into(&t, &t.with_layout(t.layout().transpose(0, 1))).unwrap();
+        assert_eq!(t.to_vec::<i64>(), [1, 3, 2, 4]);
+    }
+
+    #[test]
+    fn a_source_that_would_broadcast_the_target_is_refused() {
+        let t = Tensor::zeros([3], DType::F32).unwrap();
+        assert!(copy_into(&t, &Tensor::zeros([2, 3], DType::F32).unwrap()).is_err());
+    }
+
+    #[test]
+    fn a_copy_from_a_tracked_tensor_is_recorded() {
+        let t = Tensor::zeros([2, 2], DType::F32).unwrap();
+        let src = Tensor::ones([2], DType::F64).unwrap();
+        src.set_requires_grad(true).unwrap();
+        copy_into(&t, &src).unwrap();
+        assert_eq!(t.grad_fn().map(|f| f.name().to_string()).as_deref(), Some("CopyBackwards"));
+    }
+
+    #[test]
+    fn growing_keeps_the_old_elements_and_shrinking_the_memory() {
+        let t = Tensor::from_slice(&[1i32, 2, 3, 4], [4]).unwrap();
+        let small = resized(&t, [2].into()).unwrap();
+        assert!(small.storage().same(t.storage()));
+        let large = resized(&t, [2, 3].into()).unwrap();
+        assert_eq!(large.to_vec::<i32>()[..4], [1, 2, 3, 4]);
+    }
+}

@@ -1,66 +1,608 @@
-//! New tensors.
+//! New tensors, and tensors overwritten with one value.
 
+use smallvec::smallvec;
+
+use super::default_dtype;
+use super::pointwise::Arg;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
-use crate::dtype::{DType, Scalar};
-use crate::error::Result;
-use crate::tensor::Tensor;
+use crate::backend::cpu::copy;
+use crate::backend::cpu::parallel::for_chunks_mut;
+use crate::dtype::{DType, Element, Scalar};
+use crate::error::{Error, Result};
+use crate::graph::{Cx, Function, Grads, grad_enabled, record};
+use crate::layout::{Dims, Layout, Strides};
+use crate::storage::Storage;
+use crate::tensor::{Tensor, assign, check_inplace};
+use crate::{bail, ensure, with_dtype};
 
-fn filled(a: &Args, value: Scalar) -> Result<Out> {
-    let t = Tensor::full(a.size(0)?, value, a.opt_dtype(1)?.unwrap_or(super::default_dtype()))?;
-    finish(a, t, 3)
+/// The keyword arguments that every function that makes a tensor ends with; the first is argument `at` of a call.
+macro_rules! options {
+    ($sig:literal) => {
+        concat!(
+            $sig,
+            "dtype: dtype? = None, layout: layout? = None, device: device? = None, pin_memory: bool? = False, \
+             requires_grad: bool = False"
+        )
+    };
+    ($sig:literal, memory_format) => {
+        concat!(
+            $sig,
+            "dtype: dtype? = None, layout: layout? = None, device: device? = None, pin_memory: bool? = False, \
+             requires_grad: bool = False, memory_format: memory_format? = None"
+        )
+    };
+}
+pub(super) use options;
+
+/// How far `requires_grad` stands behind `dtype` among the options.
+const REQUIRES_GRAD: usize = 4;
+
+/// The `dtype` of options that start at argument `at`.
+pub(super) fn dtype_or(a: &Args, at: usize, default: DType) -> Result<DType> {
+    Ok(a.opt_dtype(at)?.unwrap_or(default))
 }
 
-/// Applies `requires_grad`, which is argument `i` of every function that creates a tensor.
-pub(super) fn finish(a: &Args, t: Tensor, i: usize) -> Result<Out> {
-    if a.bool(i)? {
+/// Applies the `requires_grad` of options that start at argument `at`.
+pub(super) fn finish(a: &Args, at: usize, t: Tensor) -> Result<Out> {
+    if a.bool(at + REQUIRES_GRAD)? {
+        ensure!(
+            t.dtype().is_float(),
+            Runtime,
+            "Only Tensors of floating point and complex dtype can require gradients"
+        );
         t.set_requires_grad(true)?;
     }
     Ok(t.into())
 }
 
-fn like(a: &Args, value: Scalar) -> Result<Out> {
-    let t = a.tensor(0)?;
-    let t = Tensor::full(t.shape().clone(), value, a.opt_dtype(1)?.unwrap_or(t.dtype()))?;
-    finish(a, t, 3)
-}
-
-macro_rules! filled_with {
-    ($name:literal, $like:literal, $doc:literal, $value:expr) => {
-        [
-            Op {
-                name: $name,
-                doc: concat!("A tensor of the given size filled with ", $doc, "."),
-                surface: Surface::FUNCTION,
-                overloads: &[Overload {
-                    sig: "size: size, *, dtype: dtype? = None, device: device? = None, requires_grad: bool = False",
-                    call: Call::Fn(|a| filled(a, $value)),
-                }],
-                ..Op::NEW
-            },
-            Op {
-                name: $like,
-                doc: concat!("A tensor of the size of `input` filled with ", $doc, "."),
-                surface: Surface::FUNCTION,
-                overloads: &[Overload {
-                    sig: "input: Tensor, *, dtype: dtype? = None, device: device? = None, requires_grad: bool = False",
-                    call: Call::Fn(|a| like(a, $value)),
-                }],
-                ..Op::NEW
-            },
-        ]
-    };
-}
-
-const ZEROS: [Op; 2] = filled_with!("zeros", "zeros_like", "zeros", Scalar::Int(0));
-const ONES: [Op; 2] = filled_with!("ones", "ones_like", "ones", Scalar::Int(1));
-
-pub static OPS: &[Op] = &{
-    let [z, zl] = ZEROS;
-    let [o, ol] = ONES;
-    [z, zl, o, ol]
-};
-
 /// A tensor of `dtype` and shape of `t`, zeroed.
 pub fn zeros_like(t: &Tensor, dtype: DType) -> Result<Tensor> {
     Tensor::zeros(t.shape().clone(), dtype)
+}
+
+/// The dtype of a tensor made from a number alone.
+fn dtype_of(value: Scalar) -> DType {
+    match value {
+        Scalar::Bool(_) => DType::Bool,
+        Scalar::Int(_) => DType::I64,
+        Scalar::Float(_) => default_dtype(),
+    }
+}
+
+// ---- one value
+
+fn filled(a: &Args, value: Scalar) -> Result<Out> {
+    finish(a, 1, Tensor::full(a.size(0)?, value, dtype_or(a, 1, default_dtype())?)?)
+}
+
+fn filled_like(a: &Args, value: Scalar) -> Result<Out> {
+    let t = a.tensor(0)?;
+    finish(a, 1, Tensor::full(t.shape().clone(), value, dtype_or(a, 1, t.dtype())?)?)
+}
+
+fn new_filled(a: &Args, value: Scalar) -> Result<Out> {
+    finish(a, 2, Tensor::full(a.size(1)?, value, dtype_or(a, 2, a.tensor(0)?.dtype())?)?)
+}
+
+fn full(a: &Args) -> Result<Out> {
+    let value = a.number(1)?;
+    finish(a, 2, Tensor::full(a.size(0)?, value, dtype_or(a, 2, dtype_of(value))?)?)
+}
+
+fn full_like(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    finish(a, 2, Tensor::full(t.shape().clone(), a.number(1)?, dtype_or(a, 2, t.dtype())?)?)
+}
+
+fn new_full(a: &Args) -> Result<Out> {
+    finish(a, 3, Tensor::full(a.size(1)?, a.number(2)?, dtype_or(a, 3, a.tensor(0)?.dtype())?)?)
+}
+
+fn scalar_tensor(a: &Args) -> Result<Out> {
+    finish(a, 1, Tensor::scalar(a.number(0)?, dtype_or(a, 1, default_dtype())?)?)
+}
+
+// ---- unspecified contents
+
+fn empty(a: &Args) -> Result<Out> {
+    finish(a, 1, Tensor::empty(a.size(0)?, dtype_or(a, 1, default_dtype())?)?)
+}
+
+fn empty_like(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    finish(a, 1, Tensor::empty(t.shape().clone(), dtype_or(a, 1, t.dtype())?)?)
+}
+
+fn new_empty(a: &Args) -> Result<Out> {
+    finish(a, 2, Tensor::empty(a.size(1)?, dtype_or(a, 2, a.tensor(0)?.dtype())?)?)
+}
+
+/// A tensor of the given strides over memory that just holds it.
+fn strided(shape: Dims, strides: &[i64], dtype: DType) -> Result<Tensor> {
+    ensure!(
+        shape.len() == strides.len(),
+        Runtime,
+        "dimensionality of sizes ({}) must match dimensionality of strides ({})",
+        shape.len(),
+        strides.len()
+    );
+    let overflow = || {
+        Error::Runtime(format!("Storage size calculation overflowed with sizes={shape} and strides={strides:?}"))
+    };
+    ensure!(strides.iter().all(|&s| s >= 0), overflow());
+    let strides: Strides = strides.iter().map(|&s| s as isize).collect();
+    let layout = Layout { shape: shape.clone(), strides, offset: 0 };
+    let numel = match layout.extent() {
+        Some((_, last)) => last as usize + 1,
+        // Empty, or beyond what an index can say.
+        None if shape.contains(&0) => 0,
+        None => bail!(overflow()),
+    };
+    let bytes = numel.checked_mul(dtype.size()).ok_or_else(overflow)?;
+    Ok(Tensor::from_parts(Storage::new(bytes)?, layout, dtype))
+}
+
+fn empty_strided(a: &Args) -> Result<Out> {
+    finish(a, 2, strided(a.size(0)?, a.ints(1)?, dtype_or(a, 2, default_dtype())?)?)
+}
+
+fn new_empty_strided(a: &Args) -> Result<Out> {
+    finish(a, 3, strided(a.size(1)?, a.ints(2)?, dtype_or(a, 3, a.tensor(0)?.dtype())?)?)
+}
+
+/// A tensor whose dimensions lie in memory in the order `physical_layout`.
+fn empty_permuted(a: &Args) -> Result<Out> {
+    let (shape, order) = (a.size(0)?, a.ints(1)?);
+    ensure!(
+        order.len() == shape.len(),
+        Runtime,
+        "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = {} is not \
+         equal to len(physical_layout) = {}",
+        shape.len(),
+        order.len()
+    );
+    let mut strides = vec![0; shape.len()];
+    let mut step = 1i64;
+    for &d in order.iter().rev() {
+        ensure!(
+            (0..shape.len() as i64).contains(&d),
+            Runtime,
+            "Dimension out of range (expected to be between 0 and {}, but got {d} at index {}).  NB: negative dims \
+             not currently supported; file an issue if you want it.",
+            shape.len() as i64 - 1,
+            order.iter().position(|&o| o == d).unwrap_or(0)
+        );
+        ensure!(strides[d as usize] == 0, Runtime, "Duplicate dim not allowed");
+        strides[d as usize] = step;
+        step = step.saturating_mul(shape[d as usize].max(1) as i64);
+    }
+    finish(a, 2, strided(shape, &strides, dtype_or(a, 2, default_dtype())?)?)
+}
+
+// ---- sequences
+
+/// Elements that one task fills.
+const CHUNK: usize = 1 << 14;
+
+/// A tensor of `n` elements, element i being `at(i)`.
+fn sequence<S: Scalars>(n: usize, dtype: DType, at: impl Fn(usize) -> S + Sync) -> Result<Tensor> {
+    let out = Tensor::empty([n], dtype)?;
+    with_dtype!(dtype, T => {
+        for_chunks_mut(out.slice_mut::<T>()?, CHUNK, |c, chunk| {
+            for (i, v) in chunk.iter_mut().enumerate() {
+                *v = at(c * CHUNK + i).element();
+            }
+        })
+    });
+    Ok(out)
+}
+
+/// The two number types that sequences are computed in.
+trait Scalars: Copy {
+    fn element<T: Element>(self) -> T;
+}
+
+impl Scalars for f64 {
+    fn element<T: Element>(self) -> T {
+        T::from_f64(self)
+    }
+}
+
+impl Scalars for i64 {
+    fn element<T: Element>(self) -> T {
+        T::from_i64(self)
+    }
+}
+
+/// How many numbers there are from `start` on before `end`.
+fn steps_between(start: Scalar, end: Scalar, step: Scalar) -> Result<usize> {
+    let (s, e, d) = (start.to_f64(), end.to_f64(), step.to_f64());
+    ensure!(d != 0.0, Runtime, "step must be nonzero");
+    ensure!(s.is_finite() && e.is_finite(), Runtime, "unsupported range: {s} -> {e}");
+    ensure!((d > 0.0 && e >= s) || (d < 0.0 && e <= s), Runtime, "upper bound and lower bound inconsistent with step sign");
+    let count = if [start, end, step].iter().all(|v| v.category() < 2) {
+        // Exact where the difference is beyond what a double holds.
+        let (span, step) = (end.to_i64() as i128 - start.to_i64() as i128, step.to_i64() as i128);
+        ((span + step - step.signum()) / step) as f64
+    } else {
+        ((e - s) / d).ceil()
+    };
+    ensure!(count < isize::MAX as f64, Runtime, "invalid size, possible overflow?");
+    Ok(count as usize)
+}
+
+/// `start`, `start + step`, … before `end`.
+pub fn arange(start: Scalar, end: Scalar, step: Scalar, dtype: Option<DType>) -> Result<Tensor> {
+    let integral = [start, end, step].iter().all(|v| v.category() < 2);
+    let dtype = dtype.unwrap_or(if integral { DType::I64 } else { default_dtype() });
+    if dtype == DType::Bool {
+        bail!(Error::DtypeNotImplemented { op: "arange_cpu", dtype });
+    }
+    let n = steps_between(start, end, step)?;
+    if dtype.is_float() {
+        let (start, step) = (start.to_f64(), step.to_f64());
+        sequence(n, dtype, |i| start + step * i as f64)
+    } else {
+        let (start, step) = (start.to_i64(), step.to_i64());
+        sequence(n, dtype, |i| start.wrapping_add(step.wrapping_mul(i as i64)))
+    }
+}
+
+fn arange_op(a: &Args) -> Result<Out> {
+    finish(a, 1, arange(Scalar::Int(0), a.number(0)?, Scalar::Int(1), a.opt_dtype(1)?)?)
+}
+
+fn arange_from_op(a: &Args) -> Result<Out> {
+    finish(a, 3, arange(a.number(0)?, a.number(1)?, a.number(2)?, a.opt_dtype(3)?)?)
+}
+
+/// `steps` numbers from `start` to `end`, both included, each counted from the nearer end; `map` is applied to each.
+fn between(a: &Args, options: usize, op: &'static str, map: impl Fn(f64) -> f64 + Sync) -> Result<Out> {
+    let dtype = dtype_or(a, options, default_dtype())?;
+    let n = a.int(2)?;
+    ensure!(n >= 0, Runtime, "number of steps must be non-negative");
+    if dtype == DType::Bool {
+        bail!(Error::DtypeNotImplemented { op, dtype });
+    }
+    let bound = |i| Ok::<f64, Error>(if dtype.is_float() { a.number(i)?.to_f64() } else { a.number(i)?.to_i64() as f64 });
+    let (start, end, n) = (bound(0)?, bound(1)?, n as usize);
+    let step = if n > 1 { (end - start) / (n - 1) as f64 } else { 0.0 };
+    let at = |i: usize| if i < n / 2 || n == 1 { start + step * i as f64 } else { end - step * (n - 1 - i) as f64 };
+    finish(a, options, sequence(n, dtype, |i| map(at(i)))?)
+}
+
+fn linspace(a: &Args) -> Result<Out> {
+    between(a, 3, "linspace_cpu", |v| v)
+}
+
+fn logspace(a: &Args) -> Result<Out> {
+    let base = a.float(3)?;
+    between(a, 4, "logspace_cpu", |v| base.powf(v))
+}
+
+fn range(a: &Args) -> Result<Out> {
+    let (start, end, step) = (a.number(0)?.to_f64(), a.number(1)?.to_f64(), a.number(2)?.to_f64());
+    let n = steps_between(Scalar::Float(start), Scalar::Float(end), Scalar::Float(step))?;
+    // The end belongs to it where a step meets it.
+    let n = if ((end - start) / step).fract() == 0.0 { n + 1 } else { n };
+    finish(a, 3, sequence(n, dtype_or(a, 3, default_dtype())?, |i| start + step * i as f64)?)
+}
+
+// ---- matrices
+
+fn eye(a: &Args, columns: Option<i64>, options: usize) -> Result<Out> {
+    let n = a.int(0)?;
+    let m = columns.unwrap_or(n);
+    ensure!(n >= 0, Runtime, "n must be greater or equal to 0, got {n}");
+    ensure!(m >= 0, Runtime, "m must be greater or equal to 0, got {m}");
+    let (n, m) = (n as usize, m as usize);
+    let out = Tensor::zeros([n, m], dtype_or(a, options, default_dtype())?)?;
+    let diagonal = Layout { shape: [n.min(m)].into(), strides: [m as isize + 1].into(), offset: 0 };
+    copy::fill(out.with_layout(diagonal).raw(), Scalar::Int(1));
+    finish(a, options, out)
+}
+
+/// Row and column numbers of the elements of a matrix of which `inside(row, column)` holds.
+fn triangle(a: &Args, inside: impl Fn(i64, i64) -> bool) -> Result<Out> {
+    let (rows, columns) = (a.int(0)?, a.int(1)?);
+    ensure!(rows >= 0, Runtime, "row must be non-negative, got{rows}");
+    ensure!(columns >= 0, Runtime, "col must be non-negative, got{columns}");
+    let dtype = dtype_or(a, 3, DType::I64)?;
+    if !matches!(dtype, DType::I32 | DType::I64) {
+        bail!(Error::DtypeNotImplemented { op: a.name, dtype });
+    }
+    let (mut of_rows, mut of_columns) = (Vec::new(), Vec::new());
+    for r in 0..rows {
+        for c in (0..columns).filter(|&c| inside(r, c)) {
+            of_rows.push(r);
+            of_columns.push(c);
+        }
+    }
+    let n = of_rows.len();
+    of_rows.append(&mut of_columns);
+    finish(a, 3, Tensor::from_slice(&of_rows, [2, n])?.dense(dtype)?)
+}
+
+fn tril_indices(a: &Args) -> Result<Out> {
+    let offset = a.int(2)?;
+    triangle(a, |r, c| c - r <= offset)
+}
+
+fn triu_indices(a: &Args) -> Result<Out> {
+    let offset = a.int(2)?;
+    triangle(a, |r, c| c - r >= offset)
+}
+
+// ---- in place
+
+/// Overwrites `t` by `write`, which sets every element whatever it was. Returns `t`.
+///
+/// Where `t` is tracked it gets a history in which nothing depends on the old contents; `node` is the name of that.
+pub(super) fn overwrite(t: &Tensor, node: &'static str, write: impl FnOnce(&Tensor) -> Result<()>) -> Result<Tensor> {
+    check_inplace(t)?;
+    if grad_enabled() && t.requires_grad() {
+        let value = t.empty_like()?;
+        write(&value)?;
+        assign(t, &value, node)?;
+    } else {
+        write(t)?;
+        t.bump_version();
+    }
+    Ok(t.clone())
+}
+
+fn zero_in_place(a: &Args) -> Result<Out> {
+    let write = |t: &Tensor| {
+        copy::fill(t.raw(), Scalar::Int(0));
+        Ok(())
+    };
+    Ok(overwrite(a.tensor(0)?, "ZeroBackward0", write)?.into())
+}
+
+struct Fill {
+    node: &'static str,
+}
+
+impl Function for Fill {
+    fn name(&self) -> &'static str {
+        self.node
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
+        let kept = if cx.needs(0) { Some(zeros_like(g, g.dtype())?) } else { None };
+        Ok(smallvec![kept, Some(g.clone())])
+    }
+}
+
+/// `t` with every element replaced by the 0-d tensor `value`.
+fn filled_by(t: &Tensor, value: &Tensor, op: &str, node: &'static str) -> Result<Tensor> {
+    ensure!(
+        value.rank() == 0,
+        Runtime,
+        "{op} only supports 0-dimension value tensor but got tensor with {} dimensions.",
+        value.rank()
+    );
+    let out = t.empty_like()?;
+    copy::fill(out.raw(), value.item()?);
+    record(out, &[t, value], |_| Fill { node })
+}
+
+fn fill(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    Ok(match a.operand(1)? {
+        Arg::T(value) => filled_by(t, value, "fill", "FillBackward1")?.into(),
+        Arg::S(value) => {
+            let out = Tensor::full(t.shape().clone(), value, t.dtype())?;
+            record(out, &[t], |_| Fill { node: "FillBackward0" })?.into()
+        }
+    })
+}
+
+fn fill_in_place(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    match a.operand(1)? {
+        Arg::T(value) if value.requires_grad() && grad_enabled() => {
+            check_inplace(t)?;
+            assign(t, &filled_by(&t.detach(), value, "fill_", "FillBackward3")?, "FillBackward3")?;
+            Ok(t.clone().into())
+        }
+        Arg::T(value) => {
+            ensure!(
+                value.rank() == 0,
+                Runtime,
+                "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
+                value.rank()
+            );
+            let value = value.item()?;
+            set_all(t, value)
+        }
+        Arg::S(value) => set_all(t, value),
+    }
+}
+
+fn set_all(t: &Tensor, value: Scalar) -> Result<Out> {
+    let write = |t: &Tensor| {
+        copy::fill(t.raw(), value);
+        Ok(())
+    };
+    Ok(overwrite(t, "FillBackward2", write)?.into())
+}
+
+const fn function(name: &'static str, doc: &'static str, overloads: &'static [Overload]) -> Op {
+    Op { name, doc, surface: Surface::FUNCTION, aliases: &[], overloads }
+}
+
+const fn factory(name: &'static str, doc: &'static str, overloads: &'static [Overload]) -> Op {
+    Op { surface: Surface::FUNCTION.and(Surface::OUT), ..function(name, doc, overloads) }
+}
+
+const fn method(name: &'static str, doc: &'static str, overloads: &'static [Overload]) -> Op {
+    Op { surface: Surface::METHOD, ..function(name, doc, overloads) }
+}
+
+macro_rules! overload {
+    ($sig:expr, $f:expr) => {
+        Overload { sig: $sig, call: Call::Fn($f) }
+    };
+}
+
+pub static OPS: &[Op] = &[
+    factory("zeros", "A tensor of the given size filled with 0.", &[overload!(options!("size: size, *, "), |a| {
+        let negative = a.ints(0)?.iter().any(|&n| n < 0);
+        ensure!(!negative, Runtime, "zeros: Dimension size must be non-negative.");
+        filled(a, Scalar::Int(0))
+    })]),
+    factory("ones", "A tensor of the given size filled with 1.", &[overload!(options!("size: size, *, "), |a| {
+        filled(a, Scalar::Int(1))
+    })]),
+    factory("full", "A tensor of the given size filled with `fill_value`.", &[overload!(
+        options!("size: int[], fill_value: Number, *, "),
+        full
+    )]),
+    factory("empty", "A tensor of the given size and of unspecified contents.", &[overload!(
+        options!("size: size, *, ", memory_format),
+        empty
+    )]),
+    function("zeros_like", "A tensor of the shape and dtype of `input` filled with 0.", &[overload!(
+        options!("input: Tensor, *, ", memory_format),
+        |a| filled_like(a, Scalar::Int(0))
+    )]),
+    function("ones_like", "A tensor of the shape and dtype of `input` filled with 1.", &[overload!(
+        options!("input: Tensor, *, ", memory_format),
+        |a| filled_like(a, Scalar::Int(1))
+    )]),
+    function("full_like", "A tensor of the shape and dtype of `input` filled with `fill_value`.", &[overload!(
+        options!("input: Tensor, fill_value: Number, *, ", memory_format),
+        full_like
+    )]),
+    function("empty_like", "A tensor of the shape and dtype of `input` and of unspecified contents.", &[overload!(
+        options!("input: Tensor, *, ", memory_format),
+        empty_like
+    )]),
+    method("new_zeros", "A tensor of the given size and the dtype of `input` filled with 0.", &[overload!(
+        options!("input: Tensor, size: size, *, "),
+        |a| new_filled(a, Scalar::Int(0))
+    )]),
+    method("new_ones", "A tensor of the given size and the dtype of `input` filled with 1.", &[overload!(
+        options!("input: Tensor, size: size, *, "),
+        |a| new_filled(a, Scalar::Int(1))
+    )]),
+    method("new_full", "A tensor of the given size and the dtype of `input` filled with `fill_value`.", &[overload!(
+        options!("input: Tensor, size: int[], fill_value: Number, *, "),
+        new_full
+    )]),
+    method("new_empty", "A tensor of the given size and the dtype of `input`, of unspecified contents.", &[overload!(
+        options!("input: Tensor, size: size, *, "),
+        new_empty
+    )]),
+    method("new_empty_strided", "A tensor of the given size and strides and the dtype of `input`.", &[overload!(
+        options!("input: Tensor, size: int[], stride: int[], *, "),
+        new_empty_strided
+    )]),
+    function("empty_strided", "A tensor of the given size and strides, of unspecified contents.", &[overload!(
+        options!("size: int[], stride: int[], *, "),
+        empty_strided
+    )]),
+    function(
+        "empty_permuted",
+        "A tensor of unspecified contents that is dense with its dimensions in the order `physical_layout`.",
+        &[overload!(options!("size: int[], physical_layout: int[], *, "), empty_permuted)],
+    ),
+    function("scalar_tensor", "A 0-d tensor that holds the number `s`.", &[overload!(
+        options!("s: Number, *, "),
+        scalar_tensor
+    )]),
+    factory("arange", "The numbers from `start` to `end`, which is excluded, `step` apart.", &[
+        overload!(options!("end: Number, *, "), arange_op),
+        overload!(options!("start: Number, end: Number, step: Number = 1, *, "), arange_from_op),
+    ]),
+    factory("range", "The numbers from `start` to `end`, which is included, `step` apart.", &[overload!(
+        options!("start: Number, end: Number, step: Number = 1, *, "),
+        range
+    )]),
+    factory("linspace", "`steps` numbers from `start` to `end`, both included, at equal distances.", &[overload!(
+        options!("start: Number, end: Number, steps: int, *, "),
+        linspace
+    )]),
+    factory("logspace", "`base` to the power of each of `steps` numbers from `start` to `end`.", &[overload!(
+        options!("start: Number, end: Number, steps: int, base: float = 10.0, *, "),
+        logspace
+    )]),
+    factory("eye", "A matrix with ones on the diagonal and zeros elsewhere.", &[
+        overload!(options!("n: int, *, "), |a| eye(a, None, 1)),
+        overload!(options!("n: int, m: int, *, "), |a| eye(a, Some(a.int(1)?), 2)),
+    ]),
+    function("tril_indices", "Rows and columns of the elements on and below a diagonal.", &[overload!(
+        options!("row: int, col: int, offset: int = 0, *, "),
+        tril_indices
+    )]),
+    function("triu_indices", "Rows and columns of the elements on and above a diagonal.", &[overload!(
+        options!("row: int, col: int, offset: int = 0, *, "),
+        triu_indices
+    )]),
+    Op {
+        name: "fill",
+        doc: "A tensor of the shape and dtype of `input` with every element equal to `value`.",
+        surface: Surface::FUNCTION,
+        overloads: &[overload!("input: Tensor, value: Operand", fill)],
+        ..Op::NEW
+    },
+    Op {
+        name: "fill_",
+        doc: "Sets every element of `input` to `value`.",
+        overloads: &[overload!("input: Tensor, value: Operand", fill_in_place)],
+        ..Op::NEW
+    },
+    Op {
+        name: "zero_",
+        doc: "Sets every element of `input` to 0.",
+        overloads: &[overload!("input: Tensor", zero_in_place)],
+        ..Op::NEW
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(start: Scalar, end: Scalar, step: Scalar) -> Vec<f64> {
+        arange(start, end, step, None).unwrap().to_vec()
+    }
+
+    #[test]
+    fn arange_stops_before_its_end() {
+        assert_eq!(numbers(0i64.into(), 5i64.into(), 2i64.into()), [0.0, 2.0, 4.0]);
+        assert_eq!(numbers(5i64.into(), 0i64.into(), (-2i64).into()), [5.0, 3.0, 1.0]);
+        assert_eq!(numbers(0.0.into(), 1.0.into(), 0.25.into()), [0.0, 0.25, 0.5, 0.75]);
+        assert!(numbers(3i64.into(), 3i64.into(), 1i64.into()).is_empty());
+    }
+
+    #[test]
+    fn arange_counts_integers_that_a_double_cannot_tell_apart() {
+        let end = i64::MAX;
+        assert_eq!(arange((end - 3).into(), end.into(), 1i64.into(), None).unwrap().numel(), 3);
+    }
+
+    #[test]
+    fn a_step_in_the_wrong_direction_is_refused() {
+        let message = arange(5i64.into(), 0i64.into(), 1i64.into(), None).unwrap_err().to_string();
+        assert_eq!(message, "upper bound and lower bound inconsistent with step sign");
+    }
+
+    #[test]
+    fn a_strided_tensor_has_just_the_memory_that_its_last_element_needs() {
+        let t = strided([2, 3].into(), &[1, 4], DType::F32).unwrap();
+        assert_eq!(t.storage().len(), 40);
+        assert_eq!(strided([0, 3].into(), &[1, 4], DType::F32).unwrap().storage().len(), 0);
+    }
+
+    #[test]
+    fn overwriting_reaches_every_element_of_a_strided_view_and_is_counted() {
+        let base = Tensor::ones([2, 3], DType::F32).unwrap();
+        let column = base.with_layout(base.layout().select(1, 1));
+        set_all(&column, Scalar::Int(7)).unwrap();
+        assert_eq!(base.to_vec::<f32>(), [1.0, 7.0, 1.0, 1.0, 7.0, 1.0]);
+        assert_eq!(base.version(), 1);
+    }
 }

@@ -1,5 +1,239 @@
-//! Indexing, gathering, scattering, masks.
+//! Indexing with brackets: integers, slices and new axes give views; masks and tensors of indices give copies.
+//! `gather`, `mask` and `select` have the functions that index by name.
 
+mod advanced;
+mod gather;
+mod mask;
+mod select;
+
+pub use advanced::{index, index_put};
+pub use gather::{gather, scatter, scatter_add};
+pub use mask::{masked_fill, masked_scatter, masked_select, nonzero, nonzero_tuple, select_where};
+pub use select::{index_add, index_copy, index_fill, index_select, put, take};
+
+use smallvec::SmallVec;
+
+use super::pointwise::Arg;
 use super::schema::Op;
+use super::view;
+use super::view::cut::{self, Cut};
+use crate::backend::cpu::copy;
+use crate::backend::cpu::index::fill_masked;
+use crate::dtype::{Bool8, DType};
+use crate::error::Result;
+use crate::graph::grad_enabled;
+use crate::layout::Dims;
+use crate::tensor::{Tensor, assign, check_inplace, write_untracked};
+use crate::{bail, ensure};
 
-pub static OPS: &[Op] = &[];
+pub static OPS: &[Op] =
+    &Op::concat::<{ select::OPS.len() + gather::OPS.len() + mask::OPS.len() + advanced::OPS.len() }>(&[
+        select::OPS,
+        gather::OPS,
+        mask::OPS,
+        advanced::OPS,
+    ]);
+
+/// One of the things between the brackets of `x[...]`.
+#[derive(Clone, Debug)]
+pub enum Index {
+    Int(i64),
+    /// Start, stop, step.
+    Slice(Option<i64>, Option<i64>, Option<i64>),
+    NewAxis,
+    Ellipsis,
+    Bool(bool),
+    Tensor(Tensor),
+}
+
+/// The tensors that index the leading dimensions of a view: None for a dimension that is kept whole. A mask stands for
+/// as many dimensions as it has.
+type Picks = SmallVec<[Option<Tensor>; 4]>;
+
+/// How many dimensions an index consumes.
+fn consumed(i: &Index) -> usize {
+    match i {
+        Index::Int(_) | Index::Slice(..) => 1,
+        Index::NewAxis | Index::Ellipsis | Index::Bool(_) => 0,
+        Index::Tensor(t) if matches!(t.dtype(), DType::Bool | DType::U8) => t.rank(),
+        Index::Tensor(_) => 1,
+    }
+}
+
+/// Index `i` of dimension `d`, as a view.
+#[inline]
+fn at(t: &Tensor, d: usize, i: i64) -> Result<Tensor> {
+    let Some(&n) = t.shape().get(d) else {
+        bail!(
+            Index,
+            "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a \
+             0-dim tensor to a number"
+        );
+    };
+    let wrapped = if i < 0 { i + n as i64 } else { i };
+    if wrapped < 0 || wrapped >= n as i64 {
+        return select::out_of_bounds(i, d, n);
+    }
+    cut::take(t, Cut::Select { dim: d, index: wrapped as usize })
+}
+
+/// A slice of dimension `d`, as a view; None where it is all of it.
+#[inline]
+fn sliced(t: &Tensor, d: usize, bounds: (Option<i64>, Option<i64>, Option<i64>)) -> Result<Option<Tensor>> {
+    let step = bounds.2.unwrap_or(1);
+    ensure!(step > 0, Value, "step must be greater than zero");
+    let Some(&n) = t.shape().get(d) else {
+        bail!(Index, "slice() cannot be applied to a 0-dim tensor.");
+    };
+    let (start, length) = cut::slice_range(n, bounds.0, bounds.1, step);
+    if length == n && step == 1 {
+        return Ok(None);
+    }
+    cut::take(t, Cut::Slice { dim: d, start, length, step: step as usize }).map(Some)
+}
+
+/// Applies the indices that give views, and says by which tensors the dimensions of the view are indexed.
+fn basic(t: &Tensor, index: &[Index]) -> Result<(Tensor, Picks)> {
+    let used: usize = index.iter().map(consumed).sum();
+    if used > t.rank() && t.rank() > 0 {
+        bail!(Index, "too many indices for tensor of dimension {}", t.rank());
+    }
+    let (mut view, mut picks, mut d) = (t.clone(), Picks::new(), 0);
+    // How many dimensions the picks so far stand for.
+    let mut covered = 0;
+    let mut pick = |d: usize, width: usize, by: Tensor| {
+        picks.extend((covered..d).map(|_| None));
+        picks.push(Some(by));
+        covered = d + width;
+    };
+    // Only the first ellipsis stands for the missing dimensions; another one stands for none.
+    let mut missing = t.rank().saturating_sub(used);
+    for i in index {
+        match i {
+            Index::Int(i) => view = at(&view, d, *i)?,
+            Index::Slice(a, b, c) => {
+                if let Some(part) = sliced(&view, d, (*a, *b, *c))? {
+                    view = part;
+                }
+                d += 1;
+            }
+            Index::NewAxis => {
+                view = view::unsqueeze(&view, d as i64)?;
+                d += 1;
+            }
+            Index::Ellipsis => d += std::mem::take(&mut missing),
+            Index::Bool(on) => {
+                view = view::unsqueeze(&view, d as i64)?;
+                pick(d, 1, constant_pick(*on)?);
+                d += 1;
+            }
+            Index::Tensor(by) if by.rank() == 0 && by.dtype() == DType::Bool => {
+                view = view::unsqueeze(&view, d as i64)?;
+                pick(d, 1, constant_pick(!by.item()?.is_zero())?);
+                d += 1;
+            }
+            Index::Tensor(by) if by.rank() == 0 && by.dtype().is_int() => {
+                view = at(&view, d, by.item()?.to_i64())?;
+            }
+            Index::Tensor(by) => {
+                pick(d, consumed(i), by.clone());
+                d += consumed(i);
+            }
+        }
+    }
+    Ok((view, picks))
+}
+
+/// What picks the only index of a new dimension, or none.
+fn constant_pick(on: bool) -> Result<Tensor> {
+    Tensor::zeros([usize::from(on)], DType::I64)
+}
+
+/// A mask of the shape of `t`, where that is all there is to index with.
+fn whole_mask<'a>(t: &Tensor, picks: &'a Picks) -> Option<&'a Tensor> {
+    match &picks[..] {
+        [Some(m)] if matches!(m.dtype(), DType::Bool | DType::U8) && m.shape() == t.shape() => Some(m),
+        _ => None,
+    }
+}
+
+/// `t[index]`.
+pub fn getitem(t: &Tensor, index: &[Index]) -> Result<Tensor> {
+    match index {
+        [Index::Int(i)] => return at(t, 0, *i),
+        [Index::Slice(a, b, c)] if t.rank() > 0 => {
+            return sliced(t, 0, (*a, *b, *c))?.map_or_else(|| cut::alias(t), Ok);
+        }
+        _ => {}
+    }
+    let (view, picks) = basic(t, index)?;
+    if picks.is_empty() {
+        return if view.same(t) { cut::alias(t) } else { Ok(view) };
+    }
+    match whole_mask(&view, &picks) {
+        Some(mask) => mask::index_by_mask(&view, mask),
+        None => advanced::index(&view, &picks),
+    }
+}
+
+/// `t[index] = value`.
+pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
+    let (view, picks) = basic(t, index)?;
+    let view = if view.same(t) && t.base().is_none() { cut::alias(t)? } else { view };
+    check_inplace(&view)?;
+    let tracked = grad_enabled() && (view.requires_grad() || matches!(value, Arg::T(v) if v.requires_grad()));
+    if !picks.is_empty() {
+        return set_picked(&view, &picks, value, tracked);
+    }
+    match value {
+        Arg::S(s) if !tracked => {
+            copy::fill(view.raw(), s);
+            view.bump_version();
+            Ok(())
+        }
+        Arg::S(s) => {
+            let value = view::expand_to(&Tensor::scalar(s, view.dtype())?, view.shape())?;
+            assign(&view, &value, "CopyBackwards")
+        }
+        Arg::T(v) => {
+            let value = view::expand_to(&without_leading_ones(v, view.rank())?, view.shape())?;
+            let apart = !value.storage().same(view.storage()) || value.layout() == view.layout();
+            let value = if apart { value } else { super::arith::clone(&value)? };
+            if tracked { assign(&view, &value, "CopyBackwards") } else { Ok(write_untracked(&view, &value)) }
+        }
+    }
+}
+
+/// `v` without the dimensions of size 1 that it has before the last `rank`.
+fn without_leading_ones(v: &Tensor, rank: usize) -> Result<Tensor> {
+    let extra = v.shape().iter().take(v.rank().saturating_sub(rank)).take_while(|&&n| n == 1).count();
+    if extra == 0 { Ok(v.clone()) } else { view::reshape_to(v, &Dims::from(&v.shape()[extra..])) }
+}
+
+/// Writes to the elements that tensors of indices and masks pick.
+fn set_picked(view: &Tensor, picks: &Picks, value: Arg, tracked: bool) -> Result<()> {
+    let number = match value {
+        Arg::S(s) => Some(s),
+        Arg::T(v) if v.numel() == 1 && !tracked => Some(v.item()?),
+        Arg::T(_) => None,
+    };
+    if let (Some(mask), Some(s), false) = (whole_mask(view, picks), number, tracked)
+        && view.is_contiguous()
+    {
+        fill_masked(view.raw(), mask.dense(DType::Bool)?.slice::<Bool8>()?, s);
+        view.bump_version();
+        return Ok(());
+    }
+    let value = match value {
+        Arg::S(s) => Tensor::scalar(s, view.dtype())?,
+        Arg::T(v) if v.numel() == 1 && v.dtype() != view.dtype() => super::arith::to_dtype(v, view.dtype())?,
+        Arg::T(v) => v.clone(),
+    };
+    if tracked {
+        let result = advanced::index_put(view, picks, &value, false)?;
+        return assign(view, &result, "IndexPutBackward0");
+    }
+    advanced::index_put_untracked(view, picks, &value, false)?;
+    view.bump_version();
+    Ok(())
+}

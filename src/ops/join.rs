@@ -1,5 +1,225 @@
-//! Joining and splitting tensors.
+//! Joining tensors along a dimension.
 
-use super::schema::Op;
+use smallvec::SmallVec;
 
-pub static OPS: &[Op] = &[];
+use super::schema::{Args, Out};
+use super::view;
+use super::view::cut::{self, Cut};
+use crate::backend::cpu::copy;
+use crate::dtype::promote;
+use crate::error::Result;
+use crate::graph::{Cx, Function, Grads, record};
+use crate::layout::{Dims, wrap_dim};
+use crate::tensor::Tensor;
+use crate::{ensure, table};
+
+/// An empty vector is left out of a concatenation of tensors of any rank.
+fn is_left_out(t: &Tensor) -> bool {
+    t.rank() == 1 && t.numel() == 0
+}
+
+/// The tensors one after the other along `dim`, in their promoted dtype.
+pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
+    ensure!(!tensors.is_empty(), Value, "torch.cat(): expected a non-empty list of Tensors");
+    for (i, t) in tensors.iter().enumerate() {
+        ensure!(t.rank() > 0, Runtime, "zero-dimensional tensor (at position {i}) cannot be concatenated");
+    }
+    let first = tensors.iter().position(|t| !is_left_out(t)).unwrap_or(0);
+    let model = tensors[first].shape();
+    let d = wrap_dim(dim, model.len())?;
+    let mut length = 0;
+    for (i, t) in tensors.iter().enumerate().filter(|(_, t)| !is_left_out(t)) {
+        let s = t.shape();
+        ensure!(
+            s.len() == model.len(),
+            Runtime,
+            "Tensors must have same number of dimensions: got {} and {}",
+            model.len(),
+            s.len()
+        );
+        if let Some(k) = (0..s.len()).find(|&k| k != d && s[k] != model[k]) {
+            crate::bail!(
+                Runtime,
+                "Sizes of tensors must match except in dimension {d}. Expected size {} but got size {} for tensor number \
+                 {i} in the list.",
+                model[k],
+                s[k]
+            );
+        }
+        length += s[d];
+    }
+    let dtype = tensors.iter().fold(tensors[0].dtype(), |all, t| promote(all, t.dtype()));
+    let mut shape = model.clone();
+    shape[d] = length;
+    let out = Tensor::empty(shape, dtype)?;
+    let mut start = 0;
+    for t in tensors.iter().filter(|t| !is_left_out(t)) {
+        let length = t.shape()[d];
+        let place = out.with_layout(out.layout().slice(d, start, length, 1));
+        copy::copy(t.raw(), place.raw());
+        start += length;
+    }
+    let inputs: SmallVec<[&Tensor; 4]> = tensors.iter().collect();
+    record(out, &inputs, |_| {
+        let lengths = tensors.iter().map(|t| (!is_left_out(t)).then(|| t.shape()[d])).collect();
+        Cat { dim: d, lengths }
+    })
+}
+
+struct Cat {
+    dim: usize,
+    /// Length of each input along `dim`; None for one that was left out.
+    lengths: SmallVec<[Option<usize>; 4]>,
+}
+
+impl Function for Cat {
+    fn name(&self) -> &'static str {
+        "CatBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(self.lengths.iter().map(|_| None).collect()) };
+        let mut start = 0;
+        let part = |(i, length): (usize, &Option<usize>)| {
+            let Some(length) = *length else {
+                return Ok(if cx.needs(i) { Some(Tensor::zeros([0usize], g.dtype())?) } else { None });
+            };
+            start += length;
+            let cut = Cut::Slice { dim: self.dim, start: start - length, length, step: 1 };
+            if cx.needs(i) { cut::take(g, cut).map(Some) } else { Ok(None) }
+        };
+        self.lengths.iter().enumerate().map(part).collect()
+    }
+}
+
+/// The tensors, which have one shape, along a new dimension.
+pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
+    ensure!(!tensors.is_empty(), Runtime, "stack expects a non-empty TensorList");
+    let model = tensors[0].shape();
+    for (i, t) in tensors.iter().enumerate() {
+        ensure!(
+            t.shape() == model,
+            Runtime,
+            "stack expects each tensor to be equal size, but got {model} at entry 0 and {} at entry {i}",
+            t.shape()
+        );
+    }
+    let d = wrap_dim(dim, model.len() + 1)?;
+    let dtype = tensors.iter().fold(tensors[0].dtype(), |all, t| promote(all, t.dtype()));
+    let mut shape = model.clone();
+    shape.insert(d, tensors.len());
+    let out = Tensor::empty(shape, dtype)?;
+    for (i, t) in tensors.iter().enumerate() {
+        copy::copy(t.raw(), out.with_layout(out.layout().select(d, i)).raw());
+    }
+    let inputs: SmallVec<[&Tensor; 4]> = tensors.iter().collect();
+    record(out, &inputs, |_| Stack { dim: d, count: tensors.len() })
+}
+
+struct Stack {
+    dim: usize,
+    count: usize,
+}
+
+impl Function for Stack {
+    fn name(&self) -> &'static str {
+        "StackBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok((0..self.count).map(|_| None).collect()) };
+        let part = |index| {
+            let cut = Cut::Select { dim: self.dim, index };
+            if cx.needs(index) { cut::take(g, cut).map(Some) } else { Ok(None) }
+        };
+        (0..self.count).map(part).collect()
+    }
+}
+
+/// Each tensor with at least some number of dimensions, and then joined along `dim`.
+fn cat_raised(a: &Args, raise: impl Fn(&Tensor) -> Result<Tensor>, dim: impl Fn(&Tensor) -> i64) -> Result<Out> {
+    let tensors = a.tensors(0)?;
+    ensure!(!tensors.is_empty(), Runtime, "{} expects a non-empty TensorList", a.name);
+    let raised: Vec<Tensor> = tensors.iter().map(raise).collect::<Result<_>>()?;
+    Ok(cat(&raised, dim(&raised[0]))?.into())
+}
+
+/// A vector or number as a column; others as they are.
+fn as_column(t: &Tensor) -> Result<Tensor> {
+    if t.rank() <= 1 { view::reshape_to(t, &Dims::from([t.numel(), 1])) } else { Ok(t.clone()) }
+}
+
+/// Zeros with the matrices on the diagonal; vectors count as rows.
+fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
+    let mut matrices = Vec::with_capacity(tensors.len());
+    for (i, t) in tensors.iter().enumerate() {
+        ensure!(
+            t.rank() <= 2,
+            Runtime,
+            "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {} dimensions",
+            t.rank()
+        );
+        matrices.push(view::atleast_2d(t)?);
+    }
+    let total = |d: usize| matrices.iter().map(|m| m.shape()[d]).sum::<usize>();
+    let dtype = tensors.iter().map(Tensor::dtype).reduce(promote).unwrap_or(super::default_dtype());
+    let (rows, columns) = if tensors.is_empty() { (1, 0) } else { (total(0), total(1)) };
+    let out = Tensor::zeros([rows, columns], dtype)?;
+    let (mut blocks, mut row, mut column) = (Vec::new(), 0, 0);
+    for m in &matrices {
+        let (h, w) = (m.shape()[0], m.shape()[1]);
+        let block = out.layout().slice(0, row, h, 1).slice(1, column, w, 1);
+        copy::copy(m.raw(), out.with_layout(block).raw());
+        blocks.push([(row, h), (column, w)]);
+        (row, column) = (row + h, column + w);
+    }
+    let inputs: Vec<&Tensor> = matrices.iter().collect();
+    record(out, &inputs, |_| BlockDiag { blocks })
+}
+
+struct BlockDiag {
+    /// Start and length of each block, by dimension.
+    blocks: Vec<[(usize, usize); 2]>,
+}
+
+impl Function for BlockDiag {
+    fn name(&self) -> &'static str {
+        "BlockDiagBackward0"
+    }
+
+    fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(self.blocks.iter().map(|_| None).collect()) };
+        let block = |places: &[(usize, usize); 2]| {
+            let mut part = g.clone();
+            for (dim, &(start, length)) in places.iter().enumerate() {
+                part = cut::take(&part, Cut::Slice { dim, start, length, step: 1 })?;
+            }
+            Ok(Some(part))
+        };
+        self.blocks.iter().map(block).collect()
+    }
+}
+
+table! {
+    "cat" FUNCTION | OUT "The tensors one after the other along a dimension." ["concat", "concatenate"] {
+        "tensors: Tensor[], dim: int = 0" => |a| Ok(cat(a.tensors(0)?, a.int(1)?)?.into());
+    }
+    "stack" FUNCTION | OUT "The tensors, which have one shape, along a new dimension." [] {
+        "tensors: Tensor[], dim: int = 0" => |a| Ok(stack(a.tensors(0)?, a.int(1)?)?.into());
+    }
+    "hstack" FUNCTION | OUT "The tensors one beside the other: along the second dimension, vectors along the first." [] {
+        "tensors: Tensor[]" => |a| cat_raised(a, view::atleast_1d, |t| i64::from(t.rank() > 1));
+    }
+    "vstack" FUNCTION | OUT "The tensors one below the other; vectors are rows." ["row_stack"] {
+        "tensors: Tensor[]" => |a| cat_raised(a, view::atleast_2d, |_| 0);
+    }
+    "dstack" FUNCTION | OUT "The tensors one behind the other, along the third dimension." [] {
+        "tensors: Tensor[]" => |a| cat_raised(a, view::atleast_3d, |_| 2);
+    }
+    "column_stack" FUNCTION | OUT "The tensors one beside the other; vectors are columns." [] {
+        "tensors: Tensor[]" => |a| cat_raised(a, as_column, |_| 1);
+    }
+    "block_diag" FUNCTION "Zeros with the matrices on the diagonal." [] {
+        "tensors: Tensor[]" => |a| Ok(block_diag(a.tensors(0)?)?.into());
+    }
+}

@@ -1,5 +1,298 @@
-//! Norms, triangles, einsum and other matrix operations.
+//! Triangles, traces, products of tensors, distances.
 
-use super::schema::Op;
+mod einsum;
+mod products;
+mod table;
 
-pub static OPS: &[Op] = &[];
+use smallvec::smallvec;
+
+use super::reduce::{pick, sum_mask, vector_norm};
+use super::schema::{Args, Out};
+use super::{arith, matmul, reduce, rows, view};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::layout::{Dims, Layout, Strides, wrap_dim};
+use crate::tensor::Tensor;
+use crate::{ensure, with_dtype};
+
+pub use einsum::einsum;
+pub use products::tensordot;
+pub use table::OPS;
+
+/// The lower (or upper) triangle of each matrix, up to (from) diagonal `k`, with zeros elsewhere.
+pub fn triangle(t: &Tensor, k: i64, lower: bool) -> Result<Tensor> {
+    let op = if lower { "tril" } else { "triu" };
+    ensure!(
+        t.rank() >= 2,
+        Runtime,
+        "{op}: input tensor must have at least 2 dimensions"
+    );
+    let (rows, columns) = (t.shape()[t.rank() - 2], t.shape()[t.rank() - 1]);
+    let out = t.copied(t.dtype())?;
+    with_dtype!(t.dtype(), T => {
+        use crate::dtype::Element;
+        for (at, row) in out.slice_mut::<T>()?.chunks_exact_mut(columns.max(1)).enumerate() {
+            // The first column beyond diagonal `k`, and with it beyond the lower triangle.
+            let i = (at % rows.max(1)) as i64;
+            let split = |from: i64| (i.saturating_add(from)).clamp(0, columns as i64) as usize;
+            let zeros = if lower { split(k.saturating_add(1))..columns } else { 0..split(k) };
+            row[zeros].fill(T::from_i64(0));
+        }
+    });
+    record(out, &[t], |_| TriangleBackward { k, lower })
+}
+
+struct TriangleBackward {
+    k: i64,
+    lower: bool,
+}
+
+impl Function for TriangleBackward {
+    fn name(&self) -> &'static str {
+        if self.lower { "TrilBackward0" } else { "TriuBackward0" }
+    }
+
+    fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        Ok(smallvec![Some(triangle(g, self.k, self.lower)?)])
+    }
+}
+
+/// Row and column indices of a triangle of a `rows` by `columns` matrix, as a matrix of two rows.
+fn triangle_indices(a: &Args, lower: bool) -> Result<Out> {
+    let (rows, columns, offset) = (a.int(0)?, a.int(1)?, a.int(2)?);
+    ensure!(rows >= 0, Runtime, "row must be non-negative, got{rows}");
+    ensure!(columns >= 0, Runtime, "col must be non-negative, got{columns}");
+    let dtype = a.opt_dtype(3)?.unwrap_or(DType::I64);
+    let inside = |i: i64, j: i64| if lower { j - i <= offset } else { j - i >= offset };
+    let (mut is, mut js) = (Vec::new(), Vec::new());
+    for i in 0..rows {
+        for j in (0..columns).filter(|&j| inside(i, j)) {
+            is.push(i);
+            js.push(j);
+        }
+    }
+    let n = is.len();
+    is.append(&mut js);
+    Ok(Tensor::from_slice(&is, [2, n])?.dense(dtype)?.into())
+}
+
+/// A matrix with ones on its diagonal.
+fn identity(rows: usize, columns: usize, dtype: DType) -> Result<Tensor> {
+    let out = Tensor::zeros([rows, columns], dtype)?;
+    let diagonal = Layout {
+        shape: Dims::from([rows.min(columns)]),
+        strides: Strides::from([columns as isize + 1]),
+        offset: 0,
+    };
+    crate::backend::cpu::copy::fill(out.with_layout(diagonal).raw(), 1i64.into());
+    Ok(out)
+}
+
+/// The sum of the diagonal of a matrix.
+pub fn trace(t: &Tensor) -> Result<Tensor> {
+    ensure!(t.rank() == 2, Runtime, "trace: expected a matrix, but got a tensor with {} dims", t.rank());
+    let (rows, columns) = (t.shape()[0], t.shape()[1]);
+    let diagonal = Layout {
+        shape: Dims::from([rows.min(columns)]),
+        strides: Strides::from([t.strides()[0] + t.strides()[1]]),
+        offset: t.layout().offset,
+    };
+    let out = sum_mask(&t.with_layout(diagonal), 1, false, None)?;
+    record(out, &[t], |_| TraceBackward { rows, columns })
+}
+
+struct TraceBackward {
+    rows: usize,
+    columns: usize,
+}
+
+impl Function for TraceBackward {
+    fn name(&self) -> &'static str {
+        "TraceBackward0"
+    }
+
+    fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        Ok(smallvec![Some(arith::mul(g, &identity(self.rows, self.columns, g.dtype())?)?)])
+    }
+}
+
+/// The vector product of vectors of three elements along `dim`.
+fn cross_product(x: &Tensor, y: &Tensor, dim: usize) -> Result<Tensor> {
+    let shape = crate::layout::broadcast("linalg.cross", x.shape(), y.shape())?;
+    let (x, y) = (view::expand_to(x, &shape)?, view::expand_to(y, &shape)?);
+    let (a, b) = (x.detach(), y.detach());
+    let turned = |t: &Tensor, by: i64| -> Result<Tensor> {
+        let mut along = Dims::from(&vec![1; shape.len()][..]);
+        along[dim] = 3;
+        let order = Tensor::from_slice(&[by, (by + 1) % 3, (by + 2) % 3], along)?;
+        pick(t, dim, &view::expand_to(&order, &shape)?.dense(DType::I64)?)
+    };
+    let left = arith::mul(&turned(&a, 1)?, &turned(&b, 2)?)?;
+    let right = arith::mul(&turned(&a, 2)?, &turned(&b, 1)?)?;
+    let out = arith::sub(&left, &right)?;
+    record(out, &[&x, &y], |_| CrossBackward { x: SavedTensor::input(&x), y: SavedTensor::input(&y), dim })
+}
+
+struct CrossBackward {
+    x: SavedTensor,
+    y: SavedTensor,
+    dim: usize,
+}
+
+impl Function for CrossBackward {
+    fn name(&self) -> &'static str {
+        "LinalgCrossBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
+        let dx = if cx.needs(0) { Some(cross_product(&self.y.get(cx)?, g, self.dim)?) } else { None };
+        let dy = if cx.needs(1) { Some(cross_product(g, &self.x.get(cx)?, self.dim)?) } else { None };
+        Ok(smallvec![dx, dy])
+    }
+
+    fn release(&self) {
+        self.x.free();
+        self.y.free();
+    }
+}
+
+fn linalg_cross(a: &Args) -> Result<Out> {
+    let (x, y) = (a.tensor(0)?, a.tensor(1)?);
+    ensure!(
+        x.rank() == y.rank(),
+        Runtime,
+        "linalg.cross: inputs must have the same number of dimensions."
+    );
+    let dim = wrap_dim(a.int(2)?, x.rank())?;
+    let size = |t: &Tensor| t.shape().get(dim).copied().unwrap_or(1);
+    ensure!(
+        size(x) == 3 && size(y) == 3,
+        Runtime,
+        "linalg.cross: inputs dimension {} must have length 3. Got {} and {}",
+        a.int(2)?,
+        size(x),
+        size(y)
+    );
+    Ok(cross_product(x, y, dim)?.into())
+}
+
+/// `torch.cross`, which without `dim` takes the first dimension of three elements.
+fn cross(a: &Args) -> Result<Out> {
+    let (x, y) = (a.tensor(0)?, a.tensor(1)?);
+    let dim = match a.opt_int(2)? {
+        Some(d) => d,
+        None => {
+            let shape = crate::layout::broadcast("cross", x.shape(), y.shape())?;
+            let three = shape.iter().position(|&n| n == 3);
+            ensure!(three.is_some(), Runtime, "no dimension of size 3 in input");
+            three.unwrap_or(0) as i64
+        }
+    };
+    let wrapped = wrap_dim(dim, x.rank())?;
+    let size = |t: &Tensor| t.shape().get(wrapped).copied().unwrap_or(1);
+    ensure!(
+        x.rank() == y.rank(),
+        Runtime,
+        "linalg.cross: inputs must have the same number of dimensions."
+    );
+    ensure!(
+        size(x) == 3 && size(y) == 3,
+        Runtime,
+        "linalg.cross: inputs dimension {dim} must have length 3. Got {} and {}",
+        size(x),
+        size(y)
+    );
+    Ok(cross_product(x, y, wrapped)?.into())
+}
+
+/// The norm of order `p` of the difference.
+fn dist(a: &Args) -> Result<Out> {
+    let difference = arith::sub(a.tensor(0)?, a.tensor(1)?)?;
+    Ok(vector_norm(&difference, a.float(2)?, None, false, None)?.into())
+}
+
+/// The distances between all pairs of rows of two matrices.
+fn cdist(a: &Args) -> Result<Out> {
+    let (x, y, p) = (a.tensor(0)?, a.tensor(1)?, a.float(2)?);
+    ensure!(
+        x.dtype().is_float() && y.dtype().is_float(),
+        Runtime,
+        "cdist only supports floating-point dtypes, X1 got: {}",
+        x.dtype().scalar_name()
+    );
+    ensure!(x.rank() >= 2, Runtime, "cdist only supports at least 2D tensors, X1 got: {}D", x.rank());
+    ensure!(y.rank() >= 2, Runtime, "cdist only supports at least 2D tensors, X2 got: {}D", y.rank());
+    let (c1, c2) = (x.shape()[x.rank() - 1], y.shape()[y.rank() - 1]);
+    ensure!(
+        c1 == c2,
+        Runtime,
+        "X1 and X2 must have the same number of columns. X1: {c1} X2: {c2}"
+    );
+    ensure!(p >= 0.0, Runtime, "cdist only supports non-negative p values");
+    let (mut left, mut right) = (x.shape().clone(), y.shape().clone());
+    left.insert(x.rank() - 1, 1);
+    right.insert(y.rank() - 2, 1);
+    let difference = arith::sub(&view::reshape_to(x, &left)?, &view::reshape_to(y, &right)?)?;
+    Ok(vector_norm(&difference, p, Some(&[-1]), false, None)?.into())
+}
+
+/// The sum of products of two tensors along `dim`.
+fn vecdot(a: &Args) -> Result<Out> {
+    let product = arith::mul(a.tensor(0)?, a.tensor(1)?)?;
+    let mask = reduce::dim_mask(Some(&[a.int(2)?]), product.rank())?;
+    Ok(sum_mask(&product, mask, false, Some(product.dtype()))?.into())
+}
+
+fn row(row: &'static super::pointwise::Row, args: &[super::pointwise::Arg]) -> Result<Tensor> {
+    row.call(args, &[])
+}
+
+/// `beta * input + alpha * product`; where `beta` is 0, `input` is not read, so that its NaN does not spread.
+fn add_scaled(a: &Args, product: Tensor) -> Result<Out> {
+    let (input, beta, alpha) = (a.tensor(0)?, a.number(3)?, a.number(4)?);
+    let product = if alpha.to_f64() == 1.0 { product } else { row(&rows::mul, &[(&product).into(), alpha.into()])? };
+    let shape = crate::layout::broadcast(a.name, input.shape(), product.shape())?;
+    ensure!(
+        shape == *product.shape(),
+        Runtime,
+        "The expanded size of the tensor {} must match the existing size {} ({})",
+        product.shape(),
+        input.shape(),
+        a.name
+    );
+    if beta.is_zero() {
+        return Ok(product.into());
+    }
+    let input = if beta.to_f64() == 1.0 { input.clone() } else { row(&rows::mul, &[input.into(), beta.into()])? };
+    Ok(arith::add(&input, &product)?.into())
+}
+
+fn addmv(a: &Args) -> Result<Out> {
+    add_scaled(a, matmul::mv(a.tensor(1)?, a.tensor(2)?)?)
+}
+
+fn addbmm(a: &Args) -> Result<Out> {
+    let products = matmul::bmm(a.tensor(1)?, a.tensor(2)?)?;
+    add_scaled(a, sum_mask(&products, 1, false, Some(products.dtype()))?)
+}
+
+fn addr(a: &Args) -> Result<Out> {
+    let (x, y) = (a.tensor(1)?, a.tensor(2)?);
+    ensure!(
+        x.rank() == 1,
+        Runtime,
+        "addr: Expected 1-D argument vec1, but got {}-D",
+        x.rank()
+    );
+    ensure!(
+        y.rank() == 1,
+        Runtime,
+        "addr: Expected 1-D argument vec2, but got {}-D",
+        y.rank()
+    );
+    add_scaled(a, products::outer_product(x, y)?)
+}

@@ -37,8 +37,15 @@ pub struct RowMeta {
     pub sig: &'static str,
     /// PyTorch's name of the node, where it is not the operation's in camel case.
     pub node: &'static str,
-    /// What PyTorch says to a bool operand, where it takes none.
+    /// PyTorch's name of the node where one operand is a number, by the position of the number; "" where the name is
+    /// the same.
+    pub number_nodes: &'static [&'static str],
+    /// What PyTorch says to a bool operand, where it takes none and says more than that it has no kernel.
     pub refuses_bool: &'static str,
+    /// The lowest category of dtypes that the operation takes: 1 leaves out bool, 2 integers too.
+    pub least: u8,
+    /// PyTorch's name of the kernel in "not implemented for" messages, where it is not the operation's.
+    pub kernel: &'static str,
     /// Integers are returned as they are (`floor`).
     pub keeps_ints: bool,
     /// A zero divisor among integers is an error.
@@ -56,7 +63,10 @@ impl RowMeta {
         aliases: &[],
         sig: "",
         node: "",
+        number_nodes: &[],
         refuses_bool: "",
+        least: 0,
+        kernel: "",
         keeps_ints: false,
         divides: false,
         conditional: false,
@@ -190,9 +200,13 @@ impl Row {
     /// The dtype computed in (as a tensor dtype) and the dtype of the result.
     fn types(&self, args: &[Arg]) -> Result<(DType, DType)> {
         let common = common_dtype(&args[self.meta.conditional as usize..]);
-        let refuse = |dtype| Err(Error::DtypeNotImplemented { op: self.name, dtype });
+        let kernel = if self.meta.kernel.is_empty() { self.name } else { self.meta.kernel };
+        let refuse = |dtype| Err(Error::DtypeNotImplemented { op: kernel, dtype });
         if common == DType::Bool && !self.meta.refuses_bool.is_empty() {
-            bail!(Runtime, "{}", self.meta.refuses_bool);
+            bail!(NotImplemented, "{}", self.meta.refuses_bool);
+        }
+        if common.category() < self.meta.least {
+            return refuse(common);
         }
         match self.class {
             Class::Float if common.is_float() || self.meta.keeps_ints => Ok((common, common)),
@@ -204,24 +218,36 @@ impl Row {
         }
     }
 
+    #[inline]
     fn shape(&self, args: &[Arg]) -> Result<Dims> {
+        let mut tensors = args.iter().filter_map(|a| if let Arg::T(t) = a { Some(*t) } else { None });
+        let Some(first) = tensors.next() else { return Ok(Dims::default()) };
         let mut shape: Option<Dims> = None;
-        for a in args {
-            if let Arg::T(t) = a {
-                shape = Some(match shape {
-                    None => t.shape().clone(),
-                    Some(s) if s == *t.shape() => s,
-                    Some(s) => broadcast(self.name, &s, t.shape())?,
-                });
+        for t in tensors {
+            let so_far = shape.as_ref().unwrap_or(first.shape());
+            if so_far != t.shape() {
+                shape = Some(broadcast(self.name, so_far, t.shape())?);
             }
         }
-        Ok(shape.unwrap_or_default())
+        Ok(shape.unwrap_or_else(|| first.shape().clone()))
     }
 
     /// Computes into `out`, which has the broadcast shape; any dtype, any layout.
     fn run_into(&self, args: &[Arg], params: &[Scalar], common: DType, out: &Tensor) -> Result<()> {
         if self.meta.divides && !common.is_float() {
             refuse_zero_divisor(args)?;
+        }
+        // The usual case first: every operand has the shape of the result, and nothing needs to be built.
+        let uniform = args.iter().all(|a| matches!(a, Arg::T(t) if t.shape() == out.shape()) || matches!(a, Arg::S(_)));
+        if uniform {
+            let operands: [Operand; 3] = std::array::from_fn(|i| match args.get(i) {
+                Some(Arg::T(t)) => Operand::View(t.raw()),
+                Some(Arg::S(s)) => Operand::Number(*s),
+                None => Operand::Unread,
+            });
+            let done = run(self.kernel, compute_type(common), &operands[..args.len()], params, out.raw());
+            ensure!(done, Error::DtypeNotImplemented { op: self.name, dtype: common });
+            return Ok(());
         }
         let mut expanded: [Option<Layout>; 3] = [None, None, None];
         for (a, e) in args.iter().zip(&mut expanded) {
@@ -403,7 +429,11 @@ impl PointwiseBackward {
 
 impl Function for PointwiseBackward {
     fn name(&self) -> &'static str {
-        self.row.plan().node
+        let number = self.inputs.iter().zip(self.row.meta.number_nodes).find(|(i, _)| matches!(i, Kept::Number(_)));
+        match number {
+            Some((_, name)) if !name.is_empty() => name,
+            _ => self.row.plan().node,
+        }
     }
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {

@@ -2,7 +2,24 @@
 
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use super::schema::Op;
+use smallvec::{SmallVec, smallvec};
+
+use super::creation::{dtype_or, finish, options, overwrite};
+use super::pointwise::Arg;
+use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use super::{arith, default_dtype, rows};
+use crate::backend::cpu::copy;
+use crate::backend::cpu::parallel::for_chunks_mut;
+use crate::backend::cpu::random::{
+    Philox, counters_for, fill_bernoulli_each, fill_bernoulli_u8, fill_exponential, fill_int, fill_normal, fill_uniform,
+    permutation,
+};
+use crate::dtype::{DType, Real, promote};
+use crate::error::Result;
+use crate::graph::{Cx, Function, Grads, record};
+use crate::layout::{Dims, broadcast};
+use crate::tensor::Tensor;
+use crate::{bail, ensure, with_dtype};
 
 /// A stream of random numbers: a seed, and how many counters have been used.
 #[derive(Debug)]
@@ -42,4 +59,609 @@ pub fn default_generator() -> &'static Arc<Generator> {
     &DEFAULT
 }
 
-pub static OPS: &[Op] = &[];
+
+/// The stream of a draw of `n` elements, which is then used up.
+fn stream(generator: Option<&Arc<Generator>>, n: usize) -> Philox {
+    let State { seed, offset } = generator.unwrap_or(default_generator()).take(counters_for(n));
+    Philox { seed, offset }
+}
+
+// ---- real numbers
+
+/// A distribution of real numbers.
+#[derive(Clone, Copy, Debug)]
+enum Distribution {
+    /// From the first number to the second, which is excluded.
+    Uniform(f64, f64),
+    /// Of this mean and standard deviation.
+    Normal(f64, f64),
+    /// Of this rate.
+    Exponential(f64),
+}
+
+use Distribution::{Exponential, Normal, Uniform};
+
+impl Distribution {
+    fn fill<T: Real>(self, p: Philox, out: &mut [T]) {
+        match self {
+            Uniform(from, to) => fill_uniform(p, from, to, out),
+            Normal(mean, std) => fill_normal(p, mean, std, out),
+            Exponential(rate) => fill_exponential(p, rate, out),
+        }
+    }
+
+    /// Sets every element of `t`, of any floating point dtype and geometry.
+    fn draw(self, t: &Tensor, generator: Option<&Arc<Generator>>) -> Result<()> {
+        let p = stream(generator, t.numel());
+        let compute = if t.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
+        let direct = t.is_contiguous() && t.dtype() == compute;
+        let out = if direct { t.clone() } else { Tensor::empty(t.shape().clone(), compute)? };
+        match (compute, self) {
+            (DType::F64, _) => self.fill(p, out.slice_mut::<f64>()?),
+            (_, Uniform(from, to)) if t.dtype().is_half() => {
+                let values = out.slice_mut::<f32>()?;
+                fill_uniform(p, 0.0, 1.0, values);
+                spread(values, from as f32, to as f32, t.dtype());
+            }
+            _ => self.fill(p, out.slice_mut::<f32>()?),
+        }
+        if !direct {
+            copy::copy(out.raw(), t.raw());
+        }
+        Ok(())
+    }
+
+    /// A new tensor of draws.
+    fn sample(self, shape: &Dims, dtype: DType, generator: Option<&Arc<Generator>>) -> Result<Tensor> {
+        let op = if let Uniform(..) = self { "check_uniform_bounds" } else { "normal_kernel_cpu" };
+        let out = Tensor::empty(shape.clone(), dtype)?;
+        out.expect_float(op)?;
+        self.draw(&out, generator)?;
+        Ok(out)
+    }
+}
+
+/// Numbers in [0, 1) as multiples of what a half type resolves below 1, so that none of them rounds up to 1, moved
+/// to [from, to).
+fn spread(values: &mut [f32], from: f32, to: f32, dtype: DType) {
+    let resolution = if dtype == DType::F16 { 2048.0 } else { 256.0 };
+    for_chunks_mut(values, 1 << 14, |_, values| {
+        for v in values {
+            *v = from + (*v * resolution).floor() / resolution * (to - from);
+        }
+    });
+}
+
+fn drawn(a: &Args, d: Distribution) -> Result<Out> {
+    finish(a, 2, d.sample(&a.size(0)?, dtype_or(a, 2, default_dtype())?, a.opt_generator(1)?)?)
+}
+
+fn drawn_like(a: &Args, d: Distribution) -> Result<Out> {
+    let t = a.tensor(0)?;
+    finish(a, 2, d.sample(t.shape(), dtype_or(a, 2, t.dtype())?, a.opt_generator(1)?)?)
+}
+
+fn uniform_(a: &Args) -> Result<Out> {
+    let (t, from, to) = (a.tensor(0)?, a.float(1)?, a.float(2)?);
+    t.expect_float("check_uniform_bounds")?;
+    ensure!(
+        from <= to,
+        Runtime,
+        "uniform_ expects to return a [from, to) range, but found from={from} > to={to}"
+    );
+    Ok(overwrite(t, "UniformBackward0", |t| Uniform(from, to).draw(t, a.opt_generator(3)?))?.into())
+}
+
+fn normal_(a: &Args) -> Result<Out> {
+    let (t, mean, std) = (a.tensor(0)?, a.float(1)?, a.float(2)?);
+    t.expect_float("normal_kernel_cpu")?;
+    ensure!(std >= 0.0, Runtime, "normal expects std >= 0.0, but found std {std}");
+    Ok(overwrite(t, "NormalBackward0", |t| Normal(mean, std).draw(t, a.opt_generator(3)?))?.into())
+}
+
+/// Errors unless `t` can hold the numbers of a continuous distribution.
+fn expect_continuous(t: &Tensor, name: &str) -> Result<()> {
+    ensure!(
+        t.dtype().is_float(),
+        Runtime,
+        "{name} distribution is a continuous probability distribution. dtype must be a floating point but you \
+         specified {}",
+        t.dtype().scalar_name()
+    );
+    Ok(())
+}
+
+fn exponential_(a: &Args) -> Result<Out> {
+    let (t, lambda) = (a.tensor(0)?, a.float(1)?);
+    expect_continuous(t, "Exponential")?;
+    ensure!(lambda > 0.0, Runtime, "exponential_ expects lambda > 0.0, but found lambda={lambda}");
+    Ok(overwrite(t, "ExponentialBackward0", |t| Exponential(lambda).draw(t, a.opt_generator(2)?))?.into())
+}
+
+/// Overwrites `t` with a function of draws from `d`.
+fn transformed(
+    t: &Tensor,
+    node: &'static str,
+    d: Distribution,
+    generator: Option<&Arc<Generator>>,
+    f: impl FnOnce(&Tensor) -> Result<Tensor>,
+) -> Result<Out> {
+    let write = |t: &Tensor| {
+        let dtype = if t.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
+        let value = f(&d.sample(t.shape(), dtype, generator)?)?;
+        copy::copy(value.raw(), t.raw());
+        Ok(())
+    };
+    Ok(overwrite(t, node, write)?.into())
+}
+
+fn log_normal_(a: &Args) -> Result<Out> {
+    let (t, mean, std) = (a.tensor(0)?, a.float(1)?, a.float(2)?);
+    expect_continuous(t, "log_normal_")?;
+    ensure!(std > 0.0, Runtime, "log_normal_ expects std > 0.0, but found std={std}");
+    transformed(t, "LogNormalBackward0", Normal(mean, std), a.opt_generator(3)?, |x| rows::exp.call(&[x.into()], &[]))
+}
+
+fn cauchy_(a: &Args) -> Result<Out> {
+    let (t, median, sigma) = (a.tensor(0)?, a.float(1)?, a.float(2)?);
+    expect_continuous(t, "Cauchy")?;
+    ensure!(sigma > 0.0, Runtime, "cauchy_ expects sigma > 0.0, but found sigma={sigma}");
+    transformed(t, "CauchyBackward0", Uniform(-0.5, 0.5), a.opt_generator(3)?, |turns| {
+        let tan = rows::tan.call(&[(&arith::mul(turns, std::f64::consts::PI)?).into()], &[])?;
+        arith::add(&arith::mul(&tan, sigma)?, median)
+    })
+}
+
+fn geometric_(a: &Args) -> Result<Out> {
+    let (t, prob) = (a.tensor(0)?, a.float(1)?);
+    ensure!(prob > 0.0 && prob < 1.0, Runtime, "geometric_ expects p to be in (0, 1), but got p={prob}");
+    // The number of trials up to a success is a waiting time, rounded up.
+    transformed(t, "GeometricBackward0", Exponential(-(-prob).ln_1p()), a.opt_generator(2)?, |waited| {
+        rows::ceil.call(&[waited.into()], &[])
+    })
+}
+
+// ---- draws that have parameters per element
+
+/// The node of a result that is drawn: nothing flows back.
+struct Drawn {
+    node: &'static str,
+}
+
+impl Function for Drawn {
+    fn name(&self) -> &'static str {
+        self.node
+    }
+
+    fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
+        let zeros = match &grads[0] {
+            Some(g) => Some(Tensor::zeros(g.shape().clone(), g.dtype())?),
+            None => None,
+        };
+        Ok(smallvec![zeros.clone(), zeros])
+    }
+}
+
+/// Normal numbers with means and standard deviations of which at least one is a tensor.
+fn normal(mean: Arg, std: Arg, generator: Option<&Arc<Generator>>, node: &'static str) -> Result<Tensor> {
+    if let Arg::T(std) = std {
+        let least = if std.numel() == 0 { 0.0 } else { std.to_vec::<f64>().into_iter().fold(0.0, f64::min) };
+        ensure!(least >= 0.0, Runtime, "normal expects all elements of std >= 0.0");
+    }
+    if let Arg::S(std) = std {
+        ensure!(std.to_f64() >= 0.0, Runtime, "normal expects std >= 0.0, but found std {}", std.to_f64());
+    }
+    let (shape, dtype, inputs): (Dims, DType, SmallVec<[&Tensor; 2]>) = match (mean, std) {
+        (Arg::T(m), Arg::T(s)) => {
+            (broadcast("normal", m.shape(), s.shape())?, promote(m.dtype(), s.dtype()), smallvec![m, s])
+        }
+        (Arg::T(t), _) | (_, Arg::T(t)) => (t.shape().clone(), t.dtype(), smallvec![t]),
+        _ => (Dims::default(), default_dtype(), smallvec![]),
+    };
+    let z = Normal(0.0, 1.0).sample(&shape, dtype, generator)?;
+    let plain = |x: Arg| if let Arg::T(t) = x { Some(t.detach()) } else { None };
+    let (mean_data, std_data) = (plain(mean), plain(std));
+    let scaled = arith::mul(&z, std_data.as_ref().map_or(std, Arg::T))?;
+    let out = arith::add(&scaled, mean_data.as_ref().map_or(mean, Arg::T))?;
+    record(out, &inputs, |_| Drawn { node })
+}
+
+fn normal_size(a: &Args) -> Result<Out> {
+    let (mean, std) = (a.float(0)?, a.float(1)?);
+    ensure!(std >= 0.0, Runtime, "normal expects std >= 0.0, but found std {std}");
+    finish(a, 4, Normal(mean, std).sample(&a.size(2)?, dtype_or(a, 4, default_dtype())?, a.opt_generator(3)?)?)
+}
+
+/// Sets `out` to 1 with the probabilities `probs` of its shape, else to 0.
+fn bernoulli_each(out: &Tensor, probs: &Tensor, generator: Option<&Arc<Generator>>) -> Result<()> {
+    let compute = if probs.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
+    let probs = probs.dense(compute)?;
+    let hits = Tensor::empty(probs.shape().clone(), compute)?;
+    let p = stream(generator, hits.numel());
+    with_dtype!(float compute, T => {
+        let probs = probs.slice::<T>()?;
+        let valid = probs.iter().all(|&p| p >= T::ZERO && p <= T::ONE);
+        ensure!(valid, Runtime, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
+        fill_bernoulli_each(p, probs, hits.slice_mut::<T>()?);
+    }, else unreachable!("computed in a real type"));
+    copy::copy(hits.raw(), out.raw());
+    Ok(())
+}
+
+/// Sets `out` to 1 with the probability `prob`, else to 0.
+fn bernoulli_all(out: &Tensor, prob: f64, generator: Option<&Arc<Generator>>) -> Result<()> {
+    ensure!((0.0..=1.0).contains(&prob), Runtime, "bernoulli_ expects p to be in [0, 1], but got p={prob}");
+    let hits = Tensor::empty(out.shape().clone(), DType::U8)?;
+    fill_bernoulli_u8(stream(generator, hits.numel()), prob, hits.slice_mut()?);
+    copy::copy(hits.raw(), out.raw());
+    Ok(())
+}
+
+fn bernoulli(a: &Args) -> Result<Out> {
+    let probs = a.tensor(0)?;
+    probs.expect_float("bernoulli_tensor_cpu_p_")?;
+    let out = probs.empty_like()?;
+    bernoulli_each(&out, probs, a.opt_generator(1)?)?;
+    Ok(record(out, &[probs], |_| Drawn { node: "BernoulliBackward0" })?.into())
+}
+
+fn bernoulli_p(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    let out = t.empty_like()?;
+    bernoulli_all(&out, a.float(1)?, a.opt_generator(2)?)?;
+    Ok(record(out, &[t], |_| Drawn { node: "BernoulliBackward2" })?.into())
+}
+
+fn bernoulli_in_place(a: &Args) -> Result<Out> {
+    let (t, prob) = (a.tensor(0)?, a.float(1)?);
+    Ok(overwrite(t, "BernoulliBackward2", |t| bernoulli_all(t, prob, a.opt_generator(2)?))?.into())
+}
+
+fn bernoulli_in_place_each(a: &Args) -> Result<Out> {
+    let (t, probs) = (a.tensor(0)?, a.tensor(1)?);
+    let Some(layout) = probs.layout().expand(t.shape()) else {
+        bail!(Runtime, "output with shape {} doesn't match the broadcast shape {}", t.shape(), probs.shape());
+    };
+    let probs = probs.with_layout(layout);
+    Ok(overwrite(t, "BernoulliBackward1", |t| bernoulli_each(t, &probs, a.opt_generator(2)?))?.into())
+}
+
+// ---- integers
+
+/// Sets every element of `t` to a whole number in [from, to).
+fn whole_numbers(t: &Tensor, from: i64, to: i64, generator: Option<&Arc<Generator>>) -> Result<()> {
+    ensure!(
+        from < to,
+        Runtime,
+        "random_ expects 'from' to be less than 'to', but got from={from} >= to={to}"
+    );
+    if let Some((least, most)) = bounds(t.dtype()) {
+        ensure!(from >= least && from <= most, Runtime, "from is out of bounds for {}", c_name(t.dtype()));
+        ensure!(to - 1 <= most, Runtime, "to - 1 is out of bounds for {}", c_name(t.dtype()));
+    }
+    let out = if t.is_contiguous() { t.clone() } else { t.empty_like()? };
+    let p = stream(generator, t.numel());
+    with_dtype!(t.dtype(), T => fill_int::<T>(p, from, to, out.slice_mut()?));
+    if !out.same(t) {
+        copy::copy(out.raw(), t.raw());
+    }
+    Ok(())
+}
+
+/// The least and the greatest number of an integer dtype.
+fn bounds(dtype: DType) -> Option<(i64, i64)> {
+    Some(match dtype {
+        DType::Bool => (0, 1),
+        DType::U8 => (0, 255),
+        DType::I8 => (i8::MIN as i64, i8::MAX as i64),
+        DType::I16 => (i16::MIN as i64, i16::MAX as i64),
+        DType::I32 => (i32::MIN as i64, i32::MAX as i64),
+        DType::I64 => (i64::MIN, i64::MAX),
+        _ => return None,
+    })
+}
+
+/// What messages about ranges call a dtype.
+fn c_name(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Bool => "bool",
+        DType::U8 => "unsigned char",
+        DType::I8 => "signed char",
+        DType::I16 => "short",
+        DType::I32 => "int",
+        _ => "long",
+    }
+}
+
+/// The end of the range of `random_()`: every whole number from 0 on that the dtype holds.
+fn whole_range(dtype: DType) -> i64 {
+    match dtype {
+        DType::F64 => 1 << 53,
+        DType::F32 => 1 << 24,
+        DType::F16 => 1 << 11,
+        DType::BF16 => 1 << 8,
+        d => bounds(d).map_or(i64::MAX, |(_, most)| most.saturating_add(1)),
+    }
+}
+
+fn random_(a: &Args, from: i64, to: Option<i64>, generator: usize) -> Result<Out> {
+    let write = |t: &Tensor| {
+        whole_numbers(t, from, to.unwrap_or(whole_range(t.dtype())), a.opt_generator(generator)?)
+    };
+    Ok(overwrite(a.tensor(0)?, "RandomBackward0", write)?.into())
+}
+
+/// Integers in [low, high); the size and the generator follow `high` in the signature, then the options.
+fn randint(a: &Args, low: i64, high: i64, size: usize) -> Result<Out> {
+    let out = Tensor::empty(a.size(size)?, dtype_or(a, size + 2, DType::I64)?)?;
+    whole_numbers(&out, low, high, a.opt_generator(size + 1)?)?;
+    finish(a, size + 2, out)
+}
+
+fn randint_like(a: &Args, low: i64, high: i64, generator: usize) -> Result<Out> {
+    let t = a.tensor(0)?;
+    let out = Tensor::empty(t.shape().clone(), dtype_or(a, generator + 1, t.dtype())?)?;
+    whole_numbers(&out, low, high, a.opt_generator(generator)?)?;
+    finish(a, generator + 1, out)
+}
+
+fn randperm(a: &Args) -> Result<Out> {
+    let n = a.int(0)?;
+    ensure!(n >= 0, Runtime, "Trying to create tensor with negative dimension {n}: [{n}]");
+    let dtype = dtype_or(a, 2, DType::I64)?;
+    if let Some((_, most)) = bounds(dtype) {
+        ensure!(n - 1 <= most, Runtime, "n is too large for result tensor type: 'torch.{}Tensor'", dtype.scalar_name());
+    }
+    let order = permutation(stream(a.opt_generator(1)?, n as usize), n as usize);
+    finish(a, 2, Tensor::from_slice(&order, [n as usize])?.dense(dtype)?)
+}
+
+// ---- multinomial
+
+/// Draws `num_samples` indices per row of weights.
+fn multinomial(a: &Args) -> Result<Out> {
+    let (t, samples, replacement) = (a.tensor(0)?, a.int(1)?, a.bool(2)?);
+    ensure!(matches!(t.rank(), 1 | 2), Runtime, "prob_dist must be 1 or 2 dim");
+    ensure!(
+        t.dtype().is_float(),
+        Runtime,
+        "multinomial only supports floating-point dtypes for input, got: {}",
+        t.dtype().scalar_name()
+    );
+    ensure!(samples > 0, Runtime, "cannot sample n_sample <= 0 samples");
+    let categories = t.shape()[t.rank() - 1];
+    let samples = samples as usize;
+    ensure!(
+        replacement || samples <= categories,
+        Runtime,
+        "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
+    );
+    let mut shape = t.shape().clone();
+    let last = shape.len() - 1;
+    shape[last] = samples;
+    let out = Tensor::empty(shape, DType::I64)?;
+    if out.numel() == 0 {
+        return Ok(out.into());
+    }
+    let weights = t.to_vec::<f64>();
+    check_weights(&weights, categories)?;
+    let per_row = if replacement { samples } else { categories };
+    let draws = Tensor::empty([out.numel() / samples, per_row], DType::F64)?;
+    let p = stream(a.opt_generator(3)?, draws.numel());
+    let d = if replacement { Uniform(0.0, 1.0) } else { Exponential(1.0) };
+    d.fill(p, draws.slice_mut::<f64>()?);
+    let draws = draws.slice::<f64>()?;
+    for_chunks_mut(out.slice_mut::<i64>()?, samples, |row, out| {
+        let weights = &weights[row * categories..][..categories];
+        let draws = &draws[row * per_row..][..per_row];
+        if replacement { pick_independently(weights, draws, out) } else { pick_distinct(weights, draws, out) }
+    });
+    Ok(out.into())
+}
+
+fn check_weights(weights: &[f64], categories: usize) -> Result<()> {
+    ensure!(
+        weights.iter().all(|w| w.is_finite() && *w >= 0.0),
+        Runtime,
+        "probability tensor contains either `inf`, `nan` or element < 0"
+    );
+    let positive = weights.chunks(categories).all(|row| row.iter().any(|&w| w > 0.0));
+    ensure!(positive, Runtime, "invalid multinomial distribution (sum of probabilities <= 0)");
+    Ok(())
+}
+
+/// The category in whose share of the total each of the uniform `draws` falls.
+fn pick_independently(weights: &[f64], draws: &[f64], out: &mut [i64]) {
+    let mut sum = 0.0;
+    let upto: Vec<f64> = weights.iter().map(|w| { sum += w; sum }).collect();
+    for (o, u) in out.iter_mut().zip(draws) {
+        *o = upto.partition_point(|&c| c <= u * sum) as i64;
+    }
+}
+
+/// The first categories to arrive, where each waits a time of its weight's rate: `waits` are of rate 1.
+fn pick_distinct(weights: &[f64], waits: &[f64], out: &mut [i64]) {
+    let times: Vec<f64> = weights.iter().zip(waits).map(|(w, wait)| wait / w).collect();
+    let mut order: Vec<usize> = (0..times.len()).collect();
+    let by_time = |a: &usize, b: &usize| times[*a].total_cmp(&times[*b]);
+    if out.len() < order.len() {
+        order.select_nth_unstable_by(out.len() - 1, by_time);
+    }
+    let first = &mut order[..out.len()];
+    first.sort_unstable_by(by_time);
+    out.iter_mut().zip(first).for_each(|(o, i)| *o = *i as i64);
+}
+
+const fn op(name: &'static str, surface: Surface, doc: &'static str, overloads: &'static [Overload]) -> Op {
+    Op { name, doc, surface, aliases: &[], overloads }
+}
+
+macro_rules! overload {
+    ($sig:expr, $f:expr) => {
+        Overload { sig: $sig, call: Call::Fn($f) }
+    };
+}
+
+const FACTORY: Surface = Surface::FUNCTION.and(Surface::OUT);
+/// Operations that are defined as writes. A method alone whose name ends in `_` would be taken for a change of
+/// geometry.
+const WRITES: Surface = Surface::BOTH;
+
+pub static OPS: &[Op] = &[
+    op("rand", FACTORY, "Uniform random numbers in [0, 1).", &[overload!(
+        options!("size: size, *, generator: Generator? = None, "),
+        |a| drawn(a, Uniform(0.0, 1.0))
+    )]),
+    op("randn", FACTORY, "Normal random numbers of mean 0 and standard deviation 1.", &[overload!(
+        options!("size: size, *, generator: Generator? = None, "),
+        |a| drawn(a, Normal(0.0, 1.0))
+    )]),
+    op("rand_like", Surface::FUNCTION, "As `rand`, of the shape and dtype of `input`.", &[overload!(
+        options!("input: Tensor, *, generator: Generator? = None, ", memory_format),
+        |a| drawn_like(a, Uniform(0.0, 1.0))
+    )]),
+    op("randn_like", Surface::FUNCTION, "As `randn`, of the shape and dtype of `input`.", &[overload!(
+        options!("input: Tensor, *, generator: Generator? = None, ", memory_format),
+        |a| drawn_like(a, Normal(0.0, 1.0))
+    )]),
+    op("randint", FACTORY, "Random integers from `low` to `high`, which is excluded.", &[
+        overload!(options!("high: int, size: int[], *, generator: Generator? = None, "), |a| {
+            randint(a, 0, a.int(0)?, 1)
+        }),
+        overload!(options!("low: int, high: int, size: int[], *, generator: Generator? = None, "), |a| {
+            randint(a, a.int(0)?, a.int(1)?, 2)
+        }),
+    ]),
+    op("randint_like", Surface::FUNCTION, "As `randint`, of the shape and dtype of `input`.", &[
+        overload!(
+            options!("input: Tensor, high: int, *, generator: Generator? = None, ", memory_format),
+            |a| randint_like(a, 0, a.int(1)?, 2)
+        ),
+        overload!(
+            options!("input: Tensor, low: int, high: int, *, generator: Generator? = None, ", memory_format),
+            |a| randint_like(a, a.int(1)?, a.int(2)?, 3)
+        ),
+    ]),
+    op("randperm", FACTORY, "The integers from 0 to `n`, which is excluded, in random order.", &[overload!(
+        options!("n: int, *, generator: Generator? = None, "),
+        randperm
+    )]),
+    op("bernoulli", Surface::BOTH.and(Surface::OUT), "1 with the probability that `input` holds, else 0.", &[
+        overload!("input: Tensor, *, generator: Generator? = None", bernoulli),
+        overload!("input: Tensor, p: float, *, generator: Generator? = None", bernoulli_p),
+    ]),
+    op("bernoulli_", WRITES, "Sets each element to 1 with the probability `p`, else to 0.", &[
+        overload!("input: Tensor, p: Tensor, *, generator: Generator? = None", bernoulli_in_place_each),
+        overload!("input: Tensor, p: float = 0.5, *, generator: Generator? = None", bernoulli_in_place),
+    ]),
+    op("multinomial", Surface::BOTH.and(Surface::OUT), "Indices drawn with the weights that the rows of `input` hold.", &[
+        overload!(
+            "input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator? = None",
+            multinomial
+        ),
+    ]),
+    op("normal", FACTORY, "Normal random numbers of means `mean` and standard deviations `std`.", &[
+        overload!("mean: Tensor, std: Tensor, *, generator: Generator? = None", |a| {
+            Ok(normal(a.operand(0)?, a.operand(1)?, a.opt_generator(2)?, "NormalBackward3")?.into())
+        }),
+        overload!("mean: Tensor, std: float = 1, *, generator: Generator? = None", |a| {
+            Ok(normal(a.operand(0)?, a.operand(1)?, a.opt_generator(2)?, "NormalBackward1")?.into())
+        }),
+        overload!("mean: float, std: Tensor, *, generator: Generator? = None", |a| {
+            Ok(normal(a.operand(0)?, a.operand(1)?, a.opt_generator(2)?, "NormalBackward2")?.into())
+        }),
+        overload!(
+            options!("mean: float, std: float, size: int[], *, generator: Generator? = None, "),
+            normal_size
+        ),
+    ]),
+    op("uniform_", WRITES, "Sets each element to a uniform random number in [from, to).", &[overload!(
+        "input: Tensor, from: float = 0, to: float = 1, *, generator: Generator? = None",
+        uniform_
+    )]),
+    op("normal_", WRITES, "Sets each element to a normal random number.", &[overload!(
+        "input: Tensor, mean: float = 0, std: float = 1, *, generator: Generator? = None",
+        normal_
+    )]),
+    op("exponential_", WRITES, "Sets each element to an exponential random number of rate `lambd`.", &[overload!(
+        "input: Tensor, lambd: float = 1, *, generator: Generator? = None",
+        exponential_
+    )]),
+    op("log_normal_", WRITES, "Sets each element to a number whose logarithm is normal.", &[overload!(
+        "input: Tensor, mean: float = 1, std: float = 2, *, generator: Generator? = None",
+        log_normal_
+    )]),
+    op("cauchy_", WRITES, "Sets each element to a random number of the Cauchy distribution.", &[overload!(
+        "input: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator? = None",
+        cauchy_
+    )]),
+    op("geometric_", WRITES, "Sets each element to the number of trials up to a success of probability `p`.", &[
+        overload!("input: Tensor, p: float, *, generator: Generator? = None", geometric_),
+    ]),
+    op("random_", WRITES, "Sets each element to a random whole number.", &[
+        overload!("input: Tensor, *, generator: Generator? = None", |a| random_(a, 0, None, 1)),
+        overload!("input: Tensor, to: int, *, generator: Generator? = None", |a| random_(a, 0, Some(a.int(1)?), 2)),
+        overload!("input: Tensor, from: int, to: int?, *, generator: Generator? = None", |a| {
+            random_(a, a.int(1)?, a.opt_int(2)?, 3)
+        }),
+    ]),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seeded() -> Arc<Generator> {
+        Arc::new(Generator::new(7))
+    }
+
+    #[test]
+    fn a_draw_is_repeated_by_its_seed_and_followed_by_another() {
+        let (g, h) = (seeded(), seeded());
+        let draw = |g| Normal(0.0, 1.0).sample(&[100].into(), DType::F32, Some(g)).unwrap().to_vec::<f32>();
+        let (a, b) = (draw(&g), draw(&g));
+        assert_ne!(a, b);
+        assert_eq!(a, draw(&h));
+    }
+
+    #[test]
+    fn a_strided_target_gets_the_numbers_of_a_dense_one() {
+        let dense = Tensor::empty([4, 3], DType::F64).unwrap();
+        Uniform(0.0, 2.0).draw(&dense, Some(&seeded())).unwrap();
+        let wide = Tensor::zeros([4, 6], DType::F64).unwrap();
+        let every_second = wide.with_layout(wide.layout().slice(1, 0, 3, 2));
+        Uniform(0.0, 2.0).draw(&every_second, Some(&seeded())).unwrap();
+        assert_eq!(dense.to_vec::<f64>(), every_second.to_vec::<f64>());
+        assert_eq!(wide.to_vec::<f64>().iter().filter(|v| **v == 0.0).count(), 12);
+    }
+
+    #[test]
+    fn half_precision_uniform_numbers_never_reach_one() {
+        for dtype in [DType::F16, DType::BF16] {
+            let t = Uniform(0.0, 1.0).sample(&[20_000].into(), dtype, Some(&seeded())).unwrap();
+            assert!(t.to_vec::<f32>().iter().all(|&v| (0.0..1.0).contains(&v)));
+        }
+    }
+
+    #[test]
+    fn integers_outside_of_the_dtype_are_refused() {
+        let t = Tensor::zeros([2], DType::U8).unwrap();
+        let message = whole_numbers(&t, 0, 257, None).unwrap_err().to_string();
+        assert_eq!(message, "to - 1 is out of bounds for unsigned char");
+        assert!(whole_numbers(&t, 0, 256, None).is_ok());
+    }
+
+    #[test]
+    fn samples_without_replacement_are_distinct_and_prefer_weight() {
+        let mut out = [0i64; 3];
+        pick_distinct(&[1.0, 0.0, 2.0, 4.0], &[1.0, 1.0, 1.0, 1.0], &mut out);
+        assert_eq!(out, [3, 2, 0]);
+    }
+
+    #[test]
+    fn samples_with_replacement_skip_categories_without_weight() {
+        let mut out = [9i64; 4];
+        pick_independently(&[0.0, 1.0, 0.0, 3.0], &[0.0, 0.2, 0.25, 0.99], &mut out);
+        assert_eq!(out, [1, 1, 3, 3]);
+    }
+}

@@ -1,16 +1,31 @@
-//! Reductions.
+//! Reductions: the dimensions they take, sums and means. The others are in the files beside the table.
+
+mod extremum;
+mod moments;
+mod norms;
+mod order;
+mod products;
+mod select;
+mod table;
 
 use smallvec::smallvec;
 
-use super::schema::{Args, Call, Op, Out, Overload};
-use super::{arith, view};
-use crate::backend::cpu::reduce::Along;
+use super::schema::{Args, Out};
+use super::{arith, rows, view};
+use crate::backend::cpu::reduce::{self as kernels, Along};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, record};
+use crate::graph::{Cx, Function, Grads, SavedTensor, record};
 use crate::layout::{Dims, wrap_dim};
 use crate::tensor::Tensor;
-use crate::{bail, with_dtype};
+use crate::{bail, ensure, with_dtype};
+
+pub use extremum::{amax, argument_extremum, extremum_along};
+pub use moments::{var_mask, std_mask};
+pub use norms::{linalg_matrix_norm, linalg_norm, linalg_vector_norm, logsumexp, vector_norm};
+pub use products::{all, any, prod};
+pub use select::{Chosen, lanes, pick, place};
+pub use table::OPS;
 
 /// The dimensions that `dim` names, as a mask; all where it is None or empty.
 pub fn dim_mask(dims: Option<&[i64]>, rank: usize) -> Result<u64> {
@@ -68,24 +83,70 @@ pub fn any_zero(t: &Tensor) -> bool {
     })
 }
 
+/// The dtype that a floating point kernel computes in for results of `dtype`.
+pub fn compute_float(dtype: DType) -> DType {
+    if dtype.is_half() { DType::F32 } else { dtype }
+}
+
+/// Runs a kernel of real numbers over the dimensions of a mask: `reduce_float!(t, mask, keepdim, dtype, |x: T, d, out|
+/// kernel)` gives the result in `dtype`, without history.
+macro_rules! reduce_float {
+    ($t:expr, $mask:expr, $keepdim:expr, $dtype:expr, |$x:ident: $T:ident, $d:ident, $out:ident| $body:expr) => {{
+        let compute = $crate::ops::reduce::compute_float($dtype);
+        let (dense, $d) = $crate::ops::reduce::along(&$t.dense(compute)?, $mask)?;
+        let shape = $crate::ops::reduce::reduced_shape($t.shape(), $mask, $keepdim);
+        let result = $crate::tensor::Tensor::empty(shape, compute)?;
+        $crate::with_dtype!(float compute, $T => {
+            let ($x, $out) = (dense.slice::<$T>()?, result.slice_mut::<$T>()?);
+            $body;
+        }, else $crate::bail!($crate::error::Error::DtypeNotImplemented { op: "reduction", dtype: $dtype }));
+        result.dense($dtype)?
+    }};
+}
+use reduce_float;
+
+/// The number of elements that each result is reduced from.
+pub fn reduced_count(t: &Tensor, mask: u64) -> usize {
+    t.shape().iter().enumerate().filter(|(d, _)| mask >> d & 1 == 1).map(|(_, n)| n).product()
+}
+
+/// A reduced tensor with its reduced dimensions as ones.
+pub fn restored(t: &Tensor, shape: &Dims, mask: u64) -> Result<Tensor> {
+    let kept = reduced_shape(shape, mask, true);
+    if *t.shape() == kept { Ok(t.clone()) } else { view::view_as(t, &kept) }
+}
+
+/// Repeats a reduced gradient over the dimensions that were reduced.
+pub fn expand_reduced(g: &Tensor, shape: &Dims, mask: u64) -> Result<Tensor> {
+    view::expand_to(&restored(g, shape, mask)?, shape)
+}
+
+fn dtype_of_sum(t: &Tensor, dtype: Option<DType>) -> DType {
+    dtype.unwrap_or(if t.dtype().is_float() { t.dtype() } else { DType::I64 })
+}
+
+/// Sum over the dimensions of `mask`, in `dtype`, without history.
+fn raw_sum(t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tensor> {
+    if result.is_float() {
+        return Ok(reduce_float!(t, mask, keepdim, result, |x: T, d, out| kernels::sum::<T>(x, d, out)));
+    }
+    // Elements are converted before they are added, as PyTorch does; whole numbers then add up the same in 64 bits.
+    let converts = t.dtype().is_float() || result == DType::Bool;
+    let x = if converts { t.dense(result)? } else { t.clone() };
+    let (x, d) = along(&x, mask)?;
+    let out = Tensor::empty(reduced_shape(t.shape(), mask, keepdim), DType::I64)?;
+    with_dtype!(x.dtype(), T => kernels::sum_int::<T>(x.slice()?, d, out.slice_mut()?));
+    out.dense(result)
+}
+
 /// Sum over the dimensions of `mask`, in `dtype`.
 pub fn sum_mask(t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-    let result = dtype.unwrap_or(if t.dtype().is_float() { t.dtype() } else { DType::I64 });
-    let compute = match result {
-        d if d.is_half() => DType::F32,
-        d if d.is_float() => d,
-        _ => DType::I64,
-    };
-    let x = t.dense(compute)?;
-    let (x, d) = along(&x, mask)?;
-    let out = Tensor::empty(reduced_shape(t.shape(), mask, keepdim), compute)?;
-    with_dtype!(float compute, T => {
-        crate::backend::cpu::reduce::sum::<T>(x.slice()?, d, out.slice_mut()?)
-    }, else {
-        crate::backend::cpu::reduce::sum_int::<i64>(x.slice()?, d, out.slice_mut()?)
-    });
-    let out = if compute == result { out } else { out.copied(result)? };
-    record(out, &[t], |_| SumBackward { shape: t.shape().clone(), mask, keepdim })
+    sum_named("SumBackward1", t, mask, keepdim, dtype)
+}
+
+fn sum_named(node: &'static str, t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    let out = raw_sum(t, mask, keepdim, dtype_of_sum(t, dtype))?;
+    record(out, &[t], |_| SumBackward { node, shape: t.shape().clone(), mask })
 }
 
 /// Sums `g` down to `shape`, which broadcasts to its shape: undoes a broadcast.
@@ -102,69 +163,128 @@ pub fn sum_to(g: &Tensor, shape: &Dims) -> Result<Tensor> {
 }
 
 struct SumBackward {
+    node: &'static str,
     shape: Dims,
     mask: u64,
-    keepdim: bool,
 }
 
 impl Function for SumBackward {
     fn name(&self) -> &'static str {
-        let all = if self.shape.len() >= 64 { u64::MAX } else { (1 << self.shape.len()) - 1 };
-        if self.mask == all { "SumBackward0" } else { "SumBackward1" }
+        self.node
     }
 
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        Ok(smallvec![Some(expand_reduced(g, &self.shape, self.mask, self.keepdim)?)])
+        Ok(smallvec![Some(expand_reduced(g, &self.shape, self.mask)?)])
     }
-}
-
-/// Repeats a reduced gradient over the dimensions that were reduced.
-pub fn expand_reduced(g: &Tensor, shape: &Dims, mask: u64, keepdim: bool) -> Result<Tensor> {
-    let kept = reduced_shape(shape, mask, true);
-    let g = if keepdim || g.shape() == &kept { g.clone() } else { view::view_as(g, &kept)? };
-    view::expand_to(&g, shape)
 }
 
 fn sum(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
-    let mask = dim_mask(a.opt_ints(1)?, t.rank())?;
-    Ok(sum_mask(t, mask, a.bool(2)?, a.opt_dtype(3)?)?.into())
+    let node = if a.is_none(1) { "SumBackward0" } else { "SumBackward1" };
+    let dtype = a.opt_dtype(3)?;
+    ensure!(
+        !t.requires_grad() || dtype.is_none_or(DType::is_float),
+        Runtime,
+        "Autograd not support dtype: {}",
+        dtype_of_sum(t, dtype).scalar_name()
+    );
+    Ok(sum_named(node, t, dim_mask(a.opt_ints(1)?, t.rank())?, a.bool(2)?, dtype)?.into())
 }
 
 /// Mean over the dimensions of `mask`.
 pub fn mean_mask(t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    mean_named("MeanBackward1", t, mask, keepdim, dtype)
+}
+
+fn mean_named(node: &'static str, t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     let result = dtype.unwrap_or(t.dtype());
-    if !result.is_float() {
-        bail!(
-            Runtime,
-            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}",
-            t.dtype().scalar_name()
-        );
+    ensure!(
+        result.is_float(),
+        NotImplemented,
+        "mean(): could not infer output dtype. {} dtype must be either a floating point or complex dtype. Got: {}",
+        if dtype.is_some() { "Optional" } else { "Input" },
+        result.scalar_name()
+    );
+    let n = reduced_count(t, mask) as f64;
+    let out = reduce_float!(t, mask, keepdim, result, |x: T, d, out| {
+        kernels::sum::<T>(x, d, out);
+        out.iter_mut().for_each(|v| *v = *v / n as T)
+    });
+    record(out, &[t], |_| MeanBackward { node, shape: t.shape().clone(), mask, n })
+}
+
+struct MeanBackward {
+    node: &'static str,
+    shape: Dims,
+    mask: u64,
+    n: f64,
+}
+
+impl Function for MeanBackward {
+    fn name(&self) -> &'static str {
+        self.node
     }
-    let n: usize = (0..t.rank()).filter(|d| mask >> d & 1 == 1).map(|d| t.shape()[d]).product();
-    arith::div(&sum_mask(t, mask, keepdim, Some(result))?, n as f64)
+
+    fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        Ok(smallvec![Some(expand_reduced(&arith::div(g, self.n)?, &self.shape, self.mask)?)])
+    }
 }
 
 fn mean(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
-    let mask = dim_mask(a.opt_ints(1)?, t.rank())?;
-    Ok(mean_mask(t, mask, a.bool(2)?, a.opt_dtype(3)?)?.into())
+    let node = if a.is_none(1) { "MeanBackward0" } else { "MeanBackward1" };
+    Ok(mean_named(node, t, dim_mask(a.opt_ints(1)?, t.rank())?, a.bool(2)?, a.opt_dtype(3)?)?.into())
 }
 
-const REDUCTION: &str = "input: Tensor, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None";
+fn isnan(t: &Tensor) -> Result<Tensor> {
+    rows::isnan.call(&[t.into()], &[])
+}
 
-pub static OPS: &[Op] = &[
-    Op {
-        name: "sum",
-        doc: "Sum of all elements, or over the dimensions `dim`.",
-        overloads: &[Overload { sig: REDUCTION, call: Call::Fn(sum) }],
-        ..Op::NEW
-    },
-    Op {
-        name: "mean",
-        doc: "Mean of all elements, or over the dimensions `dim`.",
-        overloads: &[Overload { sig: REDUCTION, call: Call::Fn(mean) }],
-        ..Op::NEW
-    },
-];
+fn nansum(a: &Args) -> Result<Out> {
+    let (t, keepdim, dtype) = (a.tensor(0)?, a.bool(2)?, a.opt_dtype(3)?);
+    let mask = dim_mask(a.opt_ints(1)?, t.rank())?;
+    if !t.dtype().is_float() {
+        return Ok(sum_mask(t, mask, keepdim, dtype)?.into());
+    }
+    let numbers = rows::select_where.call(&[(&isnan(t)?).into(), 0i64.into(), (&t.detach()).into()], &[])?;
+    let out = raw_sum(&numbers, mask, keepdim, dtype_of_sum(t, dtype))?;
+    Ok(record(out, &[t], |_| NansumBackward { input: SavedTensor::input(t), mask })?.into())
+}
+
+struct NansumBackward {
+    input: SavedTensor,
+    mask: u64,
+}
+
+impl Function for NansumBackward {
+    fn name(&self) -> &'static str {
+        "NansumBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        let x = self.input.get(cx)?;
+        let g = restored(g, x.shape(), self.mask)?;
+        Ok(smallvec![Some(rows::select_where.call(&[(&isnan(&x)?).into(), 0i64.into(), (&g).into()], &[])?)])
+    }
+
+    fn release(&self) {
+        self.input.free();
+    }
+}
+
+fn nanmean(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    ensure!(
+        t.dtype().is_float(),
+        NotImplemented,
+        "nanmean(): expected input to have floating point or complex dtype but got {}",
+        t.dtype().scalar_name()
+    );
+    let mask = dim_mask(a.opt_ints(1)?, t.rank())?;
+    let numbers = rows::logical_not.call(&[(&isnan(t)?).into()], &[])?;
+    let count = sum_mask(&numbers, mask, a.bool(2)?, None)?;
+    Ok(arith::div(&nansum(a)?.tensor()?, &count)?.into())
+}

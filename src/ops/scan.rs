@@ -1,5 +1,292 @@
-//! Running sums and extrema along a dimension.
+//! Running sums, products and extrema along a dimension.
 
-use super::schema::Op;
+use smallvec::smallvec;
 
-pub static OPS: &[Op] = &[];
+use super::reduce::{Chosen, compute_float, lanes};
+use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use super::{arith, rows};
+use crate::backend::cpu::{copy, scan as kernels};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::graph::{Cx, Function, Grads, SavedTensor, record, record_all};
+use crate::layout::wrap_dim;
+use crate::tensor::Tensor;
+use crate::{bail, with_dtype};
+
+/// Integers and bools accumulate in 64 bits.
+fn dtype_of_scan(t: &Tensor, dtype: Option<DType>) -> DType {
+    dtype.unwrap_or(if t.dtype().is_float() { t.dtype() } else { DType::I64 })
+}
+
+/// The running sum along `dim`; with `reverse`, from the end.
+pub fn cumsum(t: &Tensor, dim: usize, reverse: bool, dtype: Option<DType>) -> Result<Tensor> {
+    let result = dtype_of_scan(t, dtype);
+    let d = lanes(t.shape(), dim);
+    let out = if result.is_float() {
+        let compute = compute_float(result);
+        let (x, out) = (t.dense(compute)?, Tensor::empty(t.shape().clone(), compute)?);
+        with_dtype!(float compute, T => kernels::cumsum::<T>(x.slice()?, d, reverse, out.slice_mut()?),
+            else bail!(Error::DtypeNotImplemented { op: "cumsum_out_cpu", dtype: result }));
+        out
+    } else {
+        let x = if t.dtype().is_float() { t.dense(result)? } else { t.dense(t.dtype())? };
+        let out = Tensor::empty(t.shape().clone(), DType::I64)?;
+        with_dtype!(x.dtype(), T => kernels::cumsum_int::<T>(x.slice()?, d, reverse, out.slice_mut()?));
+        out
+    };
+    record(out.dense(result)?, &[t], |_| CumsumBackward { dim, reverse })
+}
+
+struct CumsumBackward {
+    dim: usize,
+    reverse: bool,
+}
+
+impl Function for CumsumBackward {
+    fn name(&self) -> &'static str {
+        "CumsumBackward0"
+    }
+
+    fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        Ok(smallvec![Some(cumsum(g, self.dim, !self.reverse, None)?)])
+    }
+}
+
+/// The running product along `dim`.
+pub fn cumprod(t: &Tensor, dim: usize, dtype: Option<DType>) -> Result<Tensor> {
+    let result = dtype_of_scan(t, dtype);
+    let d = lanes(t.shape(), dim);
+    let out = if result.is_float() {
+        let compute = compute_float(result);
+        let (x, out) = (t.dense(compute)?, Tensor::empty(t.shape().clone(), compute)?);
+        with_dtype!(float compute, T => kernels::cumprod::<T>(x.slice()?, d, out.slice_mut()?),
+            else bail!(Error::DtypeNotImplemented { op: "cumprod_out_cpu", dtype: result }));
+        out
+    } else {
+        let x = if t.dtype().is_float() { t.dense(result)? } else { t.dense(t.dtype())? };
+        let out = Tensor::empty(t.shape().clone(), DType::I64)?;
+        with_dtype!(x.dtype(), T => kernels::cumprod_int::<T>(x.slice()?, d, out.slice_mut()?));
+        out
+    };
+    record(out.dense(result)?, &[t], |y| CumprodBackward {
+        input: SavedTensor::input(t),
+        result: SavedTensor::output(y),
+        dim,
+    })
+}
+
+struct CumprodBackward {
+    input: SavedTensor,
+    result: SavedTensor,
+    dim: usize,
+}
+
+// Note [Derivative of a running product]
+// With y the running products, the gradient by x_i is the sum over k ≥ i of g_k y_k / x_i, which a running sum from
+// the end gives, as long as no x_i is zero. Beyond the first zero of a lane every y is zero, so the formula holds for
+// the elements before it, those behind it have no influence, and for the zero itself y_k / x_i is the product without
+// it: the running products of the lane with a one in its place.
+impl Function for CumprodBackward {
+    fn name(&self) -> &'static str {
+        "CumprodBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        let (x, y, dim) = (self.input.get(cx)?, self.result.get(cx)?, self.dim);
+        let sums = |y: &Tensor| cumsum(&arith::mul(g, y)?, dim, true, None);
+        let smooth = arith::div(&sums(&y)?, &x)?;
+        if !super::reduce::any_zero(&x) {
+            return Ok(smallvec![Some(smooth)]);
+        }
+        let zero = rows::eq.call(&[(&x).into(), 0.0.into()], &[])?;
+        let zeros = cumsum(&zero, dim, false, None)?;
+        let before = rows::eq.call(&[(&zeros).into(), 0i64.into()], &[])?;
+        let one = rows::eq.call(&[(&zeros).into(), 1i64.into()], &[])?;
+        let first = rows::logical_and.call(&[(&zero).into(), (&one).into()], &[])?;
+        let without = rows::select_where.call(&[(&first).into(), 1.0.into(), (&x).into()], &[])?;
+        let at_zero = sums(&cumprod(&without, dim, None)?)?;
+        let rest = rows::select_where.call(&[(&before).into(), (&smooth).into(), 0.0.into()], &[])?;
+        Ok(smallvec![Some(rows::select_where.call(&[(&first).into(), (&at_zero).into(), (&rest).into()], &[])?)])
+    }
+
+    fn release(&self) {
+        self.input.free();
+        self.result.free();
+    }
+}
+
+/// The running extremum along `dim` and where it stands.
+fn cum_extremum(a: &Args, largest: bool) -> Result<Vec<Tensor>> {
+    let t = a.tensor(0)?;
+    let dim = wrap_dim(a.int(1)?, t.rank())?;
+    let node = if largest { "CummaxBackward0" } else { "CumminBackward0" };
+    let x = t.dense(t.dtype())?;
+    let (values, indices) = (t.empty_like()?, Tensor::empty(t.shape().clone(), DType::I64)?);
+    with_dtype!(t.dtype(), T => {
+        kernels::cum_extremum::<T>(x.slice()?, lanes(t.shape(), dim), largest, values.slice_mut()?, indices.slice_mut()?)
+    });
+    record_all(vec![values, indices], &[t], |o| Chosen::new(node, t, dim, &o[1]))
+}
+
+/// `log(cumsum(exp(t)))` along `dim`, without overflow.
+pub fn logcumsumexp(t: &Tensor, dim: usize) -> Result<Tensor> {
+    let compute = compute_float(t.dtype());
+    let (x, out) = (t.dense(compute)?, Tensor::empty(t.shape().clone(), compute)?);
+    with_dtype!(float compute, T => kernels::logcumsumexp::<T>(x.slice()?, lanes(t.shape(), dim), out.slice_mut()?),
+        else bail!(Error::DtypeNotImplemented { op: "logcumsumexp_out_cpu", dtype: t.dtype() }));
+    record(out.dense(t.dtype())?, &[t], |y| LogcumsumexpBackward {
+        input: SavedTensor::input(t),
+        result: SavedTensor::output(y),
+        dim,
+    })
+}
+
+struct LogcumsumexpBackward {
+    input: SavedTensor,
+    result: SavedTensor,
+    dim: usize,
+}
+
+impl LogcumsumexpBackward {
+    /// The sum over k ≥ i of g_k exp(x_i - y_k) for g ≥ 0, by logarithms so that nothing overflows.
+    fn positive_part(&self, g: &Tensor, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+        let logs = arith::sub(&rows::log.call(&[g.into()], &[])?, y)?;
+        let sums = flipped(&logcumsumexp(&flipped(&logs, self.dim)?, self.dim)?, self.dim)?;
+        rows::exp.call(&[(&arith::add(&sums, x)?).into()], &[])
+    }
+}
+
+impl Function for LogcumsumexpBackward {
+    fn name(&self) -> &'static str {
+        "LogcumsumexpBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        let (x, y) = (self.input.get(cx)?, self.result.get(cx)?);
+        let plus = rows::clamp_min.call(&[g.into(), 0.0.into()], &[])?;
+        let minus = rows::clamp_min.call(&[(&arith::neg(g)?).into(), 0.0.into()], &[])?;
+        Ok(smallvec![Some(arith::sub(&self.positive_part(&plus, &x, &y)?, &self.positive_part(&minus, &x, &y)?)?)])
+    }
+
+    fn release(&self) {
+        self.input.free();
+        self.result.free();
+    }
+}
+
+/// The elements in reverse order along `dim`.
+pub fn flipped(t: &Tensor, dim: usize) -> Result<Tensor> {
+    let mut layout = t.layout().clone();
+    if let Some(&n) = layout.shape.get(dim)
+        && n > 0
+    {
+        layout.offset = (layout.offset as isize + (n as isize - 1) * layout.strides[dim]) as usize;
+        layout.strides[dim] = -layout.strides[dim];
+    }
+    record(t.with_layout(layout).copied(t.dtype())?, &[t], |_| FlipBackward { dim })
+}
+
+struct FlipBackward {
+    dim: usize,
+}
+
+impl Function for FlipBackward {
+    fn name(&self) -> &'static str {
+        "FlipBackward0"
+    }
+
+    fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        Ok(smallvec![Some(flipped(g, self.dim)?)])
+    }
+}
+
+/// The elements one place later along `dim` (or earlier, not `later`), with `fill` where none moves in.
+pub fn shifted(t: &Tensor, dim: usize, later: bool, fill: f64) -> Result<Tensor> {
+    let out = Tensor::full(t.shape().clone(), fill, t.dtype())?;
+    let n = t.shape()[dim].saturating_sub(1);
+    let part = |from: usize| move |t: &Tensor| t.with_layout(t.layout().slice(dim, from, n, 1));
+    let (from, to) = (part(!later as usize)(t), part(later as usize)(&out));
+    copy::copy(from.raw(), to.raw());
+    record(out, &[t], |_| ShiftBackward { dim, later })
+}
+
+struct ShiftBackward {
+    dim: usize,
+    later: bool,
+}
+
+impl Function for ShiftBackward {
+    fn name(&self) -> &'static str {
+        "ShiftBackward0"
+    }
+
+    fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        Ok(smallvec![Some(shifted(g, self.dim, !self.later, 0.0)?)])
+    }
+}
+
+fn cumsum_op(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    Ok(cumsum(t, wrap_dim(a.int(1)?, t.rank())?, false, a.opt_dtype(2)?)?.into())
+}
+
+fn cumprod_op(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    Ok(cumprod(t, wrap_dim(a.int(1)?, t.rank())?, a.opt_dtype(2)?)?.into())
+}
+
+fn logcumsumexp_op(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    Ok(logcumsumexp(t, wrap_dim(a.int(1)?, t.rank())?)?.into())
+}
+
+const EXTREMA: &[&str] = &["values", "indices"];
+
+pub static OPS: &[Op] = &[
+    Op {
+        name: "cumsum",
+        doc: "The sum of the elements up to each one along `dim`.",
+        surface: Surface::ALL,
+        overloads: &[Overload { sig: "input: Tensor, dim: int, *, dtype: dtype? = None", call: Call::Fn(cumsum_op) }],
+        ..Op::NEW
+    },
+    Op {
+        name: "cumprod",
+        doc: "The product of the elements up to each one along `dim`.",
+        surface: Surface::ALL,
+        overloads: &[Overload { sig: "input: Tensor, dim: int, *, dtype: dtype? = None", call: Call::Fn(cumprod_op) }],
+        ..Op::NEW
+    },
+    Op {
+        name: "cummax",
+        doc: "The largest element up to each one along `dim`, and where it stands.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[Overload {
+            sig: "input: Tensor, dim: int -> tuple[Tensor, Tensor]",
+            call: Call::Fn(|a| Ok(Out::Named("cummax", EXTREMA, cum_extremum(a, true)?))),
+        }],
+        ..Op::NEW
+    },
+    Op {
+        name: "cummin",
+        doc: "The smallest element up to each one along `dim`, and where it stands.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[Overload {
+            sig: "input: Tensor, dim: int -> tuple[Tensor, Tensor]",
+            call: Call::Fn(|a| Ok(Out::Named("cummin", EXTREMA, cum_extremum(a, false)?))),
+        }],
+        ..Op::NEW
+    },
+    Op {
+        name: "logcumsumexp",
+        doc: "The logarithm of the sum of exponentials up to each element along `dim`, without overflow.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[Overload { sig: "input: Tensor, dim: int", call: Call::Fn(logcumsumexp_op) }],
+        ..Op::NEW
+    },
+];

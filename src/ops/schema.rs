@@ -62,6 +62,46 @@ pub struct Op {
 impl Op {
     /// A row that `Op { name, doc, ..Op::NEW }` starts from: method and function.
     pub const NEW: Op = Op { name: "", doc: "", surface: Surface::BOTH, aliases: &[], overloads: &[] };
+
+    /// One table out of several, for a family whose operations stand in more than one file.
+    pub const fn concat<const N: usize>(tables: &[&[Op]]) -> [Op; N] {
+        let mut out = [const { Op::NEW }; N];
+        let (mut filled, mut t) = (0, 0);
+        while t < tables.len() {
+            let mut i = 0;
+            while i < tables[t].len() {
+                let Op { name, doc, surface, aliases, overloads } = tables[t][i];
+                out[filled] = Op { name, doc, surface, aliases, overloads };
+                (filled, i) = (filled + 1, i + 1);
+            }
+            t += 1;
+        }
+        assert!(filled == N);
+        out
+    }
+}
+
+/// A table of operations that Rust functions compute: name, surface, docstring, aliases, and what is called for
+/// each signature.
+///
+/// ```ignore
+/// table! {
+///     "select" BOTH "A view at one index of a dimension." [] {
+///         "input: Tensor, dim: int, index: int" => |a| Ok(select(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! table {
+    ($($name:literal $($surface:ident)|+ $doc:literal [$($alias:literal),*] { $($sig:literal => $f:expr;)+ })*) => {
+        pub static OPS: &[$crate::ops::schema::Op] = &[$($crate::ops::schema::Op {
+            name: $name,
+            doc: $doc,
+            surface: $crate::ops::schema::Surface::NONE$(.and($crate::ops::schema::Surface::$surface))+,
+            aliases: &[$($alias),*],
+            overloads: &[$($crate::ops::schema::Overload { sig: $sig, call: $crate::ops::schema::Call::Fn($f) }),+],
+        }),*];
+    };
 }
 
 /// One signature of an operation.

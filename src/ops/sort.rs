@@ -1,5 +1,313 @@
-//! Sorting, selection and search.
+//! Sorting and selection along a dimension, and search in sorted rows.
 
-use super::schema::Op;
+use super::reduce::{Chosen, argument_extremum};
+use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use crate::backend::cpu::sort as kernels;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::graph::record_all;
+use crate::layout::{Dims, Layout, wrap_dim};
+use crate::ops::pointwise::{Arg, result_type};
+use crate::tensor::Tensor;
+use crate::{bail, ensure, with_dtype};
 
-pub static OPS: &[Op] = &[];
+/// The dense rows of `t` along `dim`, as `[…, n]`, and `n`. A 0-d tensor is one row of one element.
+pub(super) fn to_rows(t: &Tensor, dim: usize) -> Result<(Tensor, usize)> {
+    if t.rank() == 0 {
+        return Ok((t.dense(t.dtype())?, 1));
+    }
+    let order: Vec<usize> = (0..t.rank()).filter(|&d| d != dim).chain([dim]).collect();
+    let rows = t.with_layout(t.layout().permute(&order)).dense(t.dtype())?;
+    let n = t.shape()[dim];
+    Ok((rows, n))
+}
+
+/// Rows of `k` results put back along `dim` of a tensor of shape `shape`.
+pub(super) fn from_rows(rows: &Tensor, dim: usize) -> Result<Tensor> {
+    let rank = rows.rank();
+    if rank == 0 || dim + 1 == rank {
+        return Ok(rows.clone());
+    }
+    let order: Vec<usize> = (0..dim).chain([rank - 1]).chain(dim..rank - 1).collect();
+    rows.with_layout(rows.layout().permute(&order)).dense(rows.dtype())
+}
+
+/// Uninitialised values and indices for `k` results in each row of `rows`.
+fn outputs(rows: &Tensor, k: usize) -> Result<(Tensor, Tensor)> {
+    let mut shape = rows.shape().clone();
+    if let Some(last) = shape.last_mut() {
+        *last = k;
+    }
+    Ok((Tensor::empty(shape.clone(), rows.dtype())?, Tensor::empty(shape, DType::I64)?))
+}
+
+/// Sorted values and where they stood; stable.
+pub fn sort(t: &Tensor, dim: i64, descending: bool, node: &'static str) -> Result<Vec<Tensor>> {
+    let dim = wrap_dim(dim, t.rank())?;
+    let (x, n) = to_rows(t, dim)?;
+    let (values, indices) = outputs(&x, n)?;
+    with_dtype!(x.dtype(), T => {
+        kernels::sort::<T>(x.slice()?, n, descending, values.slice_mut()?, indices.slice_mut()?)
+    });
+    let found = vec![from_rows(&values, dim)?, from_rows(&indices, dim)?];
+    record_all(found, &[t], |o| Chosen::new(node, t, dim, &o[1]))
+}
+
+fn sort_op(a: &Args) -> Result<Out> {
+    Ok(Out::Named("sort", CHOSEN, sort(a.tensor(0)?, a.int(1)?, a.bool(2)?, "SortBackward0")?))
+}
+
+fn sort_stable(a: &Args) -> Result<Out> {
+    Ok(Out::Named("sort", CHOSEN, sort(a.tensor(0)?, a.int(2)?, a.bool(3)?, "SortBackward1")?))
+}
+
+fn argsort(a: &Args) -> Result<Out> {
+    let mut found = sort(&a.tensor(0)?.detach(), a.int(1)?, a.bool(2)?, "SortBackward0")?;
+    Ok(found.swap_remove(1).into())
+}
+
+fn msort(a: &Args) -> Result<Out> {
+    Ok(sort(a.tensor(0)?, 0, false, "SortBackward0")?.swap_remove(0).into())
+}
+
+fn topk(a: &Args) -> Result<Out> {
+    let (t, k) = (a.tensor(0)?, a.int(1)?);
+    ensure!(t.dtype() != DType::Bool, NotImplemented, "topk does not support bool dtypes on CPU");
+    let dim = wrap_dim(a.int(2)?, t.rank())?;
+    let (x, n) = to_rows(t, dim)?;
+    ensure!(k >= 0 && k as usize <= n, Runtime, "selected index k out of range");
+    let k = k as usize;
+    let (largest, sorted) = (a.bool(3)?, a.bool(4)?);
+    let (values, indices) = outputs(&x, k)?;
+    with_dtype!(x.dtype(), T => {
+        kernels::topk::<T>(x.slice()?, n, k, largest, sorted, values.slice_mut()?, indices.slice_mut()?)
+    });
+    let found = vec![from_rows(&values, dim)?, from_rows(&indices, dim)?];
+    let found = record_all(found, &[t], |o| Chosen::new("TopkBackward0", t, dim, &o[1]))?;
+    Ok(Out::Named("topk", CHOSEN, found))
+}
+
+fn kthvalue(a: &Args) -> Result<Out> {
+    let (t, k, keepdim) = (a.tensor(0)?, a.int(1)?, a.bool(3)?);
+    let dim = wrap_dim(a.int(2)?, t.rank())?;
+    let (x, n) = to_rows(t, dim)?;
+    ensure!(n > 0, Index, "kthvalue(): Expected reduction dim {dim} to have non-zero size.");
+    ensure!(
+        k >= 1 && k as usize <= n,
+        Runtime,
+        "kthvalue(): selected number k out of range for dimension {dim}"
+    );
+    let (values, indices) = outputs(&x, 1)?;
+    with_dtype!(x.dtype(), T => {
+        kernels::kthvalue::<T>(x.slice()?, n, k as usize - 1, values.slice_mut()?, indices.slice_mut()?)
+    });
+    let found = vec![one_per_row(&values, dim, keepdim)?, one_per_row(&indices, dim, keepdim)?];
+    let found = record_all(found, &[t], |o| Chosen::new("KthvalueBackward0", t, dim, &o[1]))?;
+    Ok(Out::Named("kthvalue", CHOSEN, found))
+}
+
+/// Results of one element per row, with or without the dimension that the rows ran along.
+pub(super) fn one_per_row(rows: &Tensor, dim: usize, keepdim: bool) -> Result<Tensor> {
+    let mut shape = rows.shape().clone();
+    shape.pop();
+    if keepdim && rows.rank() > 0 {
+        shape.insert(dim, 1);
+    }
+    Ok(rows.with_layout(Layout::contiguous(shape)))
+}
+
+/// `right`, as it and `side` ask for together.
+fn right_side(op: &str, right: bool, side: Option<&str>) -> Result<bool> {
+    match side {
+        None => Ok(right),
+        Some("right") => Ok(true),
+        Some("left") => {
+            ensure!(
+                !right,
+                Runtime,
+                "{op}(): side and right can't be set to opposites, got side of left while right was True"
+            );
+            Ok(false)
+        }
+        Some(other) => bail!(Runtime, "{op}(): side can only be 'left' or 'right' but got {other}"),
+    }
+}
+
+/// Where `values` would go into the sorted rows of `sorted`.
+fn search(sorted: &Tensor, values: Arg, sorter: Option<&Tensor>, right: bool, narrow: bool) -> Result<Tensor> {
+    let number;
+    let values = match values {
+        Arg::T(t) => t,
+        Arg::S(s) => {
+            number = Tensor::scalar(s, result_type(&[Arg::T(sorted), Arg::S(s)]))?;
+            &number
+        }
+    };
+    let common = crate::dtype::promote(sorted.dtype(), values.dtype());
+    let n = sorted.shape().last().copied().unwrap_or(1);
+    let m = if sorted.rank() <= 1 { values.numel() } else { values.shape().last().copied().unwrap_or(1) };
+    let (x, v) = (sorted.dense(common)?, values.dense(common)?);
+    let order = sorter.map(|s| s.dense(DType::I64)).transpose()?;
+    let out = Tensor::empty(values.shape().clone(), DType::I64)?;
+    if n == 0 || out.numel() == 0 {
+        crate::backend::cpu::copy::fill(out.raw(), 0i64.into());
+        return out.dense(if narrow { DType::I32 } else { DType::I64 });
+    }
+    let order = order.as_ref().map(|o| o.slice::<i64>()).transpose()?;
+    if let Some(bad) = order.and_then(|o| o.iter().find(|&&i| i < 0 || i as usize >= n)) {
+        bail!(Index, "torch.searchsorted(): sorter index {bad} out of range");
+    }
+    with_dtype!(common, T => kernels::searchsorted::<T>(x.slice()?, n, order, v.slice()?, m, right, out.slice_mut()?));
+    out.dense(if narrow { DType::I32 } else { DType::I64 })
+}
+
+fn searchsorted(a: &Args) -> Result<Out> {
+    let (sorted, values, sorter) = (a.tensor(0)?, a.operand(1)?, a.opt_tensor(5)?);
+    let right = right_side("torch.searchsorted", a.bool(3)?, a.opt_str(4)?)?;
+    let shape = match values {
+        Arg::T(t) => t.shape().clone(),
+        Arg::S(_) => Dims::default(),
+    };
+    let leading = |s: &Dims| Dims::from(&s[..s.len().saturating_sub(1)]);
+    ensure!(
+        sorted.rank() == 1 || (sorted.rank() == shape.len() && leading(sorted.shape()) == leading(&shape)),
+        Runtime,
+        "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor \
+         and input value tensor must match, but we got boundaries tensor {} and input value tensor {shape}",
+        sorted.shape()
+    );
+    if let Some(s) = sorter {
+        ensure!(
+            s.shape() == sorted.shape(),
+            Runtime,
+            "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor {} and got \
+             sorter tensor {}",
+            sorted.shape(),
+            s.shape()
+        );
+        ensure!(
+            s.dtype() == DType::I64,
+            Runtime,
+            "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {}",
+            s.dtype().scalar_name()
+        );
+    }
+    Ok(search(sorted, values, sorter, right, a.bool(2)?)?.into())
+}
+
+fn bucketize(a: &Args) -> Result<Out> {
+    let boundaries = a.tensor(1)?;
+    ensure!(
+        boundaries.rank() == 1,
+        Runtime,
+        "boundaries tensor must be 1 dimension, but got dim({})",
+        boundaries.rank()
+    );
+    Ok(search(boundaries, a.operand(0)?, None, a.bool(3)?, a.bool(2)?)?.into())
+}
+
+fn argmax(a: &Args) -> Result<Out> {
+    Ok(argument_extremum("argmax", a.tensor(0)?, a.opt_int(1)?, a.bool(2)?, true)?.into())
+}
+
+fn argmin(a: &Args) -> Result<Out> {
+    Ok(argument_extremum("argmin", a.tensor(0)?, a.opt_int(1)?, a.bool(2)?, false)?.into())
+}
+
+const CHOSEN: &[&str] = &["values", "indices"];
+
+pub static OPS: &[Op] = &[
+    Op {
+        name: "sort",
+        doc: "The elements in ascending or descending order along `dim`, and where they stood.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[
+            Overload {
+                sig: "input: Tensor, dim: int = -1, descending: bool = False -> tuple[Tensor, Tensor]",
+                call: Call::Fn(sort_op),
+            },
+            Overload {
+                sig: "input: Tensor, *, stable: bool?, dim: int = -1, descending: bool = False -> tuple[Tensor, Tensor]",
+                call: Call::Fn(sort_stable),
+            },
+        ],
+        ..Op::NEW
+    },
+    Op {
+        name: "argsort",
+        doc: "The indices that sort a tensor along `dim`.",
+        overloads: &[Overload {
+            sig: "input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False",
+            call: Call::Fn(argsort),
+        }],
+        ..Op::NEW
+    },
+    Op {
+        name: "msort",
+        doc: "The elements in ascending order along the first dimension.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[Overload { sig: "input: Tensor", call: Call::Fn(msort) }],
+        ..Op::NEW
+    },
+    Op {
+        name: "topk",
+        doc: "The `k` largest or smallest elements along `dim`, and where they stood.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[Overload {
+            sig: "input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True -> tuple[Tensor, Tensor]",
+            call: Call::Fn(topk),
+        }],
+        ..Op::NEW
+    },
+    Op {
+        name: "kthvalue",
+        doc: "The `k`-th smallest element along `dim`, counted from 1, and where it stood.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[Overload {
+            sig: "input: Tensor, k: int, dim: int = -1, keepdim: bool = False -> tuple[Tensor, Tensor]",
+            call: Call::Fn(kthvalue),
+        }],
+        ..Op::NEW
+    },
+    Op {
+        name: "argmax",
+        doc: "The index of the first largest element, of all or along `dim`.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[Overload {
+            sig: "input: Tensor, dim: int? = None, keepdim: bool = False",
+            call: Call::Fn(argmax),
+        }],
+        ..Op::NEW
+    },
+    Op {
+        name: "argmin",
+        doc: "The index of the first smallest element, of all or along `dim`.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[Overload {
+            sig: "input: Tensor, dim: int? = None, keepdim: bool = False",
+            call: Call::Fn(argmin),
+        }],
+        ..Op::NEW
+    },
+    Op {
+        name: "searchsorted",
+        doc: "Where values would go into sorted rows: before equal elements, or after them if `right`.",
+        surface: Surface::FUNCTION.and(Surface::OUT),
+        overloads: &[Overload {
+            sig: "sorted_sequence: Tensor, input: Operand, *, out_int32: bool = False, right: bool = False, side: str? = None, \
+                  sorter: Tensor? = None",
+            call: Call::Fn(searchsorted),
+        }],
+        ..Op::NEW
+    },
+    Op {
+        name: "bucketize",
+        doc: "The bucket between sorted `boundaries` that each element falls into.",
+        surface: Surface::FUNCTION.and(Surface::OUT),
+        overloads: &[Overload {
+            sig: "input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False",
+            call: Call::Fn(bucketize),
+        }],
+        ..Op::NEW
+    },
+];

@@ -1,13 +1,28 @@
-//! Views: other geometries over the same memory.
+//! Views: other geometries over the same memory. Here are those that show every element; `cut` has those that show
+//! a part, `split` those that come in tuples, and `copies` the rearrangements that no view can express.
 
-use smallvec::smallvec;
+pub mod copies;
+pub mod cut;
+pub mod split;
+mod table;
 
-use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use smallvec::{SmallVec, smallvec};
+
+use super::schema::Op;
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads};
-use crate::layout::{Dims, Layout, infer_shape, wrap_dim};
-use crate::tensor::{Tensor, as_view};
+use crate::graph::{Cx, Function, Grads, record};
+use crate::layout::{Dims, Layout, wrap_dim};
+use crate::tensor::{Tensor, as_view, gather_view, scatter_view};
 use crate::{bail, ensure};
+
+pub static OPS: &[Op] = &Op::concat::<{ table::OPS.len() + cut::OPS.len() + split::OPS.len() + copies::OPS.len() }>(&[
+    table::OPS,
+    cut::OPS,
+    split::OPS,
+    copies::OPS,
+]);
+
+type Order = SmallVec<[usize; 6]>;
 
 /// Backward of every view that only renames positions: a view of the gradient.
 struct Reshape {
@@ -46,7 +61,10 @@ pub fn view_as(t: &Tensor, shape: &Dims) -> Result<Tensor> {
 pub fn reshape_to(t: &Tensor, shape: &Dims) -> Result<Tensor> {
     match t.layout().reshape(shape) {
         Some(l) => reshaped(t, l, "ViewBackward0"),
-        None => view_as(&super::arith::clone(t)?, shape),
+        None => {
+            let out = t.copied(t.dtype())?.with_layout(Layout::contiguous(shape.clone()));
+            record(out, &[t], |_| Reshape { node: "UnsafeViewBackward0", shape: t.shape().clone() })
+        }
     }
 }
 
@@ -70,19 +88,36 @@ pub fn expand_to(t: &Tensor, shape: &Dims) -> Result<Tensor> {
     if t.shape() == shape {
         return as_view(t, t.layout().clone(), || Expand { shape: t.shape().clone() });
     }
-    match t.layout().expand(shape) {
-        Some(l) => as_view(t, l, || Expand { shape: t.shape().clone() }),
+    if let Some(l) = t.layout().expand(shape) {
+        return as_view(t, l, || Expand { shape: t.shape().clone() });
+    }
+    let lead = match shape.len().checked_sub(t.rank()) {
+        Some(lead) => lead,
         None => bail!(
             Runtime,
-            "The expanded size of the tensor must match the existing size (expand: {} to {shape})",
-            t.shape()
+            "expand(torch.{}Tensor{{{}}}, size={shape}): the number of sizes provided ({}) must be greater or equal to \
+             the number of dimensions in the tensor ({})",
+            t.dtype().scalar_name(),
+            t.shape(),
+            shape.len(),
+            t.rank()
         ),
-    }
+    };
+    let bad = (lead..shape.len()).rev().find(|&d| t.shape()[d - lead] != shape[d] && t.shape()[d - lead] != 1);
+    let d = bad.unwrap_or(lead);
+    bail!(
+        Runtime,
+        "The expanded size of the tensor ({}) must match the existing size ({}) at non-singleton dimension {d}.  Target \
+         sizes: {shape}.  Tensor sizes: {}",
+        shape[d],
+        t.shape()[d - lead],
+        t.shape()
+    )
 }
 
 struct Permute {
     node: &'static str,
-    inverse: smallvec::SmallVec<[usize; 6]>,
+    inverse: Order,
 }
 
 impl Function for Permute {
@@ -99,7 +134,7 @@ impl Function for Permute {
 /// Dimension `d` of the result is dimension `order[d]` of `t`.
 pub fn permute_dims(t: &Tensor, order: &[usize], node: &'static str) -> Result<Tensor> {
     as_view(t, t.layout().permute(order), || {
-        let mut inverse: smallvec::SmallVec<[usize; 6]> = smallvec::SmallVec::from_elem(0, order.len());
+        let mut inverse: Order = SmallVec::from_elem(0, order.len());
         order.iter().enumerate().for_each(|(d, &o)| inverse[o] = d);
         Permute { node, inverse }
     })
@@ -107,27 +142,11 @@ pub fn permute_dims(t: &Tensor, order: &[usize], node: &'static str) -> Result<T
 
 /// `t` with two dimensions swapped.
 pub fn swap(t: &Tensor, a: usize, b: usize) -> Result<Tensor> {
-    let mut order: smallvec::SmallVec<[usize; 6]> = (0..t.rank()).collect();
+    let mut order: Order = (0..t.rank()).collect();
     if a != b {
         order.swap(a, b);
     }
     permute_dims(t, &order, "TransposeBackward0")
-}
-
-fn view(a: &Args) -> Result<Out> {
-    let t = a.tensor(0)?;
-    Ok(view_as(t, &infer_shape(a.ints(1)?, t.numel())?)?.into())
-}
-
-fn reshape(a: &Args) -> Result<Out> {
-    let t = a.tensor(0)?;
-    Ok(reshape_to(t, &infer_shape(a.ints(1)?, t.numel())?)?.into())
-}
-
-fn transpose(a: &Args) -> Result<Out> {
-    let t = a.tensor(0)?;
-    let (x, y) = (wrap_dim(a.int(1)?, t.rank())?, wrap_dim(a.int(2)?, t.rank())?);
-    Ok(if t.rank() == 0 { view_as(t, t.shape())? } else { swap(t, x, y)? }.into())
 }
 
 /// The matrix transposed; a vector or number as it is.
@@ -146,31 +165,306 @@ pub fn t_of(t: &Tensor) -> Result<Tensor> {
     permute_dims(t, order, "TBackward0")
 }
 
-pub static OPS: &[Op] = &[
-    Op {
-        name: "view",
-        doc: "The same elements in another shape, without a copy.",
-        surface: Surface::METHOD,
-        overloads: &[Overload { sig: "input: Tensor, size: size", call: Call::Fn(view) }],
-        ..Op::NEW
-    },
-    Op {
-        name: "reshape",
-        doc: "The same elements in another shape: a view where one exists, else a copy.",
-        overloads: &[Overload { sig: "input: Tensor, shape: size", call: Call::Fn(reshape) }],
-        ..Op::NEW
-    },
-    Op {
-        name: "transpose",
-        doc: "A view with two dimensions swapped.",
-        aliases: &["swapaxes", "swapdims"],
-        overloads: &[Overload { sig: "input: Tensor, dim0: int, dim1: int", call: Call::Fn(transpose) }],
-        ..Op::NEW
-    },
-    Op {
-        name: "t",
-        doc: "A view of a matrix, transposed.",
-        overloads: &[Overload { sig: "input: Tensor", call: Call::Fn(|a| Ok(t_of(a.tensor(0)?)?.into())) }],
-        ..Op::NEW
-    },
-];
+/// A view with the dimensions reversed.
+pub fn reversed(t: &Tensor) -> Result<Tensor> {
+    let order: Order = (0..t.rank()).rev().collect();
+    permute_dims(t, &order, "PermuteBackward0")
+}
+
+/// A view with the last two dimensions swapped, for the attribute `name`.
+fn matrix_transposed(t: &Tensor, name: &str) -> Result<Tensor> {
+    let matrices = if name == "H" { t.rank() == 2 } else { t.rank() >= 2 };
+    if !matrices && t.rank() != 0 {
+        let kind = if name == "H" { "matrices (2-D tensors)" } else { "matrices or batches of matrices" };
+        bail!(Runtime, "tensor.{name} is only supported on {kind}. Got {}-D tensor.", t.rank());
+    }
+    if t.rank() == 0 { permute_dims(t, &[], "PermuteBackward0") } else { swap(t, t.rank() - 2, t.rank() - 1) }
+}
+
+/// The dimensions in the order that `dims` names.
+pub fn permute(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    ensure!(
+        dims.len() == t.rank(),
+        Runtime,
+        "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired \
+         ordering of dimensions i.e. input.dim() = {} is not equal to len(dims) = {}",
+        t.rank(),
+        dims.len()
+    );
+    let order: Order = dims.iter().map(|&d| wrap_dim(d, t.rank())).collect::<Result<_>>()?;
+    let repeated = order.iter().enumerate().any(|(i, d)| order[..i].contains(d));
+    ensure!(!repeated, Runtime, "permute(): duplicate dims are not allowed.");
+    permute_dims(t, &order, "PermuteBackward0")
+}
+
+/// A view with two dimensions swapped.
+pub fn transpose(t: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
+    let (x, y) = (wrap_dim(dim0, t.rank())?, wrap_dim(dim1, t.rank())?);
+    if t.rank() == 0 { permute_dims(t, &[], "TransposeBackward0") } else { swap(t, x, y) }
+}
+
+/// Moves each dimension of `source` to the place that `destination` names; the others keep their order.
+pub fn movedim(t: &Tensor, source: &[i64], destination: &[i64]) -> Result<Tensor> {
+    ensure!(
+        source.len() == destination.len(),
+        Runtime,
+        "movedim: Invalid source or destination dims: source ({source:?} dims) should contain the same number of dims \
+         as destination ({destination:?} dims)"
+    );
+    let rank = t.rank();
+    let wrapped = |dims: &[i64], what: &str| -> Result<Order> {
+        let out: Order = dims.iter().map(|&d| wrap_dim(d, rank)).collect::<Result<_>>()?;
+        let repeated = out.iter().enumerate().any(|(i, d)| out[..i].contains(d));
+        ensure!(!repeated, Runtime, "movedim: repeated dim in `{what}` ({dims:?})");
+        Ok(out)
+    };
+    let (from, to) = (wrapped(source, "source")?, wrapped(destination, "destination")?);
+    let mut others = (0..rank).filter(|d| !from.contains(d));
+    let order: Order = (0..rank)
+        .filter_map(|d| to.iter().position(|&x| x == d).map(|i| from[i]).or_else(|| others.next()))
+        .collect();
+    permute_dims(t, &order, "PermuteBackward0")
+}
+
+/// The dimensions from `start` to `end` as one; a 0-d tensor becomes a vector.
+pub fn flatten(t: &Tensor, start: i64, end: i64) -> Result<Tensor> {
+    let (start, end) = (wrap_dim(start, t.rank())?, wrap_dim(end, t.rank())?);
+    ensure!(start <= end, Runtime, "flatten() has invalid args: start_dim cannot come after end_dim");
+    if t.rank() == 0 {
+        return reshape_to(t, &Dims::from([1]));
+    }
+    if start == end {
+        return Ok(t.clone());
+    }
+    let s = t.shape();
+    let merged = s[start..=end].iter().product();
+    let shape = s[..start].iter().copied().chain([merged]).chain(s[end + 1..].iter().copied()).collect();
+    reshape_to(t, &shape)
+}
+
+/// Dimension `dim` as several, whose product it is; one of them may be -1.
+pub fn unflatten(t: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
+    let d = wrap_dim(dim, t.rank())?;
+    ensure!(!sizes.is_empty(), Runtime, "unflatten: sizes must be non-empty");
+    ensure!(t.rank() > 0, Index, "Dimension specified as {dim} but tensor has no dimensions");
+    let n = t.shape()[d];
+    let Ok(inner) = crate::layout::infer_shape(sizes, n) else {
+        let unknown = if sizes.contains(&-1) { " (the unspecified dimension)" } else { "" };
+        bail!(
+            Runtime,
+            "unflatten: Provided sizes {sizes:?} don't multiply up to the size of dim {d} ({n}) in the input tensor{unknown}"
+        );
+    };
+    let s = t.shape();
+    let shape = s[..d].iter().chain(inner.iter()).chain(&s[d + 1..]).copied().collect();
+    view_as(t, &shape)
+}
+
+/// The geometry of `t` without the dimensions of size 1 for which `drop` holds.
+fn squeezed(t: &Tensor, node: &'static str, drop: impl Fn(usize) -> bool) -> Result<Tensor> {
+    let kept: Order = (0..t.rank()).filter(|&d| t.shape()[d] != 1 || !drop(d)).collect();
+    reshaped(t, t.layout().permute(&kept), node)
+}
+
+/// Without the dimensions of size 1: all of them, or those among `dims`.
+pub fn squeeze(t: &Tensor, dims: Option<&[i64]>) -> Result<Tensor> {
+    let Some(dims) = dims else { return squeezed(t, "SqueezeBackward0", |_| true) };
+    let wrapped: Order = dims.iter().map(|&d| wrap_dim(d, t.rank())).collect::<Result<_>>()?;
+    for (i, d) in wrapped.iter().enumerate() {
+        ensure!(!wrapped[..i].contains(d), Runtime, "dim {d} appears multiple times in the list of dims");
+    }
+    let node = if dims.len() == 1 { "SqueezeBackward1" } else { "SqueezeBackward2" };
+    squeezed(t, node, |d| wrapped.contains(&d))
+}
+
+/// With a new dimension of size 1 at `dim`.
+pub fn unsqueeze(t: &Tensor, dim: i64) -> Result<Tensor> {
+    let d = wrap_dim(dim, t.rank() + 1)?;
+    reshaped(t, t.layout().unsqueeze(d), "UnsqueezeBackward0")
+}
+
+/// `t` repeated to `sizes` without a copy; -1 keeps a size.
+pub fn expand(t: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    let lead = sizes.len().saturating_sub(t.rank());
+    let mut shape = Dims::default();
+    for (d, &n) in sizes.iter().enumerate() {
+        shape.push(match n {
+            n if n >= 0 => n as usize,
+            -1 if d >= lead => t.shape().get(d - lead).copied().unwrap_or(1),
+            _ => bail!(
+                Runtime,
+                "The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing dimension {d}"
+            ),
+        });
+    }
+    expand_to(t, &shape)
+}
+
+/// A 0-d tensor as a vector; others as they are.
+pub fn atleast_1d(t: &Tensor) -> Result<Tensor> {
+    if t.rank() == 0 { reshape_to(t, &Dims::from([1])) } else { Ok(t.clone()) }
+}
+
+/// At least a matrix: a vector becomes a row.
+pub fn atleast_2d(t: &Tensor) -> Result<Tensor> {
+    match t.rank() {
+        0 => reshape_to(t, &Dims::from([1, 1])),
+        1 => unsqueeze(t, 0),
+        _ => Ok(t.clone()),
+    }
+}
+
+/// At least three dimensions: a vector becomes `[1, n, 1]`, a matrix gets a last dimension.
+pub fn atleast_3d(t: &Tensor) -> Result<Tensor> {
+    match t.rank() {
+        0 => reshape_to(t, &Dims::from([1, 1, 1])),
+        1 => unsqueeze(&unsqueeze(t, 0)?, -1),
+        2 => unsqueeze(t, -1),
+        _ => Ok(t.clone()),
+    }
+}
+
+/// The shape that all of `shapes` broadcast to.
+pub fn broadcast_shape<'a>(shapes: impl IntoIterator<Item = &'a Dims>) -> Result<Dims> {
+    shapes.into_iter().try_fold(Dims::default(), |all, s| crate::layout::broadcast("broadcast_tensors", &all, s))
+}
+
+/// Views of the tensors in the shape that they broadcast to.
+pub fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    let shape = broadcast_shape(tensors.iter().map(Tensor::shape))?;
+    tensors.iter().map(|t| expand_to(t, &shape)).collect()
+}
+
+/// Backward of `as_strided`.
+struct Strided {
+    view: Layout,
+    base: Layout,
+}
+
+impl Function for Strided {
+    fn name(&self) -> &'static str {
+        "AsStridedBackward0"
+    }
+
+    fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        Ok(smallvec![Some(scatter_view(g, &self.view, &self.base)?)])
+    }
+}
+
+/// A view of the storage of `t` with any geometry that stays inside.
+pub fn as_strided(t: &Tensor, size: &[i64], stride: &[i64], offset: Option<i64>) -> Result<Tensor> {
+    let view = strided_layout(t, size, stride, offset)?;
+    as_view(t, view.clone(), || Strided { view, base: t.layout().clone() })
+}
+
+fn strided_layout(t: &Tensor, size: &[i64], stride: &[i64], offset: Option<i64>) -> Result<Layout> {
+    ensure!(
+        size.len() == stride.len(),
+        Runtime,
+        "mismatch in length of strides and shape: {} != {}",
+        stride.len(),
+        size.len()
+    );
+    if let Some(s) = stride.iter().find(|&&s| s < 0) {
+        bail!(
+            Runtime,
+            "as_strided: Negative strides are not supported at the moment, got strides: {stride:?} (found {s})"
+        );
+    }
+    if let Some(n) = size.iter().find(|&&n| n < 0) {
+        bail!(Runtime, "as_strided: sizes must be non-negative, got {n}");
+    }
+    let offset = offset.unwrap_or(t.layout().offset as i64);
+    ensure!(offset >= 0, Runtime, "Tensor: invalid storage offset {offset}");
+    let layout = Layout {
+        shape: size.iter().map(|&n| n as usize).collect(),
+        strides: stride.iter().map(|&s| s as isize).collect(),
+        offset: offset as usize,
+    };
+    let end = layout.extent().map_or(0, |(_, hi)| hi + 1);
+    let (bytes, item) = (t.storage().len(), t.dtype().size());
+    ensure!(
+        end as usize <= bytes / item && (end > 0 || layout.numel() == 0),
+        Runtime,
+        "setStorage: sizes {size:?}, strides {stride:?}, storage offset {offset}, and itemsize {item} requiring a \
+         storage size of {} are out of bounds for storage of size {bytes}",
+        (end as usize).saturating_mul(item)
+    );
+    Ok(layout)
+}
+
+/// A copy of `t` whose elements at `size`, `stride` and `offset`, counted in dense storage, are those of `src`.
+pub fn as_strided_scatter(
+    t: &Tensor,
+    src: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    offset: Option<i64>,
+) -> Result<Tensor> {
+    let base = super::arith::clone(t)?;
+    let view = strided_layout(&base, size, stride, offset)?;
+    ensure!(
+        src.shape() == &view.shape,
+        Runtime,
+        "expected src to have a size equal to the slice of self. src size = {}, slice size = {}",
+        src.shape(),
+        view.shape
+    );
+    let out = t.copied(t.dtype())?;
+    crate::backend::cpu::copy::copy(src.raw(), out.with_layout(view.clone()).raw());
+    record(out, &[t, src], |_| StridedScatter { view, base: base.layout().clone() })
+}
+
+struct StridedScatter {
+    view: Layout,
+    base: Layout,
+}
+
+impl Function for StridedScatter {
+    fn name(&self) -> &'static str {
+        "AsStridedScatterBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
+        let picked = gather_view(g, &self.view, &self.base)?;
+        let kept = || super::arith::sub(g, &scatter_view(&picked, &self.view, &self.base)?);
+        let kept = cx.needs(0).then(kept).transpose()?;
+        Ok(smallvec![kept, Some(picked)])
+    }
+}
+
+/// The bits of the elements as another dtype.
+pub fn view_dtype(t: &Tensor, dtype: crate::dtype::DType) -> Result<Tensor> {
+    let (from, to) = (t.dtype().size(), dtype.size());
+    let mut layout = t.layout().clone();
+    if from != to {
+        let last = t.rank().checked_sub(1);
+        let Some(d) = last.filter(|&d| layout.strides[d] == 1 || layout.shape[d] == 1) else {
+            bail!(
+                Runtime,
+                "self.dim() cannot be 0, and self.stride(-1) must be 1, to view {} as {} (different element sizes)",
+                t.dtype().scalar_name(),
+                dtype.scalar_name()
+            );
+        };
+        let bytes = layout.shape[d] * from;
+        let fits = (0..d).all(|d| layout.strides[d] as usize * from % to == 0) && layout.offset * from % to == 0;
+        ensure!(
+            bytes % to == 0 && fits,
+            Runtime,
+            "self.size(-1) must be divisible by {} to view {} as {} (different element sizes), but got {}",
+            to / from.min(to),
+            t.dtype().scalar_name(),
+            dtype.scalar_name(),
+            layout.shape[d]
+        );
+        layout.shape[d] = bytes / to;
+        layout.offset = layout.offset * from / to;
+        for k in 0..d {
+            layout.strides[k] = layout.strides[k] * from as isize / to as isize;
+        }
+    }
+    Ok(Tensor::from_parts(t.storage().clone(), layout, dtype))
+}

@@ -1,4 +1,6 @@
-"""Mixed precision: `autocast` runs the operations that gain from it in bfloat16, `GradScaler` keeps small gradients."""
+"""Mixed precision: `autocast` runs the operations that gain from it in bfloat16, `GradScaler` keeps small
+gradients.
+"""
 
 from rgrad.amp.autocast_mode import autocast, is_autocast_available
 from rgrad.amp.grad_scaler import GradScaler

@@ -1,4 +1,6 @@
-"""The autocast context. Its state lives in the core, where operations look it up; this module only switches it."""
+"""The autocast context. Its state lives in the core, where operations look it up; this module only
+switches it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ def is_autocast_available(device_type: str) -> bool:
 
 
 class autocast:  # noqa: N801 - PyTorch's name
-    """Lets matrix products and convolutions compute in a half type inside a `with` block or a decorated function.
+    """Lets matrix products and convolutions compute in a half type inside a `with` block or a decorated
+    function.
 
     Args:
         device_type: "cpu".
@@ -59,7 +62,8 @@ class autocast:  # noqa: N801 - PyTorch's name
         self._enabled = enabled
 
     def __enter__(self) -> autocast:
-        # A context for another device leaves the CPU's state as it is. One object may be entered again inside itself.
+        # A context for another device leaves the CPU's state as it is. One object may be entered again inside
+        # itself.
         self._previous.append(
             _C._set_autocast(self._enabled, self.fast_dtype) if self.device == "cpu" else _C._get_autocast()
         )
@@ -69,9 +73,11 @@ class autocast:  # noqa: N801 - PyTorch's name
         _C._set_autocast(*self._previous.pop())
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, run inside this context whenever it is called."""
         if not callable(function):
             raise TypeError(
-                f"autocast()(func) requires a callable, but got {type(function).__name__}. Did you mean to use "
+                f"autocast()(func) requires a callable, but got {type(function).__name__}. Did you mean to "
+                "use "
                 "autocast as a context manager? For example:\n    with torch.autocast(device_type=...):\n"
                 "        output = model(input)"
             )

@@ -1,4 +1,6 @@
-"""Loss scaling: multiplies the loss so that gradients in a half type don't vanish, and finds the factor by itself."""
+"""Loss scaling: multiplies the loss so that gradients in a half type don't vanish, and finds the factor by
+itself.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +124,9 @@ class GradScaler:
         scale = self._check_scale("unscale_")
         stage = self._stages.get(id(optimizer), OptState.READY)
         if stage is OptState.UNSCALED:
-            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
+            raise RuntimeError(
+                "unscale_() has already been called on this optimizer since the last update()."
+            )
         if stage is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
         grads = []
@@ -180,7 +184,8 @@ class GradScaler:
             if isinstance(new_scale, rgrad.Tensor):
                 if new_scale.numel() != 1 or new_scale.requires_grad:
                     raise AssertionError(
-                        "new_scale should be a float or a 1-element torch.cuda.FloatTensor or torch.FloatTensor with "
+                        "new_scale should be a float or a 1-element torch.cuda.FloatTensor or "
+                        "torch.FloatTensor with "
                         "requires_grad=False."
                     )
                 scale.copy_(new_scale)
@@ -254,7 +259,8 @@ class GradScaler:
             return
         if not state_dict:
             raise RuntimeError(
-                "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler."
+                "The source state dict is empty, possibly because it was saved from a disabled instance of "
+                "GradScaler."
             )
         self._init_scale = state_dict["scale"]
         if self._scale is not None:

@@ -52,7 +52,7 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Tensor:
-    """Negative log likelihood of ``target`` under a normal distribution of mean ``input``, variance ``var``."""
+    """Negative log likelihood of ``target`` under a normal distribution of mean ``input``."""
     if isinstance(var, (int, float)):
         if var < 0:
             raise ValueError("var has negative entry/entries")

@@ -13,18 +13,17 @@ from typing import Any
 import rgrad
 from rgrad import _C
 
-from ._distance import cosine_similarity, pairwise_distance
-from ._losses import (
-    cosine_embedding_loss,
-    gaussian_nll_loss,
-    hinge_embedding_loss,
-    margin_ranking_loss,
-    multi_margin_loss,
-    multilabel_soft_margin_loss,
-    poisson_nll_loss,
-    soft_margin_loss,
-    triplet_margin_loss,
-)
+from ._distance import cosine_similarity as cosine_similarity
+from ._distance import pairwise_distance as pairwise_distance
+from ._losses import cosine_embedding_loss as cosine_embedding_loss
+from ._losses import gaussian_nll_loss as gaussian_nll_loss
+from ._losses import hinge_embedding_loss as hinge_embedding_loss
+from ._losses import margin_ranking_loss as margin_ranking_loss
+from ._losses import multi_margin_loss as multi_margin_loss
+from ._losses import multilabel_soft_margin_loss as multilabel_soft_margin_loss
+from ._losses import poisson_nll_loss as poisson_nll_loss
+from ._losses import soft_margin_loss as soft_margin_loss
+from ._losses import triplet_margin_loss as triplet_margin_loss
 
 _nn = _C._nn
 Tensor = _C.Tensor
@@ -222,7 +221,8 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     _check_probability(p)
     if input.dim() not in (2, 3):
         raise RuntimeError(
-            f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input. Note that dropout1d exists "
+            f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input. Note that "
+            f"dropout1d exists "
             "to provide channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an "
             "optional batch dimension (i.e. 2D or 3D inputs)."
         )
@@ -236,7 +236,8 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     if input.dim() not in (3, 4):
         warnings.warn(
-            f"dropout2d: Received a {input.dim()}-D input to dropout2d, which is deprecated and will result in an "
+            f"dropout2d: Received a {input.dim()}-D input to dropout2d, which is deprecated and will "
+            f"result in an "
             "error in a future release. To retain the behavior and silence this warning, please use dropout "
             "instead. Note that dropout2d exists to provide channel-wise dropout on inputs with 2 spatial "
             "dimensions, a channel dimension, and an optional batch dimension (i.e. 3D or 4D inputs).",
@@ -244,10 +245,13 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         )
     if input.dim() == 3:
         warnings.warn(
-            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is "
-            "desired - input is interpreted as shape (N, C, L), where C is the channel dim. This behavior will "
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
+            "behavior is "
+            "desired - input is interpreted as shape (N, C, L), where C is the channel dim. This behavior "
+            "will "
             "change in a future release to interpret the input as one without a batch dimension, i.e. shape "
-            "(C, H, W). To maintain the 1D channel-wise dropout behavior, please switch to using dropout1d instead.",
+            "(C, H, W). To maintain the 1D channel-wise dropout behavior, please switch to using dropout1d "
+            "instead.",
             stacklevel=2,
         )
     return _feature_dropout(input, p, training, inplace, batched=True)
@@ -330,7 +334,7 @@ def rms_norm(
     """Divides by the root of the mean square over the last dimensions, and multiplies by ``weight``."""
     shape = tuple(normalized_shape)
     if tuple(input.shape[input.dim() - len(shape) :]) != shape:
-        expected = ", ".join(map(str, ("*", *shape)))
+        expected = "*" + ", ".join(map(str, shape))
         raise RuntimeError(
             f"Given normalized_shape={list(shape)}, expected input with shape [{expected}], but got input of "
             f"size{list(input.shape)}"
@@ -358,8 +362,8 @@ def instance_norm(
 ) -> Tensor:
     """Normalises every channel of every sample by itself.
 
-    It is the batch norm of one sample whose channels are those of the whole batch; running statistics are then
-    averaged over the batch.
+    It is the batch norm of one sample whose channels are those of the whole batch; running statistics are
+    then averaged over the batch.
     """
     if use_input_stats and math.prod(input.shape[2:]) == 1:
         raise ValueError(
@@ -457,7 +461,8 @@ def _pad_dimension(input: Tensor, dim: int, before: int, after: int, mode: str) 
     size = input.size(dim)
     if mode == "reflect" and max(before, after) >= size:
         raise RuntimeError(
-            "Argument #4: Padding size should be less than the corresponding input dimension, but got: padding "
+            "Argument #4: Padding size should be less than the corresponding input dimension, but got: "
+            "padding "
             f"({before}, {after}) at dimension {dim} of input {list(input.shape)}"
         )
     if mode == "circular" and max(before, after) > size:
@@ -479,7 +484,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     factor = upscale_factor
     if input.dim() < 3:
         raise RuntimeError(
-            f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {input.dim()} dimension(s)"
+            f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {input.dim()} "
+            f"dimension(s)"
         )
     *batch, channels, height, width = input.shape
     if channels % factor**2 != 0:

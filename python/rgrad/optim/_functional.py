@@ -2,18 +2,18 @@
 
 Note [Optimizer kernels]
 ~~~~~~~~~~~~~~~~~~~~~~~~
-SGD, Adam, AdamW, RMSprop, Adagrad and Adadelta update a whole parameter group in one call of `rgrad._C._optim`.
-The rules all those kernels share:
+SGD, Adam, AdamW, RMSprop, Adagrad and Adadelta update a whole parameter group in one call of
+`rgrad._C._optim`. The rules all those kernels share:
 
-* `params`, `grads` and every state list run in parallel: entry *i* of each belongs to parameter *i* and has its
-  shape and dtype. A list a setting makes useless is empty (`max_exp_avg_sqs` without `amsgrad`, ...).
+* `params`, `grads` and every state list run in parallel: entry *i* of each belongs to parameter *i* and has
+  its shape and dtype. A list a setting makes useless is empty (`max_exp_avg_sqs` without `amsgrad`, ...).
   Shapes, strides and dtypes may differ from one parameter to the next.
 * Parameters and state are written in place, outside any graph, whatever the grad mode; their versions go up.
   Gradients are only read.
-* `steps` holds one-element float32 tensors on the CPU. A kernel adds 1 to each **before** its formula, and `t` below
-  is the value after that.
-* Everything is computed in the parameter's dtype (half types in float32, rounded once when stored); `t`, the bias
-  corrections and the step sizes are float64 until they meet an element.
+* `steps` holds one-element float32 tensors on the CPU. A kernel adds 1 to each **before** its formula, and
+  `t` below is the value after that.
+* Everything is computed in the parameter's dtype (half types in float32, rounded once when stored); `t`, the
+  bias corrections and the step sizes are float64 until they meet an element.
 * First of all, `g = -g` if `maximize`; then, unless the decay is decoupled, `g = g + weight_decay * p` if
   `weight_decay != 0`.
 
@@ -23,24 +23,26 @@ sgd(params, grads, momentum_buffers, *, lr, momentum, dampening, weight_decay, n
     if momentum != 0:
         b = g                                       where momentum_buffers[i] is None (a new tensor)
         b = b * momentum + (1 - dampening) * g      elsewhere
-        g = g + momentum * b    if nesterov, else    g = b
+        g = g + momentum * b                        if nesterov, else g = b
     p = p - lr * g
-  `momentum_buffers` is empty when momentum is 0. Returns None when no buffer had to be made, else a list as long as
-  `params` with the buffer of each parameter.
+  `momentum_buffers` is empty when momentum is 0. Returns None when no buffer had to be made, else a list as
+  long as `params` with the buffer of each parameter.
 
-adam(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, *, lr, beta1, beta2, eps, weight_decay, amsgrad,
-     maximize, decoupled)
+adam(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, *, lr, beta1, beta2, eps, weight_decay,
+     amsgrad, maximize, decoupled)
     p = p * (1 - lr * weight_decay)                 if decoupled and weight_decay != 0
     m = m + (1 - beta1) * (g - m)
     v = v * beta2 + (1 - beta2) * g * g
     u = max(u, v) with u = max_exp_avg_sqs[i]       if amsgrad, else u = v
     p = p - (lr / (1 - beta1**t)) * m / (sqrt(u) / sqrt(1 - beta2**t) + eps)
 
-rmsprop(params, grads, square_avgs, grad_avgs, momentum_buffers, steps, *, lr, alpha, eps, weight_decay, momentum,
-        centered, maximize)
+rmsprop(params, grads, square_avgs, grad_avgs, momentum_buffers, steps, *, lr, alpha, eps, weight_decay,
+        momentum, centered, maximize)
     s = s * alpha + (1 - alpha) * g * g
-    a = a + (1 - alpha) * (g - a);  d = sqrt(s - a * a) + eps       if centered, else    d = sqrt(s) + eps
-    b = b * momentum + g / d;  p = p - lr * b                       if momentum > 0, else    p = p - lr * g / d
+    a = a + (1 - alpha) * (g - a)                   if centered
+    d = sqrt(s - a * a) + eps                       if centered, else d = sqrt(s) + eps
+    b = b * momentum + g / d                        if momentum > 0
+    p = p - lr * b                                  if momentum > 0, else p = p - lr * g / d
 
 adagrad(params, grads, state_sums, steps, *, lr, lr_decay, eps, weight_decay, maximize)
     c = lr / (1 + (t - 1) * lr_decay)
@@ -145,7 +147,9 @@ def radam(
 ) -> None:
     """Adam whose adaptive step waits until the variance of the second moment can be trusted."""
     rho_inf = 2 / (1 - beta2) - 1
-    for param, grad, exp_avg, exp_avg_sq, step in zip(params, grads, exp_avgs, exp_avg_sqs, steps, strict=True):
+    for param, grad, exp_avg, exp_avg_sq, step in zip(
+        params, grads, exp_avgs, exp_avg_sqs, steps, strict=True
+    ):
         step += 1
         t = step.item()
         if maximize:

@@ -2,9 +2,10 @@
 
 Note [State is the source of truth]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-`param_groups` and `state` are plain lists and dictionaries that anyone may change between two steps, so a step keeps no
-shadow copy of them: it reads them in a few C-level passes (`map` over the group's parameters), then makes one call
-into the core for the whole group. For 60 parameters these passes cost about ten microseconds.
+`param_groups` and `state` are plain lists and dictionaries that anyone may change between two steps, so a
+step keeps no shadow copy of them: it reads them in a few C-level passes (`map` over the group's parameters),
+then makes one call into the core for the whole group. For 60 parameters these passes cost about ten
+microseconds.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ def check_settings(**settings: Any) -> None:
                     raise ValueError(f"Invalid beta parameter at index {index}: {value[index]}")
         elif key == "differentiable":
             if value:
-                raise NotImplementedError("differentiable=True: steps of an optimizer are not recorded for autograd")
+                raise NotImplementedError(
+                    "differentiable=True: steps of an optimizer are not recorded for autograd"
+                )
         elif not 0.0 <= value:
             raise ValueError(f"Invalid {names.get(key, f'{key} value')}: {value}")
 
@@ -111,7 +114,8 @@ class Optimizer:
     """Base class of all optimizers.
 
     Args:
-        params: an iterable of tensors, of `(name, tensor)` pairs, or of dicts that each describe a parameter group.
+        params: an iterable of tensors, of `(name, tensor)` pairs, or of dicts that each describe a parameter
+        group.
         defaults: the settings of a group that doesn't name its own.
     """
 
@@ -131,7 +135,8 @@ class Optimizer:
             )
         if isinstance(params, set):
             warnings.warn(
-                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in "
+                "optimizer parameters need to be organized in ordered collections, but the ordering of "
+                "tensors in "
                 "sets will change between runs. Please use a list instead. This will be an error in a future "
                 "release.",
                 FutureWarning,
@@ -193,13 +198,16 @@ class Optimizer:
             params = [params]
         elif isinstance(params, set):
             raise TypeError(
-                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in "
+                "optimizer parameters need to be organized in ordered collections, but the ordering of "
+                "tensors in "
                 "sets will change between runs. Please use a list instead."
             )
         params = list(params)
         names = [param[0] for param in params if isinstance(param, tuple)]
         if names and len(names) != len(params):
-            raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+            raise ValueError(
+                "all optimizer params should be with/without names. Some param names are missing"
+            )
         params = [param[1] if isinstance(param, tuple) else param for param in params]
         param_group["params"] = params
         if names:
@@ -222,7 +230,8 @@ class Optimizer:
         ids = {id(param) for param in params}
         if len(ids) != len(params):
             warnings.warn(
-                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an "
+                "optimizer contains a parameter group with duplicate parameters; in future, this will cause "
+                "an "
                 "error; see github.com/pytorch/pytorch/issues/40967 for more information",
                 stacklevel=3,
             )
@@ -241,7 +250,8 @@ class Optimizer:
         """Forget the gradients of all parameters, or zero them.
 
         Args:
-            set_to_none: drop the gradients, which also frees their memory, instead of filling them with zeros.
+            set_to_none: drop the gradients, which also frees their memory, instead of filling them with
+                zeros.
         """
         for group in self.param_groups:
             for param in group["params"]:
@@ -282,7 +292,9 @@ class Optimizer:
     def _states(
         self, params: list[Tensor], init: Callable[[Tensor], dict[str, Any]]
     ) -> Callable[[str], list[Any]]:
-        """A function that gives one column of the parameters' state, `init` having filled the states that are new."""
+        """A function that gives one column of the parameters' state, `init` having filled the states that
+        are new.
+        """
         states = list(map(self.state.__getitem__, params))
         if not all(states):
             for param, state in zip(params, states, strict=True):
@@ -310,7 +322,8 @@ class Optimizer:
             packed["params"] = [numbers[id(param)] for param in group["params"]]
             groups.append(packed)
         state = {
-            (numbers[id(key)] if isinstance(key, rgrad.Tensor) else key): value for key, value in self.state.items()
+            (numbers[id(key)] if isinstance(key, rgrad.Tensor) else key): value
+            for key, value in self.state.items()
         }
         state_dict = {"state": state, "param_groups": groups}
         for post_hook in list(self._optimizer_state_dict_post_hooks.values()):
@@ -337,7 +350,8 @@ class Optimizer:
         pairs = list(zip(groups, saved_groups, strict=True))
         if any(len(group["params"]) != len(saved["params"]) for group, saved in pairs):
             raise ValueError(
-                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+                "loaded state dict contains a parameter group that doesn't match the size of optimizer's "
+                "group"
             )
         params = {
             number: param

@@ -73,8 +73,13 @@ class RMSprop(Optimizer):
             params, grads = self._with_grad(group)
             momentum, centered = group["momentum"], group["centered"]
 
-            def init(param: Tensor, momentum: float = momentum, centered: bool = centered) -> dict[str, Tensor]:
-                state = {"step": rgrad.tensor(0.0, dtype=rgrad.float32), "square_avg": rgrad.zeros_like(param)}
+            def init(
+                param: Tensor, momentum: float = momentum, centered: bool = centered
+            ) -> dict[str, Tensor]:
+                state = {
+                    "step": rgrad.tensor(0.0, dtype=rgrad.float32),
+                    "square_avg": rgrad.zeros_like(param),
+                }
                 if momentum > 0:
                     state["momentum_buffer"] = rgrad.zeros_like(param)
                 if centered:

@@ -85,14 +85,14 @@ pub fn backward_bias<T: ConvElem>(s: &ConvShape, grad_out: &[T], grad_bias: &mut
     });
 }
 
-/// The largest divisor of `channels` that cuts `outer` pieces into at least `wanted`, or as many as multiples of
-/// eight channels allow: the pieces of work when there are too few images and groups to share out.
-fn channels_per_piece(channels: usize, outer: usize, wanted: usize) -> usize {
+/// How many of `channels` make a piece of work when there are only `outer` images and groups to share out: a divisor
+/// that gives `wanted` pieces, or as many as multiples of `unit` channels allow.
+fn channels_per_piece(channels: usize, outer: usize, wanted: usize, unit: usize) -> usize {
     if outer == 0 || outer >= wanted {
         return channels;
     }
     let slices = wanted.div_ceil(outer);
-    let cuts = |size: &usize| channels.is_multiple_of(*size) && size.is_multiple_of(8);
+    let cuts = |size: &usize| channels.is_multiple_of(*size) && size.is_multiple_of(unit);
     let fitting = (1..=channels / slices).rev().find(cuts);
     fitting.or_else(|| (1..channels).find(cuts)).unwrap_or(channels)
 }

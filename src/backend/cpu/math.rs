@@ -7,27 +7,27 @@
 
 #[path = "math/dd.rs"]
 mod dd;
-#[path = "math/f32.rs"]
-mod f32;
-#[path = "math/f64.rs"]
-mod f64;
+#[path = "math/double.rs"]
+mod double;
 #[path = "math/gamma.rs"]
 mod gamma;
+#[path = "math/single.rs"]
+mod single;
 #[path = "math/special.rs"]
 mod special;
 #[path = "math/trig.rs"]
 mod trig;
 
-pub use self::f32::{
-    acos_f32, acosh_f32, asin_f32, asinh_f32, atan_f32, atan2_f32, atanh_f32, cos_f32, cosh_f32, erf_f32, erfc_f32,
-    erfinv_f32, exp_f32, exp2_f32, expm1_f32, log_f32, log1p_f32, log2_f32, log10_f32, pow_f32, sin_f32, sinh_f32,
-    tan_f32, tanh_f32,
+pub use self::double::{
+    acosh_f64, asinh_f64, atanh_f64, cosh_f64, exp_f64, exp2_f64, expm1_f64, log_f64, log1p_f64, log2_f64,
+    log10_f64, pow_f64, sinh_f64, tanh_f64,
 };
-pub use self::f64::{
-    acosh_f64, asinh_f64, atanh_f64, cosh_f64, exp_f64, exp2_f64, expm1_f64, log_f64, log1p_f64, log2_f64, log10_f64,
-    pow_f64, sinh_f64, tanh_f64,
+pub use self::gamma::{digamma_f32, digamma_f64, lgamma_f32, lgamma_f64};
+pub use self::single::{
+    acos_f32, acosh_f32, asin_f32, asinh_f32, atan_f32, atan2_f32, atanh_f32, cos_f32, cosh_f32, erf_f32,
+    erfc_f32, erfinv_f32, exp_f32, exp2_f32, expm1_f32, log_f32, log1p_f32, log2_f32, log10_f32, pow_f32,
+    sin_f32, sinh_f32, tan_f32, tanh_f32,
 };
-pub use self::gamma::{digamma_f64, lgamma_f64};
 pub use self::special::{erf_f64, erfc_f64, erfinv_f64};
 pub use self::trig::{acos_f64, asin_f64, atan_f64, atan2_f64, cos_f64, cos_sin_turns_f64, sin_f64, tan_f64};
 use crate::dtype::Real;
@@ -71,258 +71,60 @@ pub trait Math: Real {
     fn m_fmod(self, y: Self) -> Self;
 }
 
-impl Math for f32 {
-    #[inline(always)]
-    fn m_exp(self) -> Self {
-        exp_f32(self)
-    }
-    #[inline(always)]
-    fn m_expm1(self) -> Self {
-        expm1_f32(self)
-    }
-    #[inline(always)]
-    fn m_exp2(self) -> Self {
-        exp2_f32(self)
-    }
-    #[inline(always)]
-    fn m_log(self) -> Self {
-        log_f32(self)
-    }
-    #[inline(always)]
-    fn m_log1p(self) -> Self {
-        log1p_f32(self)
-    }
-    #[inline(always)]
-    fn m_log2(self) -> Self {
-        log2_f32(self)
-    }
-    #[inline(always)]
-    fn m_log10(self) -> Self {
-        log10_f32(self)
-    }
-    #[inline(always)]
-    fn m_sin(self) -> Self {
-        sin_f32(self)
-    }
-    #[inline(always)]
-    fn m_cos(self) -> Self {
-        cos_f32(self)
-    }
-    #[inline(always)]
-    fn m_tan(self) -> Self {
-        tan_f32(self)
-    }
-    #[inline(always)]
-    fn m_sinh(self) -> Self {
-        sinh_f32(self)
-    }
-    #[inline(always)]
-    fn m_cosh(self) -> Self {
-        cosh_f32(self)
-    }
-    #[inline(always)]
-    fn m_tanh(self) -> Self {
-        tanh_f32(self)
-    }
-    #[inline(always)]
-    fn m_asin(self) -> Self {
-        asin_f32(self)
-    }
-    #[inline(always)]
-    fn m_acos(self) -> Self {
-        acos_f32(self)
-    }
-    #[inline(always)]
-    fn m_atan(self) -> Self {
-        atan_f32(self)
-    }
-    #[inline(always)]
-    fn m_asinh(self) -> Self {
-        asinh_f32(self)
-    }
-    #[inline(always)]
-    fn m_acosh(self) -> Self {
-        acosh_f32(self)
-    }
-    #[inline(always)]
-    fn m_atanh(self) -> Self {
-        atanh_f32(self)
-    }
-    #[inline(always)]
-    fn m_erf(self) -> Self {
-        erf_f32(self)
-    }
-    #[inline(always)]
-    fn m_erfc(self) -> Self {
-        erfc_f32(self)
-    }
-    #[inline(always)]
-    fn m_erfinv(self) -> Self {
-        erfinv_f32(self)
-    }
-    #[inline(always)]
-    fn m_lgamma(self) -> Self {
-        lgamma_f64(self as f64) as f32
-    }
-    #[inline(always)]
-    fn m_digamma(self) -> Self {
-        digamma_f64(self as f64) as f32
-    }
-    #[inline(always)]
-    fn m_atan2(self, x: Self) -> Self {
-        atan2_f32(self, x)
-    }
-    #[inline(always)]
-    fn m_pow(self, e: Self) -> Self {
-        pow_f32(self, e)
-    }
-    #[inline(always)]
-    fn m_floor(self) -> Self {
-        self.floor()
-    }
-    #[inline(always)]
-    fn m_ceil(self) -> Self {
-        self.ceil()
-    }
-    #[inline(always)]
-    fn m_trunc(self) -> Self {
-        self.trunc()
-    }
-    #[inline(always)]
-    fn m_round_even(self) -> Self {
-        self.round_ties_even()
-    }
-    #[inline(always)]
-    fn m_fmod(self, y: Self) -> Self {
-        self % y
-    }
+macro_rules! math {
+    ($t:ident, $atan2:ident, $pow:ident, $($method:ident $function:ident,)*) => {
+        impl Math for $t {
+            $(#[inline(always)]
+            fn $method(self) -> Self {
+                $function(self)
+            })*
+            #[inline(always)]
+            fn m_atan2(self, x: Self) -> Self {
+                $atan2(self, x)
+            }
+            #[inline(always)]
+            fn m_pow(self, e: Self) -> Self {
+                $pow(self, e)
+            }
+            #[inline(always)]
+            fn m_floor(self) -> Self {
+                self.floor()
+            }
+            #[inline(always)]
+            fn m_ceil(self) -> Self {
+                self.ceil()
+            }
+            #[inline(always)]
+            fn m_trunc(self) -> Self {
+                self.trunc()
+            }
+            #[inline(always)]
+            fn m_round_even(self) -> Self {
+                self.round_ties_even()
+            }
+            #[inline(always)]
+            fn m_fmod(self, y: Self) -> Self {
+                self % y
+            }
+        }
+    };
 }
 
-impl Math for f64 {
-    #[inline(always)]
-    fn m_exp(self) -> Self {
-        exp_f64(self)
-    }
-    #[inline(always)]
-    fn m_expm1(self) -> Self {
-        expm1_f64(self)
-    }
-    #[inline(always)]
-    fn m_exp2(self) -> Self {
-        exp2_f64(self)
-    }
-    #[inline(always)]
-    fn m_log(self) -> Self {
-        log_f64(self)
-    }
-    #[inline(always)]
-    fn m_log1p(self) -> Self {
-        log1p_f64(self)
-    }
-    #[inline(always)]
-    fn m_log2(self) -> Self {
-        log2_f64(self)
-    }
-    #[inline(always)]
-    fn m_log10(self) -> Self {
-        log10_f64(self)
-    }
-    #[inline(always)]
-    fn m_sin(self) -> Self {
-        sin_f64(self)
-    }
-    #[inline(always)]
-    fn m_cos(self) -> Self {
-        cos_f64(self)
-    }
-    #[inline(always)]
-    fn m_tan(self) -> Self {
-        tan_f64(self)
-    }
-    #[inline(always)]
-    fn m_sinh(self) -> Self {
-        sinh_f64(self)
-    }
-    #[inline(always)]
-    fn m_cosh(self) -> Self {
-        cosh_f64(self)
-    }
-    #[inline(always)]
-    fn m_tanh(self) -> Self {
-        tanh_f64(self)
-    }
-    #[inline(always)]
-    fn m_asin(self) -> Self {
-        asin_f64(self)
-    }
-    #[inline(always)]
-    fn m_acos(self) -> Self {
-        acos_f64(self)
-    }
-    #[inline(always)]
-    fn m_atan(self) -> Self {
-        atan_f64(self)
-    }
-    #[inline(always)]
-    fn m_asinh(self) -> Self {
-        asinh_f64(self)
-    }
-    #[inline(always)]
-    fn m_acosh(self) -> Self {
-        acosh_f64(self)
-    }
-    #[inline(always)]
-    fn m_atanh(self) -> Self {
-        atanh_f64(self)
-    }
-    #[inline(always)]
-    fn m_erf(self) -> Self {
-        erf_f64(self)
-    }
-    #[inline(always)]
-    fn m_erfc(self) -> Self {
-        erfc_f64(self)
-    }
-    #[inline(always)]
-    fn m_erfinv(self) -> Self {
-        erfinv_f64(self)
-    }
-    #[inline(always)]
-    fn m_lgamma(self) -> Self {
-        lgamma_f64(self)
-    }
-    #[inline(always)]
-    fn m_digamma(self) -> Self {
-        digamma_f64(self)
-    }
-    #[inline(always)]
-    fn m_atan2(self, x: Self) -> Self {
-        atan2_f64(self, x)
-    }
-    #[inline(always)]
-    fn m_pow(self, e: Self) -> Self {
-        pow_f64(self, e)
-    }
-    #[inline(always)]
-    fn m_floor(self) -> Self {
-        self.floor()
-    }
-    #[inline(always)]
-    fn m_ceil(self) -> Self {
-        self.ceil()
-    }
-    #[inline(always)]
-    fn m_trunc(self) -> Self {
-        self.trunc()
-    }
-    #[inline(always)]
-    fn m_round_even(self) -> Self {
-        self.round_ties_even()
-    }
-    #[inline(always)]
-    fn m_fmod(self, y: Self) -> Self {
-        self % y
-    }
+math! {
+    f32, atan2_f32, pow_f32,
+    m_exp exp_f32, m_expm1 expm1_f32, m_exp2 exp2_f32, m_log log_f32, m_log1p log1p_f32, m_log2 log2_f32,
+    m_log10 log10_f32, m_sin sin_f32, m_cos cos_f32, m_tan tan_f32, m_sinh sinh_f32, m_cosh cosh_f32,
+    m_tanh tanh_f32, m_asin asin_f32, m_acos acos_f32, m_atan atan_f32, m_asinh asinh_f32,
+    m_acosh acosh_f32, m_atanh atanh_f32, m_erf erf_f32, m_erfc erfc_f32, m_erfinv erfinv_f32,
+    m_lgamma lgamma_f32, m_digamma digamma_f32,
+}
+math! {
+    f64, atan2_f64, pow_f64,
+    m_exp exp_f64, m_expm1 expm1_f64, m_exp2 exp2_f64, m_log log_f64, m_log1p log1p_f64, m_log2 log2_f64,
+    m_log10 log10_f64, m_sin sin_f64, m_cos cos_f64, m_tan tan_f64, m_sinh sinh_f64, m_cosh cosh_f64,
+    m_tanh tanh_f64, m_asin asin_f64, m_acos acos_f64, m_atan atan_f64, m_asinh asinh_f64,
+    m_acosh acosh_f64, m_atanh atanh_f64, m_erf erf_f64, m_erfc erfc_f64, m_erfinv erfinv_f64,
+    m_lgamma lgamma_f64, m_digamma digamma_f64,
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@
 //! The kernels are generic over a [`Vector`] and compiled with its instruction set by the functions at the end,
 //! into which everything else here is inlined.
 #![allow(unsafe_code)]
+// Iterators over vectors keep LLVM from inlining the kernels into functions with the vectors' instruction set.
+#![allow(clippy::needless_range_loop)]
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
@@ -73,6 +75,12 @@ impl<'a, T: Real> Store<'a, T> {
             col: self.col.filter(|_| last),
             relu: self.relu && last,
         }
+    }
+
+    /// Whether the product is only stored, or added.
+    fn is_plain(&self) -> bool {
+        let added = self.beta == T::ZERO || self.beta == T::ONE;
+        added && self.alpha == T::ONE && self.row.is_none() && self.col.is_none() && !self.relu
     }
 
     pub fn transposed(&self) -> Self {
@@ -293,11 +301,17 @@ unsafe fn tile<V: Vector, const M: usize, const NV: usize>(
             let p = p.add(j * V::LANES);
             if j + 1 == NV { V::load_part(p, mask) } else { V::load(p) }
         };
+        for i in 0..M {
+            prefetch(c.add(i * ldc));
+            prefetch(c.add(i * ldc + cols - 1));
+        }
         let mut acc = [[V::splat(V::Elem::ZERO); NV]; M];
         for _ in 0..k {
             let mut row = [V::splat(V::Elem::ZERO); NV];
             for j in 0..NV {
                 row[j] = load(b, j);
+                let ahead = if M <= LOW { PREFETCH_COLS } else { PREFETCH_DEPTH * bs };
+                prefetch(b.wrapping_add(ahead + j * V::LANES));
             }
             for i in 0..M {
                 let x = V::splat(*a.add(i * rs));
@@ -308,17 +322,27 @@ unsafe fn tile<V: Vector, const M: usize, const NV: usize>(
             a = a.wrapping_add(cs);
             b = b.wrapping_add(bs);
         }
+        let put = |i: usize, j: usize, v: V| {
+            let p = c.add(i * ldc + j * V::LANES);
+            if j + 1 == NV { v.store_part(p, mask) } else { v.store(p) }
+        };
+        // The common cases index `acc` by constants only, once unrolled, and so leave it in registers.
+        if s.is_plain() {
+            let add = s.beta != V::Elem::ZERO;
+            for i in 0..M {
+                for j in 0..NV {
+                    let v = acc[i][j];
+                    put(i, j, if add { v.add(load(c.add(i * ldc), j)) } else { v });
+                }
+            }
+            return;
+        }
+        let acc = acc;
         for i in 0..M {
             for j in 0..NV {
-                let p = c.add(i * ldc + j * V::LANES);
-                let mut v = acc[i][j];
-                if s.alpha != V::Elem::ONE {
-                    v = v.mul(V::splat(s.alpha));
-                }
-                if s.beta == V::Elem::ONE {
-                    v = v.add(load(p, 0));
-                } else if s.beta != V::Elem::ZERO {
-                    v = load(p, 0).mul_add(V::splat(s.beta), v);
+                let mut v = acc[i][j].mul(V::splat(s.alpha));
+                if s.beta != V::Elem::ZERO {
+                    v = load(c.add(i * ldc), j).mul_add(V::splat(s.beta), v);
                 }
                 if let Some(bias) = s.row {
                     v = v.add(load(bias.as_ptr(), j));
@@ -326,12 +350,25 @@ unsafe fn tile<V: Vector, const M: usize, const NV: usize>(
                 if let Some(bias) = s.col {
                     v = v.add(V::splat(*bias.get_unchecked(i)));
                 }
-                if s.relu {
-                    v = v.relu();
-                }
-                if j + 1 == NV { v.store_part(p, mask) } else { v.store(p) }
+                put(i, j, if s.relu { v.relu() } else { v });
             }
         }
+    }
+}
+
+/// How far ahead B is fetched: in the next rows, or in the same row for tiles of at most `LOW` rows, which wait for
+/// memory and are given a few rows of B at a time.
+const PREFETCH_DEPTH: usize = 16;
+const PREFETCH_COLS: usize = 256;
+pub const LOW: usize = 2;
+
+/// Has the cache fetch what will be wanted later; `p` may point anywhere.
+#[inline(always)]
+fn prefetch<T>(p: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is part of the architecture, and a prefetch does not fault.
+    unsafe {
+        _mm_prefetch::<_MM_HINT_T0>(p.cast());
     }
 }
 
@@ -349,39 +386,27 @@ unsafe fn dot<V: Vector, const M: usize, const N: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         let mut acc = [[V::splat(V::Elem::ZERO); N]; M];
-        let whole = k - k % V::LANES;
-        let mut p = 0;
-        while p < whole {
-            dot_step(&mut acc, |i| V::load(a.add(i * ra + p)), |j| V::load(b.add(j * rb + p)));
-            p += V::LANES;
-        }
-        if p < k {
-            let mask = V::mask(k - p);
-            let part = |x: *const V::Elem| V::load_part(x, mask);
-            dot_step(&mut acc, |i| part(a.add(i * ra + p)), |j| part(b.add(j * rb + p)));
+        for p in (0..k).step_by(V::LANES) {
+            let mask = V::mask(V::LANES.min(k - p));
+            let mut row = [V::splat(V::Elem::ZERO); N];
+            for j in 0..N {
+                row[j] = V::load_part(b.add(j * rb + p), mask);
+                if M == 1 {
+                    // One row only waits for memory: the next rows of `b` are on their way meanwhile.
+                    prefetch(b.wrapping_add((j + N) * rb + p));
+                }
+            }
+            for i in 0..M {
+                let x = V::load_part(a.add(i * ra + p), mask);
+                for j in 0..N {
+                    acc[i][j] = x.mul_add(row[j], acc[i][j]);
+                }
+            }
         }
         for i in 0..M {
             for j in 0..N {
                 *out.get_unchecked_mut(i * N + j) = acc[i][j].sum();
             }
-        }
-    }
-}
-
-/// # Safety
-/// The machine has the instruction set of `V`.
-#[inline(always)]
-unsafe fn dot_step<V: Vector, const M: usize, const N: usize>(
-    acc: &mut [[V; N]; M],
-    a: impl Fn(usize) -> V,
-    b: impl Fn(usize) -> V,
-) {
-    let b: [V; N] = std::array::from_fn(b);
-    for (i, acc) in acc.iter_mut().enumerate() {
-        let a = a(i);
-        for j in 0..N {
-            // SAFETY: the caller's promise.
-            acc[j] = unsafe { a.mul_add(b[j], acc[j]) };
         }
     }
 }
@@ -521,23 +546,23 @@ macro_rules! x86_vector {
 }
 
 x86_vector! { F32x16, f32, __m512, 16, 8, transpose_8x8,
-    mask __mmask16 = |n: usize| ((1u32 << n) - 1) as u16,
-    _mm512_loadu_ps load_part_f32x16 _mm512_storeu_ps _mm512_mask_storeu_ps _mm512_set1_ps _mm512_fmadd_ps
-    _mm512_add_ps _mm512_mul_ps _mm512_max_ps _mm512_setzero_ps, sum |v| _mm512_reduce_add_ps(v) }
+mask __mmask16 = |n: usize| ((1u32 << n) - 1) as u16,
+_mm512_loadu_ps load_part_f32x16 _mm512_storeu_ps _mm512_mask_storeu_ps _mm512_set1_ps _mm512_fmadd_ps
+_mm512_add_ps _mm512_mul_ps _mm512_max_ps _mm512_setzero_ps, sum |v| _mm512_reduce_add_ps(v) }
 x86_vector! { F64x8, f64, __m512d, 8, 4, transpose_4x4,
-    mask __mmask8 = |n: usize| ((1u32 << n) - 1) as u8,
-    _mm512_loadu_pd load_part_f64x8 _mm512_storeu_pd _mm512_mask_storeu_pd _mm512_set1_pd _mm512_fmadd_pd
-    _mm512_add_pd _mm512_mul_pd _mm512_max_pd _mm512_setzero_pd, sum |v| _mm512_reduce_add_pd(v) }
+mask __mmask8 = |n: usize| ((1u32 << n) - 1) as u8,
+_mm512_loadu_pd load_part_f64x8 _mm512_storeu_pd _mm512_mask_storeu_pd _mm512_set1_pd _mm512_fmadd_pd
+_mm512_add_pd _mm512_mul_pd _mm512_max_pd _mm512_setzero_pd, sum |v| _mm512_reduce_add_pd(v) }
 x86_vector! { F32x8, f32, __m256, 8, 8, transpose_8x8,
-    mask __m256i = |n: usize| _mm256_loadu_si256(LANES_32[8 - n..].as_ptr().cast()),
-    _mm256_loadu_ps _mm256_maskload_ps _mm256_storeu_ps _mm256_maskstore_ps _mm256_set1_ps _mm256_fmadd_ps
-    _mm256_add_ps _mm256_mul_ps _mm256_max_ps _mm256_setzero_ps,
-    sum |v| std::mem::transmute::<__m256, [f32; 8]>(v).iter().sum() }
+mask __m256i = |n: usize| _mm256_loadu_si256(LANES_32[8 - n..].as_ptr().cast()),
+_mm256_loadu_ps _mm256_maskload_ps _mm256_storeu_ps _mm256_maskstore_ps _mm256_set1_ps _mm256_fmadd_ps
+_mm256_add_ps _mm256_mul_ps _mm256_max_ps _mm256_setzero_ps,
+sum |v| std::mem::transmute::<__m256, [f32; 8]>(v).iter().sum() }
 x86_vector! { F64x4, f64, __m256d, 4, 4, transpose_4x4,
-    mask __m256i = |n: usize| _mm256_loadu_si256(LANES_64[4 - n..].as_ptr().cast()),
-    _mm256_loadu_pd _mm256_maskload_pd _mm256_storeu_pd _mm256_maskstore_pd _mm256_set1_pd _mm256_fmadd_pd
-    _mm256_add_pd _mm256_mul_pd _mm256_max_pd _mm256_setzero_pd,
-    sum |v| std::mem::transmute::<__m256d, [f64; 4]>(v).iter().sum() }
+mask __m256i = |n: usize| _mm256_loadu_si256(LANES_64[4 - n..].as_ptr().cast()),
+_mm256_loadu_pd _mm256_maskload_pd _mm256_storeu_pd _mm256_maskstore_pd _mm256_set1_pd _mm256_fmadd_pd
+_mm256_add_pd _mm256_mul_pd _mm256_max_pd _mm256_setzero_pd,
+sum |v| std::mem::transmute::<__m256d, [f64; 4]>(v).iter().sum() }
 
 /// The masks of AVX2: eight (four) lanes from `8 - n` (`4 - n`) on have the first `n` set.
 #[cfg(target_arch = "x86_64")]

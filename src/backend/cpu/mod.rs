@@ -2,6 +2,7 @@
 
 pub mod conv;
 pub mod copy;
+pub mod index;
 pub mod math;
 pub mod matmul;
 mod microkernel;
@@ -9,6 +10,7 @@ pub mod norm;
 pub mod parallel;
 pub mod pointwise;
 pub mod pool;
+pub mod random;
 pub mod reduce;
 pub mod scan;
 pub mod simd;

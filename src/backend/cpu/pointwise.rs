@@ -111,6 +111,9 @@ fn drive<T: Lane, E: Element>(l: Loop<T, impl Written<E>>, operands: &[Operand],
         *p = T::number(*s);
     }
     let params = &numbers[..params.len()];
+    if n <= SMALL && drive_small(l, operands, params, out, n) {
+        return;
+    }
     let direct_out = out.dtype == E::DTYPE && out.layout.is_contiguous();
     let mut staged = !direct_out;
     let sources: [Source; ARGS] = std::array::from_fn(|k| match operands.get(k) {
@@ -143,6 +146,46 @@ fn drive<T: Lane, E: Element>(l: Loop<T, impl Written<E>>, operands: &[Operand],
         }
         drive_blocks::<T, E>(l, &sources, count, params, out, direct_out, range, step);
     });
+}
+
+/// Up to here an operation costs more to arrange than to compute.
+const SMALL: usize = 64;
+
+/// The common case of small contiguous operands and at most one number: nothing is allocated, split or staged.
+#[inline]
+fn drive_small<T: Lane, E: Element>(
+    l: Loop<T, impl Written<E>>,
+    operands: &[Operand],
+    params: &[T],
+    out: View,
+    n: usize,
+) -> bool {
+    if out.dtype != E::DTYPE || !out.layout.is_contiguous() {
+        return false;
+    }
+    let mut buffer = [T::zeroed(); SMALL];
+    let mut number = None;
+    for (k, o) in operands.iter().enumerate() {
+        match o {
+            Operand::Number(s) if number.is_none() => {
+                buffer[..n].fill(T::number(*s));
+                number = Some(k);
+            }
+            Operand::View(v)
+                if v.dtype == T::Stored::DTYPE && !v.storage.same(out.storage) && v.layout.is_contiguous() => {}
+            _ => return false,
+        }
+    }
+    let mut ins: [&[T]; ARGS] = [&[]; ARGS];
+    for (k, o) in operands.iter().enumerate() {
+        ins[k] = match o {
+            Operand::View(v) => dense::<T>(v, 0, n),
+            _ => &buffer[..n],
+        };
+    }
+    let dst = &mut out.storage.slice_mut::<E>()[out.layout.offset..][..n];
+    l(&ins[..operands.len()], params, bytemuck::cast_slice_mut(dst));
+    true
 }
 
 #[inline(always)]

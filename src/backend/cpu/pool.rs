@@ -71,7 +71,8 @@ impl PoolShape {
     #[inline(always)]
     fn columns(&self, k: usize) -> (Range<usize>, usize) {
         let (stride, shift, pad) = (self.stride[2], k * self.dilation[2], self.padding[2]);
-        let first_at = |coordinate: usize| coordinate.saturating_sub(shift).div_ceil(stride).min(self.output[2]);
+        let first_at =
+            |coordinate: usize| coordinate.saturating_sub(shift).div_ceil(stride).min(self.output[2]);
         let range = first_at(pad)..first_at(pad + self.input[2]);
         let first = (range.start * stride + shift).saturating_sub(pad);
         (range, first)
@@ -222,8 +223,12 @@ impl Divisor {
                 let (start, pad) = (o * s.stride[a], s.padding[a]);
                 match self {
                     Divisor::Fixed(_) => 1,
-                    Divisor::WithPadding => (start + s.kernel[a]).min(s.input[a] + 2 * pad).saturating_sub(start),
-                    Divisor::WithoutPadding => (0..s.kernel[a]).filter(|&k| s.read(a, o, k).is_some()).count(),
+                    Divisor::WithPadding => {
+                        (start + s.kernel[a]).min(s.input[a] + 2 * pad).saturating_sub(start)
+                    }
+                    Divisor::WithoutPadding => {
+                        (0..s.kernel[a]).filter(|&k| s.read(a, o, k).is_some()).count()
+                    }
                 }
             };
             (0..s.output[a]).map(|o| count(o).max(1) as f64).collect()
@@ -358,14 +363,17 @@ impl ResizeShape {
         }
     }
 
-    /// Calls `f` with the part of each input row of a plane that a window covers, in order.
+    /// Calls `f` with the runs of elements of a plane that a window covers, in order: whole rows as one run.
     #[inline(always)]
-    fn for_rows(&self, windows: &[Range<usize>; 3], mut f: impl FnMut(Range<usize>)) {
+    fn for_runs(&self, windows: &[Range<usize>; 3], mut f: impl FnMut(Range<usize>)) {
         let [depth, height, width] = windows;
+        let pitch = self.input[2];
         for d in depth.clone() {
-            for h in height.clone() {
-                let start = (d * self.input[1] + h) * self.input[2];
-                f(start + width.start..start + width.end);
+            let rows = d * self.input[1] + height.start..d * self.input[1] + height.end;
+            if width.len() == pitch {
+                f(rows.start * pitch..rows.end * pitch);
+            } else {
+                rows.for_each(|row| f(row * pitch + width.start..row * pitch + width.end));
             }
         }
     }
@@ -384,16 +392,16 @@ pub fn adaptive_avg_pool<T: Real>(s: &ResizeShape, x: &[T], out: &mut [T]) {
         let x = &x[p * input..][..input];
         s.for_windows(|result, windows| {
             let mut sum = T::ZERO;
-            s.for_rows(&windows, |row| sum = sum_row(&x[row], sum));
+            s.for_runs(&windows, |run| sum = sum_run(&x[run], sum));
             out[result] = share(sum, &windows);
         });
     });
 }
 
-/// Adds a row to `sum`: in order if it is short, in sixteen running sums if it is long.
+/// Adds a run to `sum`: in order if it is short, in sixteen running sums if it is long.
 #[inline(always)]
-fn sum_row<T: Real>(row: &[T], sum: T) -> T {
-    let (chunks, rest) = row.as_chunks::<16>();
+fn sum_run<T: Real>(run: &[T], sum: T) -> T {
+    let (chunks, rest) = run.as_chunks::<16>();
     let mut sums = [T::ZERO; 16];
     for chunk in chunks {
         for l in 0..16 {
@@ -412,7 +420,7 @@ pub fn adaptive_avg_pool_backward<T: Real>(s: &ResizeShape, grad_out: &[T], grad
         grad_x.fill(T::ZERO);
         s.for_windows(|result, windows| {
             let g = share(grad_out[result], &windows);
-            s.for_rows(&windows, |row| grad_x[row].iter_mut().for_each(|x| *x += g));
+            s.for_runs(&windows, |run| grad_x[run].iter_mut().for_each(|x| *x += g));
         });
     });
 }
@@ -426,8 +434,8 @@ pub fn adaptive_max_pool<T: Real>(s: &ResizeShape, x: &[T], out: &mut [T], indic
         s.for_windows(|result, windows| {
             let [d, h, w] = [windows[0].start, windows[1].start, windows[2].start];
             let (mut best, mut index) = (T::ZERO - T::INFINITY, (d * s.input[1] + h) * s.input[2] + w);
-            s.for_rows(&windows, |row| {
-                for i in row {
+            s.for_runs(&windows, |run| {
+                for i in run {
                     if beats(x[i], best) {
                         (best, index) = (x[i], i);
                     }
@@ -439,13 +447,15 @@ pub fn adaptive_max_pool<T: Real>(s: &ResizeShape, x: &[T], out: &mut [T], indic
 }
 
 /// For each result along an axis, the input element that it copies. `scale` is the user's scale factor, if the
-/// result's size came from one. The arithmetic is PyTorch's: in `f32` for every dtype.
-fn nearest_sources(input: usize, output: usize, scale: Option<f64>) -> Vec<usize> {
+/// result's size came from one. The arithmetic is PyTorch's, which decides near whole numbers: in the element type,
+/// with the coordinate rounded to `f32` at the end.
+fn nearest_sources<T: Real>(input: usize, output: usize, scale: Option<f64>) -> Vec<usize> {
     let step = match scale {
-        Some(scale) if scale > 0.0 => (1.0 / scale) as f32,
-        _ => input as f32 / output as f32,
+        Some(scale) if scale > 0.0 => T::of(1.0 / scale),
+        _ => T::of(input as f64) / T::of(output as f64),
     };
-    (0..output).map(|o| ((o as f32 * step).floor() as usize).min(input - 1)).collect()
+    let coordinate = |o: usize| (T::of(o as f64) * step).to_f64() as f32;
+    (0..output).map(|o| (coordinate(o).floor() as usize).min(input - 1)).collect()
 }
 
 /// Enlarges or shrinks each plane by copying the nearest element.
@@ -454,12 +464,13 @@ pub fn interpolate_nearest<T: Real>(s: &ResizeShape, scales: [Option<f64>; 3], x
     if output == 0 {
         return;
     }
-    let sources = [0, 1, 2].map(|a| nearest_sources(s.input[a], s.output[a], scales[a]));
+    let sources = [0, 1, 2].map(|a| nearest_sources::<T>(s.input[a], s.output[a], scales[a]));
     for_planes(out, output, output, |p, out| {
         let x = &x[p * input..][..input];
         let mut copied: Option<(usize, usize)> = None;
         for row in 0..s.output[0] * s.output[1] {
-            let from = (sources[0][row / s.output[1]] * s.input[1] + sources[1][row % s.output[1]]) * s.input[2];
+            let from =
+                (sources[0][row / s.output[1]] * s.input[1] + sources[1][row % s.output[1]]) * s.input[2];
             let at = row * s.output[2];
             match copied {
                 // Neighbouring results often come from one input row: the second is a plain copy of the first.
@@ -484,12 +495,13 @@ pub fn interpolate_nearest_backward<T: Real>(
     grad_x: &mut [T],
 ) {
     let (input, output) = (volume(s.input), volume(s.output));
-    let sources = [0, 1, 2].map(|a| nearest_sources(s.input[a], s.output[a], scales[a]));
+    let sources = [0, 1, 2].map(|a| nearest_sources::<T>(s.input[a], s.output[a], scales[a]));
     for_planes(grad_x, input, input + output, |p, grad_x| {
         grad_x.fill(T::ZERO);
         let rows = grad_out[p * output..][..output].chunks(s.output[2].max(1));
         for (row, grad_out) in rows.enumerate() {
-            let from = (sources[0][row / s.output[1]] * s.input[1] + sources[1][row % s.output[1]]) * s.input[2];
+            let from =
+                (sources[0][row / s.output[1]] * s.input[1] + sources[1][row % s.output[1]]) * s.input[2];
             let grad_x = &mut grad_x[from..from + s.input[2]];
             for (&g, &w) in grad_out.iter().zip(&sources[2]) {
                 grad_x[w] += g;

@@ -57,13 +57,13 @@ impl Philox {
     /// The LANES blocks from block `first` on.
     #[inline(always)]
     fn blocks(self, first: usize) -> Words {
-        let mut c = [[0; LANES]; 4];
+        let (mut low, mut high) = ([0; LANES], [0; LANES]);
         for l in 0..LANES {
             let counter = self.offset.wrapping_add((first + l) as u64);
-            c[0][l] = counter as u32;
-            c[1][l] = (counter >> 32) as u32;
+            low[l] = counter as u32;
+            high[l] = (counter >> 32) as u32;
         }
-        encrypt(c, self.seed)
+        encrypt([low, high, [0; LANES], [0; LANES]], self.seed)
     }
 
     /// The stream from block `by` on.
@@ -437,6 +437,19 @@ mod tests {
     }
 
     #[test]
+    fn two_words_become_the_radius_and_the_angle_of_a_normal_pair() {
+        for i in 0..5000u32 {
+            let (a, b) = (i.wrapping_mul(2654435761), i.wrapping_mul(2246822519));
+            let r = (-2.0 * ((a as f64 + 0.5) / 4294967296.0).ln()).sqrt();
+            let (sin, cos) = (b as f64 / 4294967296.0 * std::f64::consts::TAU).sin_cos();
+            let [x, y] = normals32(a, b);
+            assert!((x as f64 - r * cos).abs() < 2e-6 && (y as f64 - r * sin).abs() < 2e-6, "{a} {b}");
+            let [x, y] = normals64([1 << 31, a], [0, b]);
+            assert!((x - r * cos).abs() < 1e-6 && (y - r * sin).abs() < 1e-6, "{a} {b}");
+        }
+    }
+
+    #[test]
     fn bernoulli_numbers_have_their_probability_and_are_certain_at_its_ends() {
         let mut out = vec![9u8; 200_000];
         fill_bernoulli_u8(P, 0.3, &mut out);
@@ -450,7 +463,10 @@ mod tests {
         let x = drawn::<f32>(200_000, |o| fill_bernoulli_each(P, &probs, o));
         for (k, want) in [0.0, 1.0, 0.25, 0.75].into_iter().enumerate() {
             let mean = x.iter().skip(k).step_by(4).sum::<f64>() / 5e4;
-            assert!((mean - want).abs() < if want == 0.0 || want == 1.0 { 1e-9 } else { 0.008 }, "{mean} {want}");
+            assert!(
+                (mean - want).abs() < if want == 0.0 || want == 1.0 { 1e-9 } else { 0.008 },
+                "{mean} {want}"
+            );
         }
     }
 

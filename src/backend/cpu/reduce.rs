@@ -55,8 +55,21 @@ impl Along {
     }
 }
 
-/// Elements that one parallel chunk should cover, so that the work pays for handing it out.
-pub(crate) const GRAIN: usize = 1 << 15;
+/// Fewest elements that pay for a parallel chunk of their own.
+const LEAST_CHUNK: usize = 1 << 13;
+/// Longest parallel chunk. Chunks this long keep the prefetchers of the processor busy: with shorter ones, threads
+/// that take turns reach little more than half of the memory bandwidth.
+const LONGEST_CHUNK: usize = 1 << 17;
+
+/// Elements that one parallel chunk should cover of an array of `len`: it gives sixteen chunks where it may.
+pub(crate) fn chunk_of(len: usize) -> usize {
+    (len / 16).clamp(LEAST_CHUNK, LONGEST_CHUNK)
+}
+
+/// As [`chunk_of`], in whole rows of `n` elements.
+pub(crate) fn rows_of(len: usize, n: usize) -> usize {
+    (chunk_of(len) / n.max(1)).max(1)
+}
 
 /// Longest contiguous run reduced without merging; two passes over it stay in the L1 cache.
 const RUN: usize = 1 << 13;
@@ -130,7 +143,7 @@ fn reduce_blocks<R: Reduction>(r: &R, x: &[R::In], d: Along, rows: usize, partia
     let cuts = n.div_ceil(rows).max(1);
     let cost = rows.min(n).max(1);
     if inner == 1 {
-        let grain = (GRAIN / cost).max(1);
+        let grain = rows_of(x.len(), cost);
         return for_chunks_mut(partial, grain, |i, acc| reduce_runs(r, x, n, i * grain, acc));
     }
     // Row `b` of `partial` is the reduction of one block of rows.
@@ -140,7 +153,7 @@ fn reduce_blocks<R: Reduction>(r: &R, x: &[R::In], d: Along, rows: usize, partia
         reduce_columns(r, &x[start.min(x.len())..], rows.min(n - first), inner, first, acc);
     };
     if inner <= TILE {
-        let grain = (GRAIN / (cost * inner)).max(1);
+        let grain = rows_of(x.len(), cost * inner);
         for_chunks_mut(partial, grain * inner, |i, chunk| {
             for (k, acc) in chunk.chunks_mut(inner).enumerate() {
                 block(i * grain + k, 0, acc);
@@ -149,7 +162,7 @@ fn reduce_blocks<R: Reduction>(r: &R, x: &[R::In], d: Along, rows: usize, partia
     } else {
         let tiles = inner.div_ceil(TILE);
         let mut jobs: Vec<_> = partial.chunks_mut(inner).flat_map(|row| row.chunks_mut(TILE)).collect();
-        let grain = (GRAIN / (cost * TILE)).max(1);
+        let grain = rows_of(x.len(), cost * TILE);
         for_chunks_mut(&mut jobs, grain, |i, chunk| {
             for (k, acc) in chunk.iter_mut().enumerate() {
                 let job = i * grain + k;
@@ -535,16 +548,20 @@ pub(crate) fn sum_pairs<const N: usize, T: Real>(a: &[T], b: &[T], f: impl Fn(T,
         }
         at = end;
     }
-    acc.map(|mut acc| {
-        let mut width = LANES / 2;
-        while width > 0 {
+    let mut width = LANES / 2;
+    while width > 0 {
+        for acc in &mut acc {
             for l in 0..width {
                 acc[l] += acc[l + width];
             }
-            width /= 2;
         }
-        acc[0]
-    })
+        width /= 2;
+    }
+    let mut sums = [T::ZERO; N];
+    for k in 0..N {
+        sums[k] = acc[k][0];
+    }
+    sums
 }
 
 /// The largest element, NaN aside: enough where a NaN shows by itself in what is computed next.

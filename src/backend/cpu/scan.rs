@@ -4,9 +4,8 @@
 //! in vector registers, in strips that different threads take. A single row has one chain of dependent
 //! operations; the running sum cuts it into pieces whose sums are known beforehand, and runs the pieces abreast.
 
-use crate::backend::cpu::math::Math;
 use crate::backend::cpu::parallel::{for_chunks_mut, for_chunks_mut2};
-use crate::backend::cpu::reduce::{Along, GRAIN};
+use crate::backend::cpu::reduce::{Along, rows_of};
 use crate::dtype::{Element, Real};
 use crate::multiversion;
 
@@ -65,27 +64,27 @@ fn scan<S: Scan>(s: &S, x: &[S::In], d: Along, reverse: bool, out: &mut [S::Out]
         return;
     }
     if inner == 1 {
-        let chunk = (GRAIN / n).max(1) * n;
+        let chunk = rows_of(x.len(), n) * n;
         return for_chunks_mut(out, chunk, |i, out| {
             scan_rows(s, &x[i * chunk..][..out.len()], n, reverse, out);
         });
     }
-    let mut jobs = strips(out, d);
-    let grain = (GRAIN / (n * inner.min(STRIP))).max(1);
+    let mut jobs = strips(out, d, STRIP);
+    let grain = rows_of(x.len(), n * inner.min(STRIP));
     for_chunks_mut(&mut jobs, grain, |i, jobs| {
         for (k, rows) in jobs.iter_mut().enumerate() {
-            let (start, col) = strip_start(i * grain + k, d);
+            let (start, col) = strip_start(i * grain + k, d, STRIP);
             scan_columns(s, &x[start..], inner, col, reverse, rows);
         }
     });
 }
 
-/// The columns of an array in strips: for each, the pieces of its rows, which lie `inner` apart.
-fn strips<T>(out: &mut [T], d: Along) -> Vec<Vec<&mut [T]>> {
-    let per_row = d.inner.div_ceil(STRIP);
+/// The columns of an array in strips `width` wide: for each, the pieces of its rows, which lie `inner` apart.
+pub(crate) fn strips<T>(out: &mut [T], d: Along, width: usize) -> Vec<Vec<&mut [T]>> {
+    let per_row = d.inner.div_ceil(width);
     let mut strips: Vec<Vec<&mut [T]>> = (0..d.outer * per_row).map(|_| Vec::with_capacity(d.n)).collect();
     for (row, out) in out.chunks_mut(d.inner).enumerate() {
-        for (strip, piece) in out.chunks_mut(STRIP).enumerate() {
+        for (strip, piece) in out.chunks_mut(width).enumerate() {
             strips[row / d.n * per_row + strip].push(piece);
         }
     }
@@ -93,9 +92,9 @@ fn strips<T>(out: &mut [T], d: Along) -> Vec<Vec<&mut [T]>> {
 }
 
 /// Where the lanes of a strip begin, and its first column.
-fn strip_start(strip: usize, d: Along) -> (usize, usize) {
-    let per_row = d.inner.div_ceil(STRIP);
-    (strip / per_row * d.n * d.inner, strip % per_row * STRIP)
+pub(crate) fn strip_start(strip: usize, d: Along, width: usize) -> (usize, usize) {
+    let per_row = d.inner.div_ceil(width);
+    (strip / per_row * d.n * d.inner, strip % per_row * width)
 }
 
 struct CumSum<T>(std::marker::PhantomData<fn(T)>);
@@ -242,7 +241,7 @@ impl<T: Real> Scan for LogCumSumExp<T> {
         let x = x.to_f64();
         let (max, min) = if state > x || state.is_nan() { (state, x) } else { (x, state) };
         // Equal infinities have no difference; they stay.
-        if max == min && max.is_infinite() { max } else { max + (min - max).m_exp().m_log1p() }
+        if max == min && max.is_infinite() { max } else { max + (min - max).exp().ln_1p() }
     }
     #[inline(always)]
     fn emit(&self, state: f64) -> T {
@@ -323,7 +322,7 @@ pub fn cumprod_int<T: Element>(x: &[T], d: Along, out: &mut [i64]) {
 }
 
 /// `log(cumsum(exp(x)))` without overflow.
-pub fn logcumsumexp<T: Math>(x: &[T], d: Along, out: &mut [T]) {
+pub fn logcumsumexp<T: Real>(x: &[T], d: Along, out: &mut [T]) {
     scan(&LogCumSumExp(std::marker::PhantomData), x, d, false, out);
 }
 
@@ -334,15 +333,15 @@ pub fn cum_extremum<T: Element>(x: &[T], d: Along, largest: bool, values: &mut [
         return;
     }
     if inner == 1 {
-        let chunk = (GRAIN / n).max(1) * n;
+        let chunk = rows_of(x.len(), n) * n;
         return for_chunks_mut2(values, chunk, indices, chunk, |i, values, indices| {
             extremum_rows(&x[i * chunk..][..values.len()], n, largest, values, indices);
         });
     }
-    let mut values = strips(values, d);
-    let mut indices = strips(indices, d);
+    let mut values = strips(values, d, STRIP);
+    let mut indices = strips(indices, d, STRIP);
     for_chunks_mut2(&mut values, 1, &mut indices, 1, |job, values, indices| {
-        let (start, col) = strip_start(job, d);
+        let (start, col) = strip_start(job, d, STRIP);
         extremum_columns(&x[start..], inner, col, largest, &mut values[0], &mut indices[0]);
     });
 }

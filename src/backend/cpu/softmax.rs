@@ -1,27 +1,66 @@
 //! Softmax and log-softmax along one dimension, and the pieces of the cross entropy.
 //!
-//! Note [Two ways through a softmax]: a row that fits the caches is done by one thread in three passes over it:
-//! maximum, exponentials with their sum, scaling. Everything else (columns, very long rows) first reduces to a
-//! sum of exponentials per lane, block by block, and then makes one streaming pass; the second exponential costs
+//! Note [Two ways through a softmax]: a row, or a strip of columns, that fits the caches is done by one thread in
+//! three passes over it: maximum, exponentials with their sum, scaling. Longer lanes first reduce to a sum of
+//! exponentials, block by block and in parallel, and then make one streaming pass; the second exponential costs
 //! less than bringing the array in a third time.
+
+#[cfg(test)]
+mod tests;
 
 use crate::backend::cpu::math::Math;
 use crate::backend::cpu::parallel::for_chunks_mut;
-use crate::backend::cpu::reduce::{Along, GRAIN, exp_sums, max_of, row_pieces, sum_pairs};
+use crate::backend::cpu::reduce::{Along, chunk_of, exp_sums, max_of, row_pieces, rows_of, sum_pairs};
+use crate::backend::cpu::scan::{strip_start, strips};
 use crate::dtype::Real;
 use crate::multiversion;
 
 /// Rows up to this length stay in the L2 cache while they are worked on.
 const LONGEST_ROW: usize = 1 << 16;
-/// Columns handled together, so that their sums stay in the L1 cache.
+/// Columns handled together at most, so that their sums stay in the L1 cache.
 const TILE: usize = 512;
+/// Columns handled together at least, of arrays that have them; narrower arrays stream.
+const NARROW: usize = 16;
+/// Elements of a strip of columns, which stays in the L2 cache.
+const STRIP: usize = 1 << 16;
+
+/// What a softmax computes in. All its exponents are at most zero, which takes a third off the work.
+pub trait Softmax: Math {
+    /// e^x of x <= 0; powers below the smallest normal number are zero.
+    fn exp_nonpositive(self) -> Self;
+}
+
+impl Softmax for f64 {
+    #[inline(always)]
+    fn exp_nonpositive(self) -> f64 {
+        self.m_exp()
+    }
+}
+
+impl Softmax for f32 {
+    /// `x = n ln 2 + r` with integer n, and a polynomial for e^r.
+    #[inline(always)]
+    fn exp_nonpositive(self) -> f32 {
+        // Added to |x| < 2^22, it rounds x to an integer, which then stands in the low bits of the sum.
+        const ROUND: f32 = 12582912.0;
+        // ln 2 in two parts, the first short enough for products with n to be exact.
+        const LN2: (f32, f32) = (0.693_145_75, 1.4286068e-6);
+        // Below -87.7 n is -127, and the power of two zero. A NaN passes the comparison.
+        let x = if self < -88.0 { -88.0 } else { self };
+        let shifted = x * std::f32::consts::LOG2_E + ROUND;
+        let n = shifted - ROUND;
+        let r = x - n * LN2.0 - n * LN2.1;
+        let tail = 0.5 + r * (0.16666518 + r * (0.041666206 + r * (0.008368889 + r * 0.0013950504)));
+        (1.0 + (r + r * r * tail)) * f32::from_bits(shifted.to_bits().wrapping_add(127) << 23)
+    }
+}
 
 multiversion! {
-    fn softmax_rows[T: Math](x: &[T], n: usize, out: &mut [T]) {
+    fn softmax_rows[T: Softmax](x: &[T], n: usize, out: &mut [T]) {
         for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
             let max = max_of(x);
             for (out, &x) in out.iter_mut().zip(x) {
-                *out = (x - max).m_exp();
+                *out = (x - max).exp_nonpositive();
             }
             let [sum] = sum_pairs(out, out, |e, _| [e]);
             let scale = T::ONE / sum;
@@ -33,11 +72,11 @@ multiversion! {
 }
 
 multiversion! {
-    fn log_softmax_rows[T: Math](x: &[T], n: usize, out: &mut [T]) {
+    fn log_softmax_rows[T: Softmax](x: &[T], n: usize, out: &mut [T]) {
         for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
             let max = max_of(x);
             for (out, &x) in out.iter_mut().zip(x) {
-                *out = (x - max).m_exp();
+                *out = (x - max).exp_nonpositive();
             }
             let [sum] = sum_pairs(out, out, |e, _| [e]);
             let log = sum.m_log();
@@ -48,14 +87,69 @@ multiversion! {
     }
 }
 
+/// The largest element of each of `max.len()` columns, NaN aside.
+#[inline(always)]
+fn max_of_columns<T: Real>(x: &[T], n: usize, inner: usize, max: &mut [T]) {
+    max.fill(-T::INFINITY);
+    for i in 0..n {
+        for (max, &x) in max.iter_mut().zip(&x[i * inner..]) {
+            *max = if x > *max { x } else { *max };
+        }
+    }
+}
+
+multiversion! {
+    /// The softmax of a strip of columns, whose first element is `x[0]`; `out` holds its rows.
+    fn softmax_columns[T: Softmax](x: &[T], inner: usize, out: &mut [&mut [T]]) {
+        let (mut max, mut sum) = ([T::ZERO; TILE], [T::ZERO; TILE]);
+        let w = out[0].len().min(TILE);
+        let (max, sum) = (&mut max[..w], &mut sum[..w]);
+        max_of_columns(x, out.len(), inner, max);
+        for (i, out) in out.iter_mut().enumerate() {
+            for (((out, &x), &max), sum) in out.iter_mut().zip(&x[i * inner..]).zip(max.iter()).zip(sum.iter_mut()) {
+                let e = (x - max).exp_nonpositive();
+                *out = e;
+                *sum += e;
+            }
+        }
+        sum.iter_mut().for_each(|s| *s = T::ONE / *s);
+        for out in out {
+            for (out, &scale) in out.iter_mut().zip(sum.iter()) {
+                *out = *out * scale;
+            }
+        }
+    }
+}
+
+multiversion! {
+    /// As [`softmax_columns`], of the logarithm.
+    fn log_softmax_columns[T: Softmax](x: &[T], inner: usize, out: &mut [&mut [T]]) {
+        let (mut max, mut sum) = ([T::ZERO; TILE], [T::ZERO; TILE]);
+        let w = out[0].len().min(TILE);
+        let (max, sum) = (&mut max[..w], &mut sum[..w]);
+        max_of_columns(x, out.len(), inner, max);
+        for i in 0..out.len() {
+            for ((&x, &max), sum) in x[i * inner..].iter().zip(max.iter()).zip(sum.iter_mut()) {
+                *sum += (x - max).exp_nonpositive();
+            }
+        }
+        sum.iter_mut().for_each(|s| *s = s.m_log());
+        for (i, out) in out.iter_mut().enumerate() {
+            for (((out, &x), &max), &log) in out.iter_mut().zip(&x[i * inner..]).zip(max.iter()).zip(sum.iter()) {
+                *out = x - max - log;
+            }
+        }
+    }
+}
+
 multiversion! {
     /// `exp(x - max) * scale` with a maximum and a scale per lane.
-    fn finish_softmax[T: Math](x: &[T], d: Along, max: &[T], scale: &[T], start: usize, out: &mut [T]) {
+    fn finish_softmax[T: Softmax](x: &[T], d: Along, max: &[T], scale: &[T], start: usize, out: &mut [T]) {
         let x = &x[start..start + out.len()];
         if d.inner == 1 {
             for (row, _, at) in row_pieces(start, x.len(), d.n) {
                 for (out, &x) in out[at.clone()].iter_mut().zip(&x[at]) {
-                    *out = (x - max[row]).m_exp() * scale[row];
+                    *out = (x - max[row]).exp_nonpositive() * scale[row];
                 }
             }
             return;
@@ -64,7 +158,7 @@ multiversion! {
             let lane = row / d.n * d.inner + col;
             let (max, scale) = (&max[lane..][..at.len()], &scale[lane..][..at.len()]);
             for (((out, &x), &max), &scale) in out[at.clone()].iter_mut().zip(&x[at]).zip(max).zip(scale) {
-                *out = (x - max).m_exp() * scale;
+                *out = (x - max).exp_nonpositive() * scale;
             }
         }
     }
@@ -72,7 +166,7 @@ multiversion! {
 
 multiversion! {
     /// `x - max - log` with both per lane.
-    fn finish_log_softmax[T: Math](x: &[T], d: Along, max: &[T], log: &[T], start: usize, out: &mut [T]) {
+    fn finish_log_softmax[T: Softmax](x: &[T], d: Along, max: &[T], log: &[T], start: usize, out: &mut [T]) {
         let x = &x[start..start + out.len()];
         if d.inner == 1 {
             for (row, _, at) in row_pieces(start, x.len(), d.n) {
@@ -92,43 +186,72 @@ multiversion! {
     }
 }
 
-/// A kernel over whole rows, and the grain that hands it about [`GRAIN`] elements at a time.
+/// A kernel over whole rows, handed out in chunks of them.
 fn over_rows<T: Send>(n: usize, out: &mut [T], f: impl Fn(usize, &mut [T]) + Sync) {
-    let chunk = (GRAIN / 4 / n).max(1) * n;
+    let chunk = rows_of(out.len(), n) * n;
     for_chunks_mut(out, chunk, |i, out| f(i * chunk, out));
 }
 
-fn in_one_pass(d: Along) -> bool {
+/// Hands out strips of columns, each with its first element in `x` and its rows in `out`.
+fn over_strips<T: Real>(x: &[T], d: Along, out: &mut [T], f: impl Fn(&[T], &mut [&mut [T]]) + Sync) {
+    let width = (STRIP / d.n).clamp(NARROW, TILE);
+    let mut jobs = strips(out, d, width);
+    let grain = rows_of(x.len(), d.n * d.inner.min(width));
+    for_chunks_mut(&mut jobs, grain, |i, jobs| {
+        for (k, rows) in jobs.iter_mut().enumerate() {
+            let (start, col) = strip_start(i * grain + k, d, width);
+            f(&x[start + col..], rows);
+        }
+    });
+}
+
+fn rows_fit(d: Along) -> bool {
     d.inner == 1 && d.n <= LONGEST_ROW
 }
 
+fn strips_fit(d: Along) -> bool {
+    d.inner >= NARROW && d.n * NARROW <= STRIP
+}
+
+/// `v`, or NaN where the maximum is infinite: no probabilities add up to one there.
+fn unless_infinite<T: Real>(max: T, v: T) -> T {
+    if max.abs() == T::INFINITY { T::NAN } else { v }
+}
+
 /// `exp(x) / sum(exp(x))` along `d`. A lane of minus infinities gives NaN, as does one that holds NaN or infinity.
-pub fn softmax<T: Math>(x: &[T], d: Along, out: &mut [T]) {
+pub fn softmax<T: Softmax>(x: &[T], d: Along, out: &mut [T]) {
     if d.is_empty() {
         return;
     }
-    if in_one_pass(d) {
+    if rows_fit(d) {
         return over_rows(d.n, out, |at, out| softmax_rows(&x[at..at + out.len()], d.n, out));
+    }
+    if strips_fit(d) {
+        return over_strips(x, d, out, |x, out| softmax_columns(x, d.inner, out));
     }
     let sums = exp_sums(x, d);
     let max: Vec<T> = sums.iter().map(|e| e.max).collect();
-    // An infinite maximum leaves no probabilities: the difference makes NaN of it and zero of any other.
-    let scale: Vec<T> = sums.iter().map(|e| (e.max - e.max + T::ONE) / e.scaled).collect();
-    for_chunks_mut(out, GRAIN, |i, out| finish_softmax(x, d, &max, &scale, i * GRAIN, out));
+    let scale: Vec<T> = sums.iter().map(|e| unless_infinite(e.max, T::ONE / e.scaled)).collect();
+    let chunk = chunk_of(out.len());
+    for_chunks_mut(out, chunk, |i, out| finish_softmax(x, d, &max, &scale, i * chunk, out));
 }
 
 /// `x - log(sum(exp(x)))` along `d`.
-pub fn log_softmax<T: Math>(x: &[T], d: Along, out: &mut [T]) {
+pub fn log_softmax<T: Softmax>(x: &[T], d: Along, out: &mut [T]) {
     if d.is_empty() {
         return;
     }
-    if in_one_pass(d) {
+    if rows_fit(d) {
         return over_rows(d.n, out, |at, out| log_softmax_rows(&x[at..at + out.len()], d.n, out));
+    }
+    if strips_fit(d) {
+        return over_strips(x, d, out, |x, out| log_softmax_columns(x, d.inner, out));
     }
     let sums = exp_sums(x, d);
     let max: Vec<T> = sums.iter().map(|e| e.max).collect();
-    let log: Vec<T> = sums.iter().map(|e| e.max - e.max + e.scaled.m_log()).collect();
-    for_chunks_mut(out, GRAIN, |i, out| finish_log_softmax(x, d, &max, &log, i * GRAIN, out));
+    let log: Vec<T> = sums.iter().map(|e| unless_infinite(e.max, e.scaled.m_log())).collect();
+    let chunk = chunk_of(out.len());
+    for_chunks_mut(out, chunk, |i, out| finish_log_softmax(x, d, &max, &log, i * chunk, out));
 }
 
 /// What the two backward passes differ in, given the saved output `y` and the gradient `g` of it.
@@ -142,7 +265,7 @@ trait Backward<T>: Sync {
 struct OfSoftmax;
 struct OfLogSoftmax;
 
-impl<T: Math> Backward<T> for OfSoftmax {
+impl<T: Softmax> Backward<T> for OfSoftmax {
     #[inline(always)]
     fn term(g: T, y: T) -> T {
         g * y
@@ -153,19 +276,19 @@ impl<T: Math> Backward<T> for OfSoftmax {
     }
 }
 
-impl<T: Math> Backward<T> for OfLogSoftmax {
+impl<T: Softmax> Backward<T> for OfLogSoftmax {
     #[inline(always)]
     fn term(g: T, _: T) -> T {
         g
     }
     #[inline(always)]
     fn grad(g: T, y: T, sum: T) -> T {
-        g - y.m_exp() * sum
+        g - y.exp_nonpositive() * sum
     }
 }
 
 multiversion! {
-    fn backward_rows[T: Math, B: Backward<T>](_b: &B, g: &[T], y: &[T], n: usize, dx: &mut [T]) {
+    fn backward_rows[T: Softmax, B: Backward<T>](_b: &B, g: &[T], y: &[T], n: usize, dx: &mut [T]) {
         for ((g, y), dx) in g.chunks_exact(n).zip(y.chunks_exact(n)).zip(dx.chunks_exact_mut(n)) {
             let [sum] = sum_pairs(g, y, |g, y| [B::term(g, y)]);
             for ((dx, &g), &y) in dx.iter_mut().zip(g).zip(y) {
@@ -177,7 +300,7 @@ multiversion! {
 
 multiversion! {
     /// The sums of the terms of columns `col..col + sums.len()`, four rows at a time.
-    fn backward_sums[T: Math, B: Backward<T>](_b: &B, g: &[T], y: &[T], inner: usize, col: usize, sums: &mut [T]) {
+    fn backward_sums[T: Softmax, B: Backward<T>](_b: &B, g: &[T], y: &[T], inner: usize, col: usize, sums: &mut [T]) {
         let w = sums.len();
         sums.fill(T::ZERO);
         for (g, y) in g.chunks(4 * inner).zip(y.chunks(4 * inner)) {
@@ -201,7 +324,7 @@ multiversion! {
 }
 
 multiversion! {
-    fn backward_finish[T: Math, B: Backward<T>](_b: &B, g: &[T], y: &[T], d: Along, sums: &[T], start: usize, dx: &mut [T]) {
+    fn backward_finish[T: Softmax, B: Backward<T>](_b: &B, g: &[T], y: &[T], d: Along, sums: &[T], start: usize, dx: &mut [T]) {
         let (g, y) = (&g[start..start + dx.len()], &y[start..start + dx.len()]);
         for (row, col, at) in row_pieces(start, g.len(), d.inner) {
             let sums = &sums[row / d.n * d.inner + col..][..at.len()];
@@ -212,7 +335,7 @@ multiversion! {
     }
 }
 
-fn backward<T: Math, B: Backward<T>>(b: &B, g: &[T], y: &[T], d: Along, dx: &mut [T]) {
+fn backward<T: Softmax, B: Backward<T>>(b: &B, g: &[T], y: &[T], d: Along, dx: &mut [T]) {
     if d.is_empty() {
         return;
     }
@@ -224,7 +347,7 @@ fn backward<T: Math, B: Backward<T>>(b: &B, g: &[T], y: &[T], d: Along, dx: &mut
     let mut sums = vec![T::ZERO; d.lanes()];
     let tiles = d.inner.div_ceil(TILE);
     let mut jobs: Vec<_> = sums.chunks_mut(d.inner).flat_map(|row| row.chunks_mut(TILE)).collect();
-    let grain = (GRAIN / (d.n * d.inner.min(TILE))).max(1);
+    let grain = rows_of(g.len(), d.n * d.inner.min(TILE));
     for_chunks_mut(&mut jobs, grain, |i, jobs| {
         for (k, sums) in jobs.iter_mut().enumerate() {
             let (outer, tile) = ((i * grain + k) / tiles, (i * grain + k) % tiles);
@@ -232,16 +355,17 @@ fn backward<T: Math, B: Backward<T>>(b: &B, g: &[T], y: &[T], d: Along, dx: &mut
             backward_sums(b, &g[block.clone()], &y[block], d.inner, tile * TILE, sums);
         }
     });
-    for_chunks_mut(dx, GRAIN, |i, dx| backward_finish(b, g, y, d, &sums, i * GRAIN, dx));
+    let chunk = chunk_of(dx.len());
+    for_chunks_mut(dx, chunk, |i, dx| backward_finish(b, g, y, d, &sums, i * chunk, dx));
 }
 
 /// The gradient of the input of [`softmax`] from its output `y` and the gradient `g` of that.
-pub fn softmax_backward<T: Math>(g: &[T], y: &[T], d: Along, dx: &mut [T]) {
+pub fn softmax_backward<T: Softmax>(g: &[T], y: &[T], d: Along, dx: &mut [T]) {
     backward(&OfSoftmax, g, y, d, dx);
 }
 
 /// The gradient of the input of [`log_softmax`] from its output `y` and the gradient `g` of that.
-pub fn log_softmax_backward<T: Math>(g: &[T], y: &[T], d: Along, dx: &mut [T]) {
+pub fn log_softmax_backward<T: Softmax>(g: &[T], y: &[T], d: Along, dx: &mut [T]) {
     backward(&OfLogSoftmax, g, y, d, dx);
 }
 
@@ -306,12 +430,12 @@ pub fn nll_backward<T: Real>(grad: &[T], d: Along, targets: Targets<T>, dlogp: &
 
 multiversion! {
     /// `exp(logp) * scale` with a scale per lane.
-    fn scaled_exp[T: Math](logp: &[T], d: Along, scale: &[T], start: usize, dx: &mut [T]) {
+    fn scaled_exp[T: Softmax](logp: &[T], d: Along, scale: &[T], start: usize, dx: &mut [T]) {
         let y = &logp[start..start + dx.len()];
         if d.inner == 1 {
             for (row, _, at) in row_pieces(start, y.len(), d.n) {
                 for (dx, &y) in dx[at.clone()].iter_mut().zip(&y[at]) {
-                    *dx = y.m_exp() * scale[row];
+                    *dx = y.exp_nonpositive() * scale[row];
                 }
             }
             return;
@@ -319,7 +443,7 @@ multiversion! {
         for (row, col, at) in row_pieces(start, y.len(), d.inner) {
             let scale = &scale[row / d.n * d.inner + col..][..at.len()];
             for ((dx, &y), &scale) in dx[at.clone()].iter_mut().zip(&y[at]).zip(scale) {
-                *dx = y.m_exp() * scale;
+                *dx = y.exp_nonpositive() * scale;
             }
         }
     }
@@ -327,7 +451,7 @@ multiversion! {
 
 /// The gradient of the logits through [`nll_forward`] and [`log_softmax`] at once:
 /// `(softmax - one_hot) * weight * grad`, in one pass over `logp`. `grad` as in [`nll_backward`].
-pub fn cross_entropy_backward<T: Math>(
+pub fn cross_entropy_backward<T: Softmax>(
     grad: &[T],
     logp: &[T],
     d: Along,
@@ -343,7 +467,8 @@ pub fn cross_entropy_backward<T: Math>(
             *scale = weight * grad_at(grad, position);
         }
     }
-    for_chunks_mut(dx, GRAIN, |i, dx| scaled_exp(logp, d, &scale, i * GRAIN, dx));
+    let chunk = chunk_of(dx.len());
+    for_chunks_mut(dx, chunk, |i, dx| scaled_exp(logp, d, &scale, i * chunk, dx));
     for (position, &scale) in scale.iter().enumerate() {
         if let Some((class, _)) = targets.at(position, d.n)? {
             let (outer, inner) = (position / d.inner, position % d.inner);
@@ -352,164 +477,4 @@ pub fn cross_entropy_backward<T: Math>(
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::backend::cpu::reduce::tests::{noise, on_each_isa};
-
-    const SHAPES: [Along; 7] = [
-        Along::rows(1, 1),
-        Along::rows(5, 7),
-        Along::rows(3, 1001),
-        Along::rows(1, LONGEST_ROW + 3),
-        Along::new(2, 10, 3),
-        Along::new(3, 21, 70),
-        Along::new(1, 9, TILE + 100),
-    ];
-
-    fn lanes(d: Along) -> impl Iterator<Item = Vec<usize>> {
-        (0..d.lanes()).map(move |l| {
-            let start = l / d.inner * d.n * d.inner + l % d.inner;
-            (0..d.n).map(|i| start + i * d.inner).collect()
-        })
-    }
-
-    fn narrow(x: &[f64]) -> Vec<f32> {
-        x.iter().map(|&v| v as f32).collect()
-    }
-
-    fn assert_close(got: &[f64], got32: &[f32], want: &[f64], what: &str) {
-        for i in 0..want.len() {
-            let scale = 1.0 + want[i].abs();
-            assert!((got[i] - want[i]).abs() < 1e-12 * scale, "{what}: {} for {}", got[i], want[i]);
-            assert!((got32[i] as f64 - want[i]).abs() < 3e-6 * scale, "{what}: {} for {}", got32[i], want[i]);
-        }
-    }
-
-    #[test]
-    fn softmax_and_log_softmax_agree_with_their_definitions() {
-        on_each_isa(|| {
-            for d in SHAPES {
-                let x: Vec<f64> = noise(d.len(), 1).iter().map(|v| (v * 5.0) as f32 as f64).collect();
-                let (mut want, mut log_want) = (x.clone(), x.clone());
-                for lane in lanes(d) {
-                    let sum: f64 = lane.iter().map(|&p| x[p].exp()).sum();
-                    for &p in &lane {
-                        want[p] = x[p].exp() / sum;
-                        log_want[p] = x[p] - sum.ln();
-                    }
-                }
-                let (mut out, mut out32) = (x.clone(), narrow(&x));
-                softmax(&x, d, &mut out);
-                softmax(&narrow(&x), d, &mut out32);
-                assert_close(&out, &out32, &want, "softmax");
-                log_softmax(&x, d, &mut out);
-                log_softmax(&narrow(&x), d, &mut out32);
-                assert_close(&out, &out32, &log_want, "log_softmax");
-            }
-        });
-    }
-
-    #[test]
-    fn backward_passes_agree_with_their_formulas() {
-        on_each_isa(|| {
-            for d in SHAPES {
-                let x = noise(d.len(), 2);
-                let g: Vec<f64> = narrow(&noise(d.len(), 3)).iter().map(|&v| v as f64).collect();
-                let (mut y, mut log_y) = (x.clone(), x.clone());
-                softmax(&x, d, &mut y);
-                log_softmax(&x, d, &mut log_y);
-                let (mut want, mut log_want) = (x.clone(), x.clone());
-                for lane in lanes(d) {
-                    let dot: f64 = lane.iter().map(|&p| g[p] * y[p]).sum();
-                    let total: f64 = lane.iter().map(|&p| g[p]).sum();
-                    for &p in &lane {
-                        want[p] = (g[p] - dot) * y[p];
-                        log_want[p] = g[p] - y[p] * total;
-                    }
-                }
-                let (mut dx, mut dx32) = (x.clone(), narrow(&x));
-                softmax_backward(&g, &y, d, &mut dx);
-                softmax_backward(&narrow(&g), &narrow(&y), d, &mut dx32);
-                assert_close(&dx, &dx32, &want, "softmax");
-                log_softmax_backward(&g, &log_y, d, &mut dx);
-                log_softmax_backward(&narrow(&g), &narrow(&log_y), d, &mut dx32);
-                assert_close(&dx, &dx32, &log_want, "log_softmax");
-            }
-        });
-    }
-
-    /// A lane as a row, as a column and as a row too long for one pass, padded with minus infinity.
-    fn each_way(lane: &[f32], check: impl Fn(&[f32], Along)) {
-        check(lane, Along::rows(1, lane.len()));
-        let columns: Vec<f32> = lane.iter().flat_map(|&v| [v; 20]).collect();
-        check(&columns, Along::new(1, lane.len(), 20));
-        let mut long = vec![f32::NEG_INFINITY; LONGEST_ROW + 1];
-        long[..lane.len()].copy_from_slice(lane);
-        check(&long, Along::rows(1, long.len()));
-    }
-
-    #[test]
-    fn softmax_of_a_lane_of_minus_infinities_of_infinity_or_of_nan_is_nan() {
-        let inf = f32::INFINITY;
-        for lane in [[-inf, -inf, -inf], [1.0, inf, 2.0], [1.0, f32::NAN, 2.0]] {
-            each_way(&lane, |x, d| {
-                let mut out = vec![0.0; x.len()];
-                softmax(x, d, &mut out);
-                assert!(out[0].is_nan(), "softmax {lane:?} {d:?}");
-                log_softmax(x, d, &mut out);
-                assert!(out[0].is_nan(), "log_softmax {lane:?} {d:?}");
-            });
-        }
-    }
-
-    #[test]
-    fn a_minus_infinity_among_numbers_has_probability_zero() {
-        each_way(&[1.0, f32::NEG_INFINITY, 1.0], |x, d| {
-            let (mut out, mut log) = (vec![0.0; x.len()], vec![0.0; x.len()]);
-            softmax(x, d, &mut out);
-            log_softmax(x, d, &mut log);
-            assert_eq!((out[0], out[d.inner]), (0.5, 0.0));
-            assert_eq!(log[d.inner], f32::NEG_INFINITY);
-            assert!((log[0] + 2f32.ln()).abs() < 1e-6);
-        });
-    }
-
-    #[test]
-    fn nll_weighs_skips_and_reports_bad_classes() {
-        let logp = [-1.0, -2.0, -3.0, -4.0, -5.0, -6.0];
-        let d = Along::new(1, 3, 2);
-        let weight = [1.0, 10.0, 100.0];
-        let mut loss = [9.0; 2];
-        let targets = Targets { class: &[2, -100], weight: Some(&weight), ignore_index: -100 };
-        assert_eq!(nll_forward(&logp, d, targets, &mut loss), Ok(100.0));
-        assert_eq!(loss, [500.0, 0.0]);
-        let mut dx = [9.0; 6];
-        assert_eq!(nll_backward(&[0.5], d, targets, &mut dx), Ok(()));
-        assert_eq!(dx, [0.0, 0.0, 0.0, 0.0, -50.0, 0.0]);
-        for bad in [3, -1] {
-            let targets = Targets { class: &[0, bad], weight: None, ignore_index: -100 };
-            assert_eq!(nll_forward(&logp, d, targets, &mut loss), Err(bad));
-            assert_eq!(nll_backward(&[1.0], d, targets, &mut dx), Err(bad));
-            assert_eq!(cross_entropy_backward(&[1.0], &logp, d, targets, &mut dx), Err(bad));
-        }
-    }
-
-    #[test]
-    fn the_fused_cross_entropy_backward_is_the_two_steps_in_one() {
-        for d in [Along::rows(6, 11), Along::new(2, 5, 30)] {
-            let (x, grad) = (noise(d.len(), 5), noise(d.lanes(), 6));
-            let class: Vec<i64> = (0..d.lanes()).map(|i| (i * 7 % d.n) as i64).collect();
-            let weight = noise(d.n, 8);
-            let targets = Targets { class: &class, weight: Some(&weight), ignore_index: 3 };
-            let (mut logp, mut dlogp, mut want, mut got) = (x.clone(), x.clone(), x.clone(), x.clone());
-            log_softmax(&x, d, &mut logp);
-            nll_backward(&grad, d, targets, &mut dlogp).unwrap();
-            log_softmax_backward(&dlogp, &logp, d, &mut want);
-            cross_entropy_backward(&grad, &logp, d, targets, &mut got).unwrap();
-            assert!(got.iter().zip(&want).all(|(a, b)| (a - b).abs() < 1e-13));
-        }
-    }
 }

@@ -6,7 +6,7 @@
 //! Long rows are sorted by digits of the key, least significant first, skipping digits that all items share.
 
 use crate::backend::cpu::parallel::{for_chunks_mut, for_chunks_mut2};
-use crate::backend::cpu::reduce::{GRAIN, row_pieces};
+use crate::backend::cpu::reduce::{row_pieces, rows_of};
 use crate::dtype::{DType, Element};
 use crate::multiversion;
 
@@ -195,7 +195,7 @@ pub fn sort<T: Element>(x: &[T], n: usize, descending: bool, values: &mut [T], i
     if n == 0 {
         return;
     }
-    let chunk = (GRAIN / 8 / n).max(1) * n;
+    let chunk = rows_of(x.len(), n) * n;
     for_chunks_mut2(values, chunk, indices, chunk, |i, values, indices| {
         let x = &x[i * chunk..][..values.len()];
         if n <= u32::MAX as usize {
@@ -276,7 +276,7 @@ pub fn topk<T: Element>(
     if k == 0 || k > n {
         return;
     }
-    let rows = (GRAIN / 4 / n).max(1);
+    let rows = rows_of(x.len(), n);
     for_chunks_mut2(values, rows * k, indices, rows * k, |i, values, indices| {
         let x = &x[i * rows * n..][..values.len() / k * n];
         if fits_word::<T>(n) {
@@ -302,7 +302,7 @@ pub fn kthvalue<T: Element>(x: &[T], n: usize, k: usize, values: &mut [T], indic
     if k >= n {
         return;
     }
-    let rows = (GRAIN / 4 / n).max(1);
+    let rows = rows_of(x.len(), n);
     for_chunks_mut2(values, rows, indices, rows, |i, values, indices| {
         let x = &x[i * rows * n..][..values.len() * n];
         if fits_word::<T>(n) {

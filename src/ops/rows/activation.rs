@@ -22,61 +22,61 @@ rows! { ACTIVATION;
     /// x where positive, else `negative_slope * x`.
     float leaky_relu(input; negative_slope: "0.01") = E::select(E::zero().lt(input), input, input * negative_slope)
     => d(g, y) = [E::select(E::zero().lt(input), g, g * negative_slope)];
-    { surface: NN, sig: "input: Tensor, negative_slope: float = 0.01" }
+    { surface: NN, sig: "input: Tensor, negative_slope: float = 0.01", least: 2, kernel: "leaky_relu_cpu" }
     /// x where positive, else `alpha * (exp(x) - 1)`.
     float elu(input; alpha: "1.0") = E::select(E::zero().lt(input), input, alpha * input.expm1())
-    => d(g, y) = [E::select(E::zero().lt(input), g, g * (alpha * input.exp()))]; { surface: NN, sig: "input: Tensor, alpha: float = 1.0" }
+    => d(g, y) = [E::select(E::zero().lt(input), g, g * (alpha * input.exp()))]; { surface: NN, sig: "input: Tensor, alpha: float = 1.0", least: 2, kernel: "elu_cpu" }
     /// The self-normalising ELU of Klambauer et al., 2017.
     float selu(input) = E::lit(1.050_700_987_355_480_5) * E::select(E::zero().lt(input), input, E::lit(1.673_263_242_354_377_2) * input.expm1())
     => d(g, y) = [g * E::lit(1.050_700_987_355_480_5) * E::select(E::zero().lt(input), E::one(), E::lit(1.673_263_242_354_377_2) * input.exp())];
-    { surface: NN.and(Surface::FUNCTION), node: "EluBackward0" }
+    { surface: NN.and(Surface::FUNCTION).and(Surface::INPLACE), node: "EluBackward0", least: 2, kernel: "elu_cpu" }
     /// x where positive, else `alpha * (exp(x / alpha) - 1)`.
     float celu(input; alpha: "1.0") = E::select(E::zero().lt(input), input, alpha * (input / alpha).expm1())
     => d(g, y) = [E::select(E::zero().lt(input), g, g * (input / alpha).exp())];
-    { surface: NN.and(Surface::FUNCTION), node: "EluBackward0", sig: "input: Tensor, alpha: float = 1.0" }
+    { surface: NN.and(Surface::FUNCTION).and(Surface::INPLACE), sig: "input: Tensor, alpha: float = 1.0", least: 2, kernel: "elu_cpu" }
     /// x Φ(x), with the error function.
     float gelu_erf(input) = input * E::lit(0.5) * (E::one() + (input * E::lit(std::f64::consts::FRAC_1_SQRT_2)).erf())
     => d(g, y) = [g * (E::lit(0.5) * (E::one() + (input * E::lit(std::f64::consts::FRAC_1_SQRT_2)).erf())
         + input * E::lit(0.398_942_280_401_432_7) * (E::lit(-0.5) * input * input).exp())];
-    { surface: Surface::NONE, node: "GeluBackward0" }
+    { surface: Surface::NONE, node: "GeluBackward0", least: 2, kernel: "GeluKernelImpl" }
     /// The approximation of x Φ(x) by tanh.
     float gelu_tanh(input) = E::lit(0.5) * input * (E::one() + tanh_inner(input).tanh())
     => d(g, y) = [{
         let t = tanh_inner(input).tanh();
         let slope = E::lit(0.797_884_560_802_865_4) * (E::one() + E::lit(3.0 * 0.044715) * input * input);
         g * E::lit(0.5) * (E::one() + t + input * (E::one() - t * t) * slope)
-    }]; { surface: Surface::NONE, node: "GeluBackward0" }
+    }]; { surface: Surface::NONE, node: "GeluBackward0", least: 2, kernel: "GeluKernelImpl" }
     /// x sigmoid(x).
     float silu(input) = input * sigmoid_of(input)
-    => d(g, y) = [g * (sigmoid_of(input) * (E::one() + input * (E::one() - sigmoid_of(input))))]; { surface: NN }
+    => d(g, y) = [g * (sigmoid_of(input) * (E::one() + input * (E::one() - sigmoid_of(input))))]; { surface: NN, least: 2, kernel: "silu_cpu" }
     /// x tanh(softplus(x)).
     float mish(input) = input * softplus_of(input).tanh()
     => d(g, y) = [{
         let t = softplus_of(input).tanh();
         g * (t + input * sigmoid_of(input) * (E::one() - t * t))
-    }]; { surface: NN }
+    }]; { surface: NN, least: 2, kernel: "mish_cpu" }
     /// log(1 + exp(beta x)) / beta; x where beta x exceeds the threshold.
     float softplus(input; beta: "1.0", limit: "20.0") =
         E::select(limit.lt(input * beta), input, softplus_of(input * beta) / beta)
     => d(g, y) = [E::select(limit.lt(input * beta), g, g * sigmoid_of(input * beta))];
-    { surface: NN, sig: "input: Tensor, beta: float = 1.0, threshold: float = 20.0" }
+    { surface: NN, sig: "input: Tensor, beta: float = 1.0, threshold: float = 20.0", least: 2, kernel: "softplus_cpu" }
     /// log(sigmoid(x)).
     float logsigmoid(input) = -softplus_of(-input) => d(g, y) = [g * sigmoid_of(-input)];
-    { surface: NN, node: "LogSigmoidBackward0" }
+    { surface: NN, node: "LogSigmoidBackward0", least: 2, kernel: "log_sigmoid_cpu" }
     /// x limited to [min_val, max_val].
     num hardtanh(input; min_val: "-1.0", max_val: "1.0") = input.maximum(min_val).minimum(max_val)
     => d(g, y) = [E::select(E::or(input.le(min_val), max_val.le(input)), E::zero(), g)];
-    { surface: NN, sig: "input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0" }
+    { surface: NN, sig: "input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0", refuses_bool: "Bool inputs not supported for hardtanh" }
     /// min(max(x, 0), 6).
     num relu6(input) = input.maximum(E::zero()).minimum(E::lit(6.0))
-    => d(g, y) = [E::select(E::or(input.le(E::zero()), E::lit(6.0).le(input)), E::zero(), g)]; { surface: NN, node: "HardtanhBackward0" }
+    => d(g, y) = [E::select(E::or(input.le(E::zero()), E::lit(6.0).le(input)), E::zero(), g)]; { surface: NN, node: "HardtanhBackward0", refuses_bool: "Bool inputs not supported for hardtanh" }
     /// x relu6(x + 3) / 6.
     float hardswish(input) = input * (input + E::lit(3.0)).maximum(E::zero()).minimum(E::lit(6.0)) / E::lit(6.0)
     => d(g, y) = [E::select(input.lt(E::lit(-3.0)), E::zero(), E::select(E::lit(3.0).lt(input), g, g * (input / E::lit(3.0) + E::lit(0.5))))];
-    { surface: NN }
+    { surface: NN, least: 2, kernel: "hardswish_cpu" }
     /// relu6(x + 3) / 6.
     float hardsigmoid(input) = (input + E::lit(3.0)).maximum(E::zero()).minimum(E::lit(6.0)) / E::lit(6.0)
-    => d(g, y) = [E::select(E::or(input.le(E::lit(-3.0)), E::lit(3.0).le(input)), E::zero(), g / E::lit(6.0))]; { surface: NN }
+    => d(g, y) = [E::select(E::or(input.le(E::lit(-3.0)), E::lit(3.0).le(input)), E::zero(), g / E::lit(6.0))]; { surface: NN, least: 2, kernel: "hardsigmoid_cpu" }
     /// x / (1 + |x|).
     float softsign(input) = input / (E::one() + input.abs())
     => d(g, y) = [{ let a = E::one() + input.abs(); g / (a * a) }]; { surface: NN, node: "DivBackward0" }
@@ -85,15 +85,15 @@ rows! { ACTIVATION;
     => d(g, y) = [{ let t = input.tanh(); g * t * t }]; { surface: NN, node: "SubBackward0" }
     /// x shrunk toward zero by `lambd`.
     float softshrink(input; lambd: "0.5") = E::select(lambd.lt(input), input - lambd, E::select(input.lt(-lambd), input + lambd, input * E::zero()))
-    => d(g, y) = [E::select(input.abs().le(lambd), E::zero(), g)]; { surface: NN, sig: "input: Tensor, lambd: float = 0.5" }
+    => d(g, y) = [E::select(input.abs().le(lambd), E::zero(), g)]; { surface: NN, sig: "input: Tensor, lambd: float = 0.5", least: 2, kernel: "softshrink_check" }
     /// x, and 0 where |x| is at most `lambd`.
     float hardshrink(input; lambd: "0.5") = E::select(input.abs().le(lambd), E::zero(), input)
     => d(g, y) = [E::select(input.abs().le(lambd), E::zero(), g)];
-    { surface: NN.and(Surface::BOTH), sig: "input: Tensor, lambd: float = 0.5" }
+    { surface: NN.and(Surface::BOTH), sig: "input: Tensor, lambd: float = 0.5", least: 2, kernel: "hardshrink_cpu" }
     /// x where above the threshold, else `value`.
     num threshold(input; limit: "", value: "") = E::select(input.le(limit), value, input)
     => d(g, y) = [E::select(input.le(limit), E::zero(), g)];
-    { surface: NN.and(Surface::FUNCTION), sig: "input: Tensor, threshold: Number, value: Number" }
+    { surface: NN.and(Surface::FUNCTION).and(Surface::INPLACE), sig: "input: Tensor, threshold: Number, value: Number", least: 1, kernel: "threshold_cpu" }
     /// Squared difference.
     float squared_error(input, target) = (input - target) * (input - target)
     => d(g, y) = [g * (E::lit(2.0) * (input - target)), g * (E::lit(2.0) * (target - input))];

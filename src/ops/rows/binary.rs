@@ -6,7 +6,7 @@ use crate::rows;
 
 /// A gradient shared by halves where both inputs tie.
 fn tied<E: Arith>(g: E, a: E, b: E, half: E) -> E {
-    E::select(a.eq(b), half, E::select(b.lt(a), g, E::zero()))
+    E::select(a.eq(b), half, E::select(a.lt(b), E::zero(), g))
 }
 
 rows! { BINARY;
@@ -21,21 +21,23 @@ rows! { BINARY;
     float div(input, other) = input / other => d(g, y) = [g / other, -g * ((input / other) / other)];
     { on: (0.3, 2.0), surface: Surface::NONE }
     /// Quotient rounded toward minus infinity.
-    num floor_divide(input, other) = input.floor_div(other); { surface: Surface::ALL, divides: true, on: (0.3, 2.0) }
+    num floor_divide(input, other) = input.floor_div(other); { divides: true, on: (0.3, 2.0), least: 1, kernel: "div_floor_cpu" }
     /// Quotient rounded toward zero.
-    num trunc_divide(input, other) = input.trunc_div(other); { surface: Surface::NONE, divides: true, on: (0.3, 2.0) }
+    num trunc_divide(input, other) = input.trunc_div(other); { surface: Surface::NONE, divides: true, on: (0.3, 2.0), least: 1, kernel: "div_trunc_cpu" }
     /// Remainder with the sign of the divisor, as Python's `%`.
     num remainder(input, other) = input.remainder(other)
-    => d(g, y) = [g, -g * input.floor_div(other)]; { divides: true, on: (0.3, 2.0), sig: "input: Operand, other: Operand" }
+    => d(g, y) = [g, -g * input.floor_div(other)]; { divides: true, on: (0.3, 2.0), sig: "input: Operand, other: Operand", least: 1, kernel: "remainder_cpu",
+      node: "RemainderBackward1", number_nodes: &["RemainderBackward1", "RemainderBackward0"] }
     /// Remainder with the sign of the dividend, as C's `fmod`.
     num fmod(input, other) = input.fmod(other)
-    => d(g, y) = [g, -g * input.trunc_div(other)]; { divides: true, on: (0.3, 2.0) }
+    => d(g, y) = [g, -g * input.trunc_div(other)];
+    { divides: true, on: (0.3, 2.0), least: 1, kernel: "fmod_cpu", node: "FmodBackward1", number_nodes: &["", "FmodBackward0"] }
     /// The first tensor to the power of the second.
     float pow(input, other) = input.pow(other)
     => d(g, y) = [
         E::select(other.eq(E::zero()), E::zero(), g * (other * input.pow(other - E::one()))),
         E::select(E::and(input.eq(E::zero()), E::zero().le(other)), E::zero(), g * (y * input.log())),
-    ]; { on: (0.3, 2.0), surface: Surface::NONE }
+    ]; { on: (0.3, 2.0), surface: Surface::NONE, node: "PowBackward1", number_nodes: &["PowBackward2", "PowBackward0"] }
     /// Angle of the point (other, input), in radians.
     float atan2(input, other) = input.atan2(other)
     => d(g, y) = [g * (other / (input * input + other * other)), g * ((-input) / (input * input + other * other))];
@@ -67,13 +69,13 @@ rows! { BINARY;
         let r = lo / hi;
         E::select(hi.eq(E::zero()), E::zero(), E::select(hi.eq(lo), hi * E::lit(std::f64::consts::SQRT_2), hi * (E::one() + r * r).sqrt()))
     }
-    => d(g, y) = [g * (input / y), g * (other / y)]; { on: (0.3, 2.0), sig: "input: Tensor, other: Tensor" }
+    => d(g, y) = [g * (input / y), g * (other / y)]; { on: (0.3, 2.0), least: 2, kernel: "hypot_cpu", sig: "input: Tensor, other: Tensor" }
     /// `input * log(other)`, and 0 where `input` is 0.
     float xlogy(input, other) = E::select(other.is_nan(), other, E::select(input.eq(E::zero()), E::zero(), input * other.log()))
     => d(g, y) = [
         g * E::select(E::and(input.eq(E::zero()), other.le(E::zero())), E::zero(), other.log()),
         g * input / other,
-    ]; { on: (0.3, 2.0), sig: "input: Operand, other: Operand", aliases: &["special_xlogy"] }
+    ]; { on: (0.3, 2.0), sig: "input: Operand, other: Operand", aliases: &["special_xlogy"], number_nodes: &["XlogyBackward1", "XlogyBackward2"] }
     /// log(exp(input) + exp(other)), without overflow.
     float logaddexp(input, other) = {
         let m = input.maximum(other);
@@ -81,7 +83,16 @@ rows! { BINARY;
         E::select(E::and(input.eq(other), E::lit(f64::INFINITY).eq(input.abs())), input, m + (-d).exp().log1p())
     }
     => d(g, y) = [g / (E::one() + (other - input).exp()), g / (E::one() + (input - other).exp())];
-    { sig: "input: Tensor, other: Tensor", surface: Surface::BOTH.and(Surface::OUT) }
+    { least: 2, kernel: "logaddexp_cpu", sig: "input: Tensor, other: Tensor", surface: Surface::BOTH.and(Surface::OUT) }
+    /// log2(2^input + 2^other), without overflow.
+    float logaddexp2(input, other) = {
+        let m = input.maximum(other);
+        let d = (input - other).abs();
+        let more = (-d).exp2().log1p() * E::lit(std::f64::consts::LOG2_E);
+        E::select(E::and(input.eq(other), E::lit(f64::INFINITY).eq(input.abs())), input, m + more)
+    }
+    => d(g, y) = [g / (E::one() + (other - input).exp2()), g / (E::one() + (input - other).exp2())];
+    { least: 2, kernel: "logaddexp2_cpu", node: "Logaddexp2Backward0", sig: "input: Tensor, other: Tensor", surface: Surface::BOTH.and(Surface::OUT) }
     /// The magnitude of the first with the sign of the second.
     float copysign(input, other) = {
         let negative = E::or(other.lt(E::zero()), (E::one() / other).lt(E::zero()));
@@ -90,53 +101,64 @@ rows! { BINARY;
     => d(g, y) = [
         E::select(input.eq(E::zero()), E::zero(), g * (y / input)),
         E::zero(),
-    ]; { on: (0.3, 2.0) }
+    ]; { on: (0.3, 2.0), number_nodes: &["", "CopysignBackward1"] }
     /// `input + weight * (end - input)`.
     float lerp(input, end, weight) = {
         let near = input + weight * (end - input);
         let far = end - (end - input) * (E::one() - weight);
         E::select(weight.abs().lt(E::lit(0.5)), near, far)
     }
-    => d(g, y) = [g * (E::one() - weight), g * weight, g * (end - input)]; { sig: "input: Tensor, end: Tensor, weight: Operand" }
+    => d(g, y) = [g * (E::one() - weight), g * weight, g * (end - input)]; { surface: Surface::NONE, node: "LerpBackward1", number_nodes: &["", "", "LerpBackward0"], least: 2, kernel: "lerp_kernel_scalar" }
     /// `input + value * tensor1 * tensor2`.
     num addcmul(input, tensor1, tensor2; value: "1") = input + value * tensor1 * tensor2
     => d(g, y) = [g, g * (tensor2 * value), g * (tensor1 * value)];
-    { sig: "input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1" }
+    { sig: "input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1", least: 1, kernel: "addcmul_cpu_out" }
     /// `input + value * tensor1 / tensor2`.
     float addcdiv(input, tensor1, tensor2; value: "1") = input + value * (tensor1 / tensor2)
     => d(g, y) = [g, g * (value / tensor2), -g * (value * (tensor1 / tensor2) / tensor2)];
-    { on: (0.3, 2.0), sig: "input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1" }
+    { on: (0.3, 2.0), surface: Surface::NONE }
     /// The larger of `input` and `min`, then the smaller of that and `max`; NaN stays.
     num clamp(input, min, max) = input.maximum(min).minimum(max)
     => d(g, y) = [
         E::select(E::and(min.le(input), input.le(max)), g, E::zero()),
         E::select(E::and(input.lt(min), min.lt(max)), g, E::zero()),
         E::select(E::or(max.lt(input), max.lt(min)), g, E::zero()),
-    ]; { surface: Surface::NONE }
+    ]; { surface: Surface::NONE, number_nodes: &["", "ClampBackward1", "ClampBackward1"], least: 1, kernel: "clamp_scalar_cpu" }
     /// The larger of `input` and `min`; NaN stays.
     num clamp_min(input, min) = input.maximum(min)
     => d(g, y) = [E::select(min.le(input), g, E::zero()), E::select(input.lt(min), g, E::zero())];
-    { sig: "input: Tensor, min: Operand" }
+    { sig: "input: Tensor, min: Operand", node: "ClampMinBackward1", number_nodes: &["", "ClampMinBackward0"], least: 1, kernel: "clamp_min_scalar_cpu" }
     /// The smaller of `input` and `max`; NaN stays.
     num clamp_max(input, max) = input.minimum(max)
     => d(g, y) = [E::select(input.le(max), g, E::zero()), E::select(max.lt(input), g, E::zero())];
-    { sig: "input: Tensor, max: Operand" }
+    { sig: "input: Tensor, max: Operand", node: "ClampMaxBackward1", number_nodes: &["", "ClampMaxBackward0"], least: 1, kernel: "clamp_max_scalar_cpu" }
     /// `input` where the condition holds, else `other`.
     num select_where(condition, input, other) = E::select(condition.ne(E::zero()), input, other)
     => d(g, y) = [E::zero(), E::select(condition.ne(E::zero()), g, E::zero()), E::select(condition.ne(E::zero()), E::zero(), g)];
-    { surface: Surface::NONE, conditional: true }
+    { surface: Surface::NONE, conditional: true, node: "WhereBackward0" }
     /// Bitwise and; logical and of bools.
-    bits bitwise_and(input, other) = input.bit_and(other); { sig: "input: Operand, other: Operand" }
+    bits bitwise_and(input, other) = input.bit_and(other); { sig: "input: Operand, other: Operand", kernel: "bitwise_and_cpu" }
     /// Bitwise or; logical or of bools.
-    bits bitwise_or(input, other) = input.bit_or(other); { sig: "input: Operand, other: Operand" }
+    bits bitwise_or(input, other) = input.bit_or(other); { sig: "input: Operand, other: Operand", kernel: "bitwise_or_cpu" }
     /// Bitwise exclusive or; logical one of bools.
-    bits bitwise_xor(input, other) = input.bit_xor(other); { sig: "input: Operand, other: Operand" }
+    bits bitwise_xor(input, other) = input.bit_xor(other); { sig: "input: Operand, other: Operand", kernel: "bitwise_xor_cpu" }
     /// Bits moved up by `other`.
-    bits bitwise_left_shift(input, other) = input.shl(other); { sig: "input: Operand, other: Operand" }
+    bits bitwise_left_shift(input, other) = input.shl(other); { sig: "input: Operand, other: Operand", least: 1, kernel: "lshift_cpu" }
     /// Bits moved down by `other`, keeping the sign.
-    bits bitwise_right_shift(input, other) = input.shr(other); { sig: "input: Operand, other: Operand" }
+    bits bitwise_right_shift(input, other) = input.shr(other); { sig: "input: Operand, other: Operand", least: 1, kernel: "rshift_cpu" }
     /// Bits inverted; logical not of a bool.
-    bits bitwise_not(input) = input.bit_xor(E::lit(-1.0)); { surface: Surface::NONE }
+    bits bitwise_not(input) = input.bit_xor(E::lit(-1.0)); { surface: Surface::NONE, kernel: "bitwise_not_cpu" }
     /// Greatest common divisor.
-    bits gcd(input, other) = input.gcd(other); { sig: "input: Tensor, other: Tensor" }
+    bits gcd(input, other) = input.gcd(other); { sig: "input: Tensor, other: Tensor", least: 1, kernel: "gcd_cpu" }
+    /// Least common multiple.
+    bits lcm(input, other) = (input.trunc_div(input.gcd(other)) * other).abs(); { sig: "input: Tensor, other: Tensor", least: 1, kernel: "lcm_cpu" }
+    /// 0 below zero, 1 above, `values` at zero.
+    num step(input, values) = E::select(input.eq(E::zero()), values, E::select(E::zero().lt(input), E::one(), E::zero()));
+    { surface: Surface::NONE, kernel: "heaviside_cpu" }
+    /// x where positive, else `weight * x`.
+    float prelu_kernel(input, weight) = E::select(E::zero().lt(input), input, weight * input)
+    => d(g, y) = [
+        E::select(E::zero().lt(input), g, weight * g),
+        E::select(E::zero().lt(input), E::zero(), input * g),
+    ]; { surface: Surface::NONE, least: 2, kernel: "prelu_cpu" }
 }

@@ -20,7 +20,7 @@ pub(super) fn sigmoid_of<E: Num>(x: E) -> E {
 
 rows! { UNARY;
     /// Absolute value of each element.
-    num abs(input) = input.abs() => d(g, y) = [g * sign_of(input)]; { aliases: &["absolute"], refuses_bool: "" }
+    num abs(input) = input.abs() => d(g, y) = [g * sign_of(input)]; { aliases: &["absolute"], least: 1, kernel: "abs_cpu" }
     /// Each element with its sign changed.
     num neg(input) = -input => d(g, y) = [-g];
     { aliases: &["negative"], refuses_bool: "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead." }
@@ -29,11 +29,17 @@ rows! { UNARY;
     /// As `sign`.
     num sgn(input) = sign_of(input) => d(g, y) = [E::zero()];
     /// Each element times itself.
-    num square(input) = input * input => d(g, y) = [g * (input + input)]; { node: "PowBackward0" }
+    num square(input) = input * input => d(g, y) = [g * (input + input)]; { surface: Surface::NONE, node: "PowBackward0" }
+    /// Each element to the third power.
+    num cube(input) = input * input * input => d(g, y) = [g * (lit::<E>(3.0) * input * input)]; { surface: Surface::NONE, node: "PowBackward0" }
+    /// The square root, as a power.
+    float pow_half(input) = input.sqrt() => d(g, y) = [g * (lit::<E>(0.5) * input.pow(lit(-0.5)))]; { on: (0.1, 4.0), surface: Surface::NONE, node: "PowBackward0" }
+    /// The reciprocal, as a power.
+    float pow_inverse(input) = E::one() / input => d(g, y) = [-g * (E::one() / (input * input))]; { on: (0.3, 4.0), surface: Surface::NONE, node: "PowBackward0" }
     /// e to the power of each element.
     float exp(input) = input.exp() => d(g, y) = [g * y];
     /// 2 to the power of each element.
-    float exp2(input) = input.exp2() => d(g, y) = [g * y * lit(std::f64::consts::LN_2)]; { aliases: &["special_exp2"] }
+    float exp2(input) = input.exp2() => d(g, y) = [g * y * lit(std::f64::consts::LN_2)]; { node: "Exp2Backward0", aliases: &["special_exp2"] }
     /// e to the power of each element, minus one, exact near zero.
     float expm1(input) = input.expm1() => d(g, y) = [g * (y + E::one())]; { aliases: &["special_expm1"] }
     /// Natural logarithm of each element.
@@ -87,15 +93,40 @@ rows! { UNARY;
     /// 1 / (1 + exp(-x)).
     float sigmoid(input) = sigmoid_of(input) => d(g, y) = [g * (E::one() - y) * y]; { aliases: &["special_expit"] }
     /// Largest integer not above each element.
-    float floor(input) = input.floor() => d(g, y) = [E::zero()]; { keeps_ints: true }
+    float floor(input) = input.floor() => d(g, y) = [E::zero()]; { keeps_ints: true, least: 1, kernel: "floor_vml_cpu" }
     /// Smallest integer not below each element.
-    float ceil(input) = input.ceil() => d(g, y) = [E::zero()]; { keeps_ints: true }
+    float ceil(input) = input.ceil() => d(g, y) = [E::zero()]; { keeps_ints: true, least: 1, kernel: "ceil_vml_cpu" }
     /// Each element without its fraction.
-    float trunc(input) = input.trunc() => d(g, y) = [E::zero()]; { keeps_ints: true, aliases: &["fix"] }
+    float trunc(input) = input.trunc() => d(g, y) = [E::zero()]; { keeps_ints: true, least: 1, kernel: "trunc_vml_cpu", aliases: &["fix"] }
     /// The fraction of each element, with its sign.
-    float frac(input) = input - input.trunc() => d(g, y) = [g];
+    float frac(input) = input - input.trunc() => d(g, y) = [g]; { least: 2, kernel: "frac_cpu" }
     /// Nearest integer, halves to the even one.
-    float round(input) = input.round() => d(g, y) = [E::zero()]; { keeps_ints: true, surface: Surface::NONE }
+    float round(input) = input.round() => d(g, y) = [E::zero()]; { keeps_ints: true, least: 1, kernel: "round_vml_cpu", surface: Surface::NONE }
+    /// Nearest multiple of `1 / scale`.
+    float round_to(input; scale: "1.0") = (input * scale).round() / scale => d(g, y) = [E::zero()];
+    { least: 2, kernel: "round_cpu", surface: Surface::NONE, node: "RoundBackward1" }
+    /// Nearest multiple of `step`.
+    float round_by(input; step: "1.0") = (input / step).round() * step => d(g, y) = [E::zero()];
+    { least: 2, kernel: "round_cpu", surface: Surface::NONE, node: "RoundBackward1" }
+    /// Finite numbers in place of NaN and infinities.
+    float nan_to_num(input; nan: "0.0", posinf: "", neginf: "") =
+        E::select(input.is_nan(), nan, E::select(input.eq(lit(f64::INFINITY)), posinf, E::select(input.eq(lit(f64::NEG_INFINITY)), neginf, input)))
+    => d(g, y) = [E::select(E::or(input.is_nan(), input.abs().eq(lit(f64::INFINITY))), E::zero(), g)];
+    { keeps_ints: true, surface: Surface::NONE }
+    /// log(x / (1 - x)).
+    float logit_open(input) = (input / (E::one() - input)).log()
+    => d(g, y) = [E::select(E::or(input.lt(E::zero()), E::one().lt(input)), lit(f64::NAN), g / (input * (E::one() - input)))];
+    { on: (0.1, 0.9), surface: Surface::NONE, node: "LogitBackward0" }
+    /// log(x / (1 - x)) of x limited to [eps, 1 - eps].
+    float logit_within(input; eps: "") = { let z = input.maximum(eps).minimum(E::one() - eps); (z / (E::one() - z)).log() }
+    => d(g, y) = [E::select(E::or(input.lt(eps), (E::one() - eps).lt(input)), E::zero(), g / (input * (E::one() - input)))];
+    { on: (0.3, 0.7), surface: Surface::NONE, node: "LogitBackward0" }
+    /// sin(πx) / (πx), and 1 at 0.
+    float sinc(input) = { let t = input * lit(std::f64::consts::PI); E::select(input.eq(E::zero()), E::one(), t.sin() / t) }
+    => d(g, y) = [{
+        let t = input * lit(std::f64::consts::PI);
+        E::select(input.eq(E::zero()), E::zero(), g * ((t * t.cos() - t.sin()) / (t * input)))
+    }]; { aliases: &["special_sinc"] }
     /// Radians from degrees.
     float deg2rad(input) = input * lit(std::f64::consts::PI / 180.0) => d(g, y) = [g * lit(std::f64::consts::PI / 180.0)];
     /// Degrees from radians.

@@ -66,10 +66,10 @@ global_backward_hooks: OrderedDict[int, Callable] = OrderedDict()
 
 # Note [The hook flag]
 #
-# A call of a module looks at one attribute, `_has_hooks`. It is False on the class; registering a hook sets it on
-# the instance, and registering a global hook sets it on the class, so that every instance sees it. Handles only
-# remove hooks. The slow path of a call clears the flag of a module when it finds nothing left to run, so a flag
-# that is set too long costs one slow call and no correctness.
+# A call of a module looks at one attribute, `_has_hooks`. It is False on the class; registering a hook sets
+# it on the instance, and registering a global hook sets it on the class, so that every instance sees it.
+# Handles only remove hooks. The slow path of a call clears the flag of a module when it finds nothing left
+# to run, so a flag that is set too long costs one slow call and no correctness.
 class HookMixin:
     """The part of ``Module`` that registers and runs forward and backward hooks."""
 
@@ -81,7 +81,8 @@ class HookMixin:
         """Registers a hook that runs before ``forward``.
 
         Args:
-            hook: ``hook(module, args)``, or ``hook(module, args, kwargs)`` with ``with_kwargs``. A result other
+            hook: ``hook(module, args)``, or ``hook(module, args, kwargs)`` with ``with_kwargs``. A result
+            other
                 than None replaces the arguments (with ``with_kwargs`` it is the pair ``(args, kwargs)``).
             prepend: run before the hooks registered so far.
             with_kwargs: whether the hook also receives the keyword arguments.
@@ -99,7 +100,8 @@ class HookMixin:
         """Registers a hook that runs after ``forward``.
 
         Args:
-            hook: ``hook(module, args, output)``, or ``hook(module, args, kwargs, output)`` with ``with_kwargs``.
+            hook: ``hook(module, args, output)``, or ``hook(module, args, kwargs, output)`` with
+            ``with_kwargs``.
                 A result other than None replaces the output.
             prepend: run before the hooks registered so far.
             with_kwargs: whether the hook also receives the keyword arguments.
@@ -125,7 +127,7 @@ class HookMixin:
         return add_hook(self._backward_pre_hooks, hook, prepend=prepend)
 
     def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
-        """Registers ``hook(module, grad_input, grad_output)``, run when the gradients of the inputs are known.
+        """Registers ``hook(module, grad_input, grad_output)``, run when the inputs' gradients are known.
 
         A result other than None replaces ``grad_input``. Only positional tensor arguments are observed.
         """
@@ -207,8 +209,8 @@ def _both(first: OrderedDict, second: OrderedDict) -> list[tuple[int, Callable]]
 class _BackwardBoundary:
     """Watches the gradients that enter and leave one call of a module.
 
-    Inputs and outputs pass through an identity whose backward calls back here: first with the gradients of the
-    outputs (pre-hooks), then with those of the inputs (hooks).
+    Inputs and outputs pass through an identity whose backward calls back here: first with the gradients of
+    the outputs (pre-hooks), then with those of the inputs (hooks).
     """
 
     def __init__(self, module: Any, pre_hooks: list, hooks: list) -> None:
@@ -260,9 +262,12 @@ class _BackwardBoundary:
     def _input_gradients(self, grads: tuple) -> tuple:
         if self.grad_output is None:
             raise RuntimeError(
-                "Module backward hook for grad_input is called before the grad_output one. This happens because "
-                "the gradient in your nn.Module flows to the Module's input without passing through the Module's "
-                "output. Make sure that the output depends on the input and that the loss is computed based on "
+                "Module backward hook for grad_input is called before the grad_output one. This happens "
+                "because "
+                "the gradient in your nn.Module flows to the Module's input without passing through the "
+                "Module's "
+                "output. Make sure that the output depends on the input and that the loss is computed "
+                "based on "
                 "the output."
             )
         grad_input = self._run_hooks(_spread(grads, self.input_places, self.input_count))
@@ -276,7 +281,8 @@ class _BackwardBoundary:
                 continue
             if self.input_places is None:
                 raise RuntimeError(
-                    "Backward hook for Modules where no input requires gradient should always return None or None "
+                    "Backward hook for Modules where no input requires gradient should always return None "
+                    "or None "
                     "for all gradients."
                 )
             grad_input = _as_gradients(replacement, len(grad_input), "input")
@@ -327,7 +333,7 @@ def _backward_hook_function() -> type:
         from rgrad.autograd import Function
 
         class BackwardHookFunction(Function):
-            """The identity; its backward hands the gradients to a callback and passes on what that returns."""
+            """The identity; its backward hands the gradients to a callback and returns what that returns."""
 
             @staticmethod
             def forward(ctx: Any, on_backward: Callable[[tuple], tuple], *tensors: _C.Tensor) -> tuple:

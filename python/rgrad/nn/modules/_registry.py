@@ -11,17 +11,18 @@ REGISTRIES = ("_parameters", "_buffers", "_modules")
 
 # Note [Registries and the instance dictionary]
 #
-# `module._parameters`, `module._buffers` and `module._modules` are the source of truth: everything that asks what
-# a module owns (iteration, state_dict, _apply, pickling) reads them and nothing else. So that `self.weight` in a
-# forward is an ordinary attribute lookup and not a call of `__getattr__`, every entry is also found in the
-# module's instance dictionary, under the same name. That copy is a cache with one writer: the registry itself,
-# which passes each change on to its owner. Hence code that writes `module._parameters[name] = tensor` directly
-# keeps both in step too, and no other method of Module has to think about it.
+# `module._parameters`, `module._buffers` and `module._modules` are the source of truth: everything that asks
+# what a module owns (iteration, state_dict, _apply, pickling) reads them and nothing else. So that
+# `self.weight` in a forward is an ordinary attribute lookup and not a call of `__getattr__`, every entry is
+# also found in the module's instance dictionary, under the same name. That copy is a cache with one writer:
+# the registry itself, which passes each change on to its owner. Hence code that writes
+# `module._parameters[name] = tensor` directly keeps both in step too, and no other method of Module has to
+# think about it.
 #
-# A registry knows its owner weakly: a strong reference would make every module a cycle, and a dropped model would
-# hold its memory until the garbage collector's next full run. Pickling and copying see a plain dict, and
-# `Module.__setstate__` makes registries of them again; a module restored without it has plain dicts and no cached
-# entries, and `Module.__getattr__` then finds its members.
+# A registry knows its owner weakly: a strong reference would make every module a cycle, and a dropped model
+# would hold its memory until the garbage collector's next full run. Pickling and copying see a plain dict,
+# and `Module.__setstate__` makes registries of them again; a module restored without it has plain dicts and
+# no cached entries, and `Module.__getattr__` then finds its members.
 class Registry(dict):
     """A dict of named members that repeats every change in its owner's instance dictionary."""
 

@@ -52,7 +52,7 @@ class StateMixin:
         return getattr(type(self), method) is not getattr(StateMixin, method)
 
     def register_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:
-        """Registers ``hook(module, state_dict, prefix, local_metadata)``, which may change the dict in place."""
+        """Registers ``hook(module, state_dict, prefix, local_metadata)``; it may change the dict in place."""
         hook._from_public_api = True
         return add_hook(self._state_dict_hooks, hook)
 
@@ -60,7 +60,8 @@ class StateMixin:
         """Like :meth:`register_state_dict_post_hook`, but the hook may return another dictionary."""
         if getattr(hook, "_from_public_api", False):
             raise RuntimeError(
-                "Cannot register the same function as the state dict post hook that was previously registered "
+                "Cannot register the same function as the state dict post hook that was previously "
+                "registered "
                 "via register_state_dict_post_hook"
             )
         return add_hook(self._state_dict_hooks, hook)
@@ -194,15 +195,16 @@ class StateMixin:
         """Gives member ``name`` the values of ``loaded``; returns what is wrong if that can't be done."""
         if not isinstance(loaded, _C.Tensor):
             return (
-                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
-                f"checkpoint but received {type(loaded)}"
+                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object '
+                f"from checkpoint but received {type(loaded)}"
             )
         if tensor.dim() == 0 and loaded.dim() == 1 and loaded.shape[0] == 1:
             # Checkpoints of the field's first years hold 0-d values as one-element vectors.
             loaded = loaded[0]
         if tensor.shape != loaded.shape:
             return (
-                f"size mismatch for {key}: copying a param with shape {loaded.shape} from checkpoint, the shape "
+                f"size mismatch for {key}: copying a param with shape {loaded.shape} from checkpoint, the "
+                f"shape "
                 f"in current model is {tensor.shape}."
             )
         try:
@@ -218,8 +220,9 @@ class StateMixin:
                     setattr(self, name, loaded)
         except Exception as error:
             return (
-                f'While copying the parameter named "{key}", whose dimensions in the model are {tensor.size()} and '
-                f"whose dimensions in the checkpoint are {loaded.size()}, an exception occurred : {error.args}."
+                f'While copying the parameter named "{key}", whose dimensions in the model are '
+                f"{tensor.size()} and whose dimensions in the checkpoint are {loaded.size()}, an exception "
+                f"occurred : {error.args}."
             )
         return None
 
@@ -231,7 +234,8 @@ class StateMixin:
         Args:
             state_dict: values by full name, as :meth:`state_dict` returns them.
             strict: whether missing and unexpected keys are errors.
-            assign: make the given tensors the module's own (keeping their dtype and device) rather than copying
+            assign: make the given tensors the module's own (keeping their dtype and device) rather than
+            copying
                 their values; create optimizers afterwards.
 
         Returns:
@@ -267,7 +271,8 @@ class StateMixin:
             for hook in module._load_state_dict_post_hooks.values():
                 if hook(module, incompatible) is not None:
                     raise AssertionError(
-                        "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return "
+                        "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to "
+                        "return "
                         "new values, if incompatible_keys need to be modified, it should be done inplace."
                     )
 

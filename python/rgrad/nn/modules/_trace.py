@@ -10,8 +10,8 @@ _PREFIX = "In module "
 def note_module(error: Exception, module: Any) -> None:
     """Adds the path of ``module`` to the notes of ``error``, which a traceback prints below the message.
 
-    Every call of a module that the error leaves puts one name in front of the path, so that the outermost call
-    completes it: ``In module Net.block.fc1: Linear(in_features=400, out_features=120, bias=True)``.
+    Every call of a module that the error leaves puts one name in front of the path, so that the outermost
+    call completes it: ``In module Net.block.fc1: Linear(in_features=400, out_features=120, bias=True)``.
     """
     path, summary, child = getattr(error, "_module_trace", ((), "", None))
     if child is None:

@@ -335,7 +335,7 @@ class Hardtanh(Module):
         self.max_val = max_val if max_value is None else max_value
         self.inplace = inplace
         if self.max_val <= self.min_val:
-            raise AssertionError("max_val must be larger than min_val")
+            raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})")
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)

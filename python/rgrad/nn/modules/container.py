@@ -11,7 +11,7 @@ from typing import Any, Self
 from rgrad import _C
 
 from ..parameter import Parameter
-from .module import Module, _indent, _typename
+from .module import Module, _indent
 
 __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
@@ -299,7 +299,8 @@ class ModuleDict(Module):
         for position, pair in enumerate(modules):
             if not isinstance(pair, Iterable):
                 raise TypeError(
-                    f"ModuleDict update sequence element #{position} should be Iterable; is {type(pair).__name__}"
+                    f"ModuleDict update sequence element #{position} should be Iterable; is "
+                    f"{type(pair).__name__}"
                 )
             pair = tuple(pair)
             if len(pair) != 2:
@@ -484,7 +485,7 @@ class ParameterDict(Module):
 
     def get(self, key: str, default: Any = None) -> Any:
         """Returns the entry named ``key``, or ``default``."""
-        return self[key] if key in self else default
+        return self[key] if key in self._keys else default
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
         """Returns a new dictionary with ``default`` under every key."""
@@ -514,7 +515,8 @@ class ParameterDict(Module):
         for position, pair in enumerate(parameters):
             if not isinstance(pair, Iterable):
                 raise TypeError(
-                    f"ParameterDict update sequence element #{position} should be Iterable; is {type(pair).__name__}"
+                    f"ParameterDict update sequence element #{position} should be Iterable; is "
+                    f"{type(pair).__name__}"
                 )
             pair = tuple(pair)
             if len(pair) != 2:

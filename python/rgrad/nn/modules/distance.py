@@ -14,7 +14,8 @@ class PairwiseDistance(Module):
     """The p-norm of ``x1 - x2 + eps``.
 
     Shape:
-        Inputs: ``(N, D)`` or ``(D,)``. Output: ``(N,)`` or ``()``; with ``keepdim`` a last dimension of size 1.
+        Inputs: ``(N, D)`` or ``(D,)``. Output: ``(N,)`` or ``()``; with ``keepdim`` a last dimension of size
+        1.
     """
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:

@@ -49,8 +49,6 @@ class Unflatten(Module):
 
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()
-        if not isinstance(dim, int):
-            raise TypeError("unflattened_size must be a tuple of tuples, found type " + type(dim).__name__)
         if not isinstance(unflattened_size, (tuple, list)):
             raise TypeError(
                 f"unflattened_size must be a tuple of ints, but found type {type(unflattened_size).__name__}"

@@ -84,7 +84,7 @@ class MSELoss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """Squared error over ``2 * beta`` where it is less than ``beta``, absolute error less ``beta / 2`` elsewhere."""
+    """``error ** 2 / (2 * beta)`` where ``|error| < beta``, ``|error| - beta / 2`` elsewhere."""
 
     def __init__(
         self,
@@ -369,7 +369,7 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class TripletMarginLoss(_Loss):
-    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)``; see ``functional.triplet_margin_loss``."""
+    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)``; d is the p-norm of the difference."""
 
     def __init__(
         self,

@@ -119,7 +119,8 @@ class Module(HookMixin, StateMixin):
         if name in attributes.get("_parameters", ()):
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{_typename(value)}' as parameter '{name}' (torch.nn.Parameter or None expected)"
+                    f"cannot assign '{_typename(value)}' as parameter '{name}' (torch.nn.Parameter or "
+                    f"None expected)"
                 )
             self.register_parameter(name, None)
             return
@@ -132,7 +133,8 @@ class Module(HookMixin, StateMixin):
         elif modules is not None and name in modules:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{_typename(value)}' as child module '{name}' (torch.nn.Module or None expected)"
+                    f"cannot assign '{_typename(value)}' as child module '{name}' (torch.nn.Module or "
+                    f"None expected)"
                 )
             modules[name] = None
         elif isinstance(value, _C.Tensor) and isinstance(value, Buffer):
@@ -193,7 +195,8 @@ class Module(HookMixin, StateMixin):
         self._check_new_member("buffer", "_buffers", name)
         if tensor is not None and not isinstance(tensor, _C.Tensor):
             raise TypeError(
-                f"cannot assign '{_typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
+                f"cannot assign '{_typename(tensor)}' object to buffer '{name}' (torch Tensor or None "
+                f"required)"
             )
         self._buffers[name] = tensor
         if persistent:
@@ -211,8 +214,10 @@ class Module(HookMixin, StateMixin):
             )
         if param is not None and param.grad_fn is not None:
             raise ValueError(
-                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. "
-                f"To express '{name}' as a function of another Tensor, compute the value in the forward() method."
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created "
+                f"explicitly. "
+                f"To express '{name}' as a function of another Tensor, compute the value in the forward() "
+                f"method."
             )
         self._parameters[name] = param
 
@@ -230,7 +235,7 @@ class Module(HookMixin, StateMixin):
     # Looking members up by path.
 
     def get_submodule(self, target: str) -> Module:
-        """Returns the module at a dotted path such as ``"features.0"``; the empty path is the module itself."""
+        """Returns the module at a dotted path such as ``"features.0"``; the empty path is this module."""
         module: Any = self
         for name in target.split(".") if target else ():
             if not hasattr(module, name):

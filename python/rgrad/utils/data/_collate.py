@@ -10,7 +10,7 @@ import rgrad
 
 
 def _numpy_kind(value: object) -> str | None:
-    """"array" or "scalar" for NumPy's, None for anything else; without importing NumPy."""
+    """ "array" or "scalar" for NumPy's, None for anything else; without importing NumPy."""
     for cls in type(value).__mro__:
         if cls.__module__ == "numpy" and cls.__name__ in ("ndarray", "generic"):
             return "array" if cls.__name__ == "ndarray" else "scalar"
@@ -49,8 +49,8 @@ def default_convert(data: Any) -> Any:
 def default_collate(batch: Sequence[Any]) -> Any:
     """Turn a list of samples into a batch.
 
-    Tensors are stacked along a new first dimension, arrays and numbers become tensors, strings stay a list, and
-    mappings, tuples and lists are gone into.
+    Tensors are stacked along a new first dimension, arrays and numbers become tensors, strings stay a list,
+    and mappings, tuples and lists are gone into.
 
     Args:
         batch: samples of one structure.
@@ -81,7 +81,9 @@ def default_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, (str, bytes)):
         return batch
     if isinstance(first, Mapping):
-        return _like_mapping(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
+        return _like_mapping(
+            first, {key: default_collate([sample[key] for sample in batch]) for key in first}
+        )
     if isinstance(first, tuple) and hasattr(first, "_fields"):
         return type(first)(*(default_collate(column) for column in zip(*batch, strict=True)))
     if isinstance(first, Sequence):

@@ -21,7 +21,9 @@ class MapFetcher:
         self.dataset = dataset
         self.batched = batched
         self.collate = collate
-        self.collated = getattr(dataset, "_collated", None) if batched and collate is default_collate else None
+        self.collated = (
+            getattr(dataset, "_collated", None) if batched and collate is default_collate else None
+        )
 
     def __call__(self, index: Any) -> Any:
         """The batch at `index`."""

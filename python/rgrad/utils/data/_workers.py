@@ -2,21 +2,22 @@
 
 Note [Workers]
 ~~~~~~~~~~~~~~
-Every worker has a pipe (or a pair of queues) of its own and answers its tasks in order, so the loader knows which worker
-has the next batch and waits for that one alone: nothing is put back in order, and no lock is shared that a dying worker
-could take along.
+Every worker has a pipe (or a pair of queues) of its own and answers its tasks in order, so the loader knows
+which worker has the next batch and waits for that one alone: nothing is put back in order, and no lock is
+shared that a dying worker could take along.
 
-* Inside a worker process one thread does nothing but read tasks. The loader can therefore always send: it never waits
-  for a worker that itself waits for the loader to take a large batch.
-* Closing the loader's end of the pipe ends a worker: the reading thread sees the end of the file. The same happens when
-  the loader's process dies; should another process still hold that end, the reader notices within seconds that it has
-  become an orphan.
+* Inside a worker process one thread does nothing but read tasks. The loader can therefore always send: it
+  never waits for a worker that itself waits for the loader to take a large batch.
+* Closing the loader's end of the pipe ends a worker: the reading thread sees the end of the file. The same
+  happens when the loader's process dies; should another process still hold that end, the reader notices
+  within seconds that it has become an orphan, and ends the process whatever it is doing.
 * A worker that is busy elsewhere (a dataset that sleeps) gets a second of grace and then a signal.
 * The tasks of an epoch carry its number. Answers that an abandoned epoch left behind are dropped.
 """
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing.connection
 import os
 import pickle
@@ -192,15 +193,15 @@ def _process_main(
     tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def read() -> None:
-        try:
-            while True:
+        with contextlib.suppress(EOFError, OSError):
+            while os.getppid() == parent:
                 if connection.poll(_ORPHAN_CHECK):
                     tasks.put(connection.recv())
-                elif os.getppid() != parent:
-                    break
-        except (EOFError, OSError):
-            pass
         tasks.put(None)
+        # A loader that lives ends a worker that is late. An orphan has to do so itself.
+        while os.getppid() == parent:
+            time.sleep(_GRACE)
+        os._exit(1)
 
     def reply(epoch: int, answer: Any) -> None:
         if isinstance(answer, WorkerError):
@@ -221,7 +222,7 @@ def _process_main(
         connection.close()
 
 
-class WorkerGone(Exception):
+class WorkerGone(Exception):  # noqa: N818 - an event, which the loader turns into an error
     """A worker ended without being asked to."""
 
 
@@ -252,10 +253,8 @@ class ProcessWorker:
 
     def put(self, task: Any) -> None:
         """Give the worker a task. One that is gone is noticed by `get`."""
-        try:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.connection.send(task)
-        except (BrokenPipeError, ConnectionResetError):
-            pass
 
     def get(self, timeout: float | None) -> Any:
         """Its next answer; raises TimeoutError, or WorkerGone if there will be none."""
@@ -273,7 +272,9 @@ class ProcessWorker:
 
     @staticmethod
     def end(workers: list[ProcessWorker]) -> None:
-        """End workers and wait until they are gone. Does nothing in a forked child, whose workers these are not."""
+        """End workers and wait until they are gone. Does nothing in a forked child, whose workers these
+        are not.
+        """
         if not workers or workers[0].owner != os.getpid():
             return
         for worker in workers:

@@ -74,7 +74,15 @@ class DataLoader(Generic[T]):
     """
 
     # What workers and samplers were built from must not change under them.
-    _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers", "worker_type")
+    _FIXED = (
+        "batch_size",
+        "batch_sampler",
+        "sampler",
+        "drop_last",
+        "dataset",
+        "persistent_workers",
+        "worker_type",
+    )
 
     def __init__(
         self,
@@ -166,17 +174,21 @@ class DataLoader(Generic[T]):
         if batch_sampler is not None:
             if batch_size != 1 or shuffle or sampler is not None or drop_last:
                 raise ValueError(
-                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
+                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and "
+                    "drop_last"
                 )
         elif batch_size is None and drop_last:
-            raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
+            raise ValueError(
+                "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
+            )
 
     def _context(self, context: Any) -> Any:
         if context is None:
             return None
         if self.num_workers == 0:
             raise ValueError(
-                "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
+                "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but "
+                "got "
                 f"num_workers={self.num_workers}"
             )
         if isinstance(context, str):
@@ -189,7 +201,8 @@ class DataLoader(Generic[T]):
             return multiprocessing.get_context(context)
         if not isinstance(context, multiprocessing.context.BaseContext):
             raise TypeError(
-                "multiprocessing_context option should be a valid context object or a string specifying the start "
+                "multiprocessing_context option should be a valid context object or a string specifying the "
+                "start "
                 f"method, but got multiprocessing_context={context}"
             )
         return context
@@ -208,7 +221,8 @@ class DataLoader(Generic[T]):
     def __iter__(self) -> Iterator[Any]:
         if self.pin_memory:
             warnings.warn(
-                "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be "
+                "'pin_memory' argument is set as true but no accelerator is found, then device pinned "
+                "memory won't be "
                 "used.",
                 stacklevel=2,
             )
@@ -241,7 +255,9 @@ class DataLoader(Generic[T]):
 
 
 class _Iterator:
-    """What both ways of iterating share: the seed, and the check of what an iterable dataset said its length was."""
+    """What both ways of iterating share: the seed, and the check of what an iterable dataset said its
+    length was.
+    """
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self._loader = loader
@@ -302,7 +318,9 @@ class _WorkerIterator(_Iterator):
         self._timeout = loader.timeout or None
         self._epoch = 0
         self._workers: list[Any] = []
-        end: Callable[[list[Any]], None] = ThreadWorker.end if loader.worker_type == "thread" else ProcessWorker.end
+        end: Callable[[list[Any]], None] = (
+            ThreadWorker.end if loader.worker_type == "thread" else ProcessWorker.end
+        )
         # Ends the workers when this object goes, and at the latest when the interpreter does.
         self._finalizer = weakref.finalize(self, end, self._workers)
         context = loader.multiprocessing_context or multiprocessing.get_context()

@@ -2,10 +2,10 @@
 
 Note [Whole batches]
 ~~~~~~~~~~~~~~~~~~~~
-The loader asks a dataset for one sample after the other and stacks them. A dataset whose samples lie in one tensor can
-do far better: if it has a method `_collated(indices)`, the loader calls that instead when it would use
-`default_collate`. It returns what collating the samples would have returned, or None if it can't this time, and the
-loader falls back to single samples.
+The loader asks a dataset for one sample after the other and stacks them. A dataset whose samples lie in one
+tensor can do far better: if it has a method `_collated(indices)`, the loader calls that instead when it would
+use `default_collate`. It returns what collating the samples would have returned, or None if it can't this
+time, and the loader falls back to single samples.
 """
 
 from __future__ import annotations
@@ -157,7 +157,10 @@ class Subset(Dataset[T]):
 
 def within(indices: list[int], length: int) -> bool:
     """Whether all indices are plain numbers from 0 up to `length`."""
-    return all(type(index) is int for index in indices) and 0 <= min(indices, default=-1) <= max(indices) < length
+    return (
+        all(type(index) is int for index in indices)
+        and 0 <= min(indices, default=-1) <= max(indices) < length
+    )
 
 
 def random_split(
@@ -167,8 +170,8 @@ def random_split(
 
     Args:
         dataset: with a length.
-        lengths: the length of each part, or fractions that add up to 1. Samples that fractions leave over go to the
-            first parts, one each.
+        lengths: the length of each part, or fractions that add up to 1. Samples that fractions leave over go
+            to the first parts, one each.
         generator: where randomness comes from.
 
     Returns:
@@ -185,7 +188,8 @@ def random_split(
         for index, count in enumerate(counts):
             if count == 0:
                 warnings.warn(
-                    f"Length of split at index {index} is 0. This might result in an empty dataset.", stacklevel=2
+                    f"Length of split at index {index} is 0. This might result in an empty dataset.",
+                    stacklevel=2,
                 )
     else:
         counts = list(lengths)  # type: ignore[arg-type]

@@ -82,7 +82,8 @@ class RandomSampler(Sampler[int]):
         length = len(self.data_source)
         generator = self.generator
         if generator is None:
-            # A generator of its own, so that a pass is one draw from the default one however many samples it has.
+            # A generator of its own, so that a pass is one draw from the default one however many samples it
+            # has.
             generator = rgrad.Generator()
             generator.manual_seed(random_seed())
         if self.replacement:
@@ -160,10 +161,14 @@ class WeightedRandomSampler(Sampler[int]):
         if self.num_samples > len(weights):
             raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
         if self.num_samples > len(possible):
-            raise RuntimeError("invalid multinomial distribution (with replacement=False, not enough non-negative "
-                               "category to sample)")
+            raise RuntimeError(
+                "invalid multinomial distribution (with replacement=False, not enough non-negative "
+                "category to sample)"
+            )
         # Waiting times at rates `weights`: those that ring first are a sample without replacement.
-        waits = (-(1 - rgrad.rand(len(weights), dtype=rgrad.float64, generator=self.generator)).log()).tolist()
+        waits = (
+            -(1 - rgrad.rand(len(weights), dtype=rgrad.float64, generator=self.generator)).log()
+        ).tolist()
         yield from sorted(possible, key=lambda index: waits[index] / weights[index])[: self.num_samples]
 
     def __len__(self) -> int:
@@ -181,7 +186,9 @@ class BatchSampler(Sampler[list[int]]):
 
     def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
-            raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
+            raise ValueError(
+                f"batch_size should be a positive integer value, but got batch_size={batch_size}"
+            )
         if not isinstance(drop_last, bool):
             raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
         self.sampler = sampler

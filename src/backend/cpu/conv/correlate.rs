@@ -1,7 +1,7 @@
 //! Results and input gradients: every one a sum of shifted source planes times weights (Note [Lattice]).
 
 use super::lattice::{Lattice, SLACK};
-use super::tile::{ConvElem, PixelTile};
+use super::tile::{ConvElem, CorrelationTile};
 use super::{ConvShape, channels_per_piece};
 use crate::backend::cpu::parallel::for_chunks_mut;
 
@@ -35,7 +35,7 @@ struct Pass<'a, T: 'static> {
 
 /// A few destination channels of one group: one tile's.
 struct Block<T: 'static> {
-    tile: &'static PixelTile<T>,
+    tile: &'static CorrelationTile<T>,
     /// The first of them within the piece, and how many; the tile's others have weights of zero.
     first: usize,
     count: usize,
@@ -59,7 +59,7 @@ impl<'a> Correlation<'a> {
         if n == 0 || groups == 0 || self.to == 0 || plane == 0 {
             return;
         }
-        let per_piece = channels_per_piece(self.to, n * groups, PIECES);
+        let per_piece = channels_per_piece(self.to, n * groups, PIECES, 8);
         let slices = self.to / per_piece;
         let passes: Vec<Pass<T>> =
             self.lattices.iter().map(|lattice| self.plan(lattice, per_piece, w, at, bias)).collect();
@@ -70,19 +70,22 @@ impl<'a> Correlation<'a> {
         for_chunks_mut(out, pieces * per_piece * plane, |chunk, out| {
             for pass in &passes {
                 let pitch = pass.lattice.pitch(1);
-                let mut grid = vec![T::ZERO; self.from * pitch + SLACK];
+                let source_plane = pass.lattice.source_plane();
+                let mut grid = Vec::new();
                 let mut held = None;
                 for (i, out) in out.chunks_mut(per_piece * plane).enumerate() {
                     let piece = chunk * pieces + i;
                     let (image_group, slice) = (piece / slices, piece % slices);
-                    if held.replace(image_group) != Some(image_group) {
-                        let plane = pass.lattice.source_plane();
-                        let source = &source[image_group * self.from * plane..][..self.from * plane];
-                        for (source, grid) in source.chunks(plane.max(1)).zip(grid.chunks_mut(pitch.max(1))) {
-                            pass.lattice.fill(source, grid, 0, 1);
+                    let planes = &source[image_group * self.from * source_plane..];
+                    let place = pass.lattice.in_place(planes, self.from);
+                    if place.is_none() && held.replace(image_group) != Some(image_group) {
+                        grid.resize(self.from * pitch + SLACK, T::ZERO);
+                        let planes = planes.chunks(source_plane.max(1)).take(self.from);
+                        for (plane, grid) in planes.zip(grid.chunks_mut(pitch.max(1))) {
+                            pass.lattice.fill(plane, grid, 0, 1);
                         }
                     }
-                    pass.run(&grid, image_group % groups * slices + slice, out);
+                    pass.run(place.unwrap_or(&grid), image_group % groups * slices + slice, out);
                 }
             }
         });
@@ -132,7 +135,7 @@ impl<'a> Correlation<'a> {
     }
 }
 
-type Layout<T> = Vec<(&'static PixelTile<T>, usize, usize)>;
+type Layout<T> = Vec<(&'static CorrelationTile<T>, usize, usize)>;
 
 /// Chooses the tiles for `channels` destination channels by an estimate of the cycles they take: whether lanes
 /// are positions (`true`) or channels, and for each block its tile, first channel and number of channels.
@@ -185,7 +188,14 @@ impl<T: ConvElem> Pass<'_, T> {
                 let positions = self.lattice.slice_positions();
                 for from in (0..positions).step_by(POSITIONS) {
                     for block in blocks {
-                        self.pixel_lanes(block, grid, base, from..positions.min(from + POSITIONS), target, out);
+                        self.pixel_lanes(
+                            block,
+                            grid,
+                            base,
+                            from..positions.min(from + POSITIONS),
+                            target,
+                            out,
+                        );
                     }
                 }
             } else {
@@ -252,8 +262,11 @@ impl<T: ConvElem> Pass<'_, T> {
             let len = block.tile.rows.min(width.count - w);
             for i in 0..block.count {
                 let out = &mut out[(block.first + i) * plane + target + w * width.stride..];
-                for (o, r) in out.iter_mut().step_by(width.stride).zip(results[i..].iter().step_by(run)).take(len) {
-                    *o = *r;
+                let results = results[i..].iter().step_by(run);
+                if width.stride == 1 {
+                    out[..len].iter_mut().zip(results).for_each(|(o, &r)| *o = r);
+                } else {
+                    out.iter_mut().step_by(width.stride).take(len).zip(results).for_each(|(o, &r)| *o = r);
                 }
             }
         }

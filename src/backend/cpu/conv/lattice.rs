@@ -161,6 +161,13 @@ impl Lattice {
         self.axes.iter().map(|a| a.phases.len()).product()
     }
 
+    /// The source itself, where its planes are the grids and enough elements follow its `channels` planes that
+    /// tiles may read past them.
+    pub fn in_place<'x, T>(&self, source: &'x [T], channels: usize) -> Option<&'x [T]> {
+        let same = |a: &Axis| a.step == 1 && a.phases == [0] && a.extent == a.source;
+        (self.axes.iter().all(same) && source.len() >= channels * self.cell() + SLACK).then_some(source)
+    }
+
     /// Elements of one source plane.
     pub fn source_plane(&self) -> usize {
         self.axes.iter().map(|a| a.source).product()

@@ -34,7 +34,8 @@ fn square(kernel: usize, stride: usize, padding: usize, dilation: usize) -> Geom
 
 fn shape(n: usize, c_in: usize, c_out: usize, groups: usize, input: [usize; 3], g: Geometry) -> ConvShape {
     let Geometry { kernel, stride, padding, dilation } = g;
-    let output = [0, 1, 2].map(|a| (input[a] + 2 * padding[a] - dilation[a] * (kernel[a] - 1) - 1) / stride[a] + 1);
+    let output =
+        [0, 1, 2].map(|a| (input[a] + 2 * padding[a] - dilation[a] * (kernel[a] - 1) - 1) / stride[a] + 1);
     ConvShape { n, c_in, c_out, groups, input, kernel, stride, padding, dilation, output }
 }
 
@@ -50,7 +51,8 @@ fn for_each_product(s: &ConvShape, mut f: impl FnMut(usize, usize, usize)) {
             for ci in 0..c_in {
                 for o in all(s.output) {
                     for k in all(s.kernel) {
-                        let i = [0, 1, 2].map(|a| (o[a] * s.stride[a] + k[a] * s.dilation[a]).wrapping_sub(s.padding[a]));
+                        let i = [0, 1, 2]
+                            .map(|a| (o[a] * s.stride[a] + k[a] * s.dilation[a]).wrapping_sub(s.padding[a]));
                         if (0..3).all(|a| i[a] < s.input[a]) {
                             f(
                                 (n * s.c_in + co / c_out * c_in + ci) * s.input_plane() + flat(i, s.input),
@@ -82,7 +84,8 @@ fn all_four<T: ConvElem>(s: &ConvShape, x: &[f64], w: &[f64], bias: &[f64], grad
 fn naive(s: &ConvShape, x: &[f64], w: &[f64], bias: &[f64], grad: &[f64]) -> [Vec<f64>; 4] {
     let channel = |o: usize| o / s.output_plane() % s.c_out;
     let mut out: Vec<f64> = (0..grad.len()).map(|o| bias[channel(o)]).collect();
-    let (mut grad_x, mut grad_w, mut grad_b) = (vec![0.0; x.len()], vec![0.0; w.len()], vec![0.0; bias.len()]);
+    let (mut grad_x, mut grad_w, mut grad_b) =
+        (vec![0.0; x.len()], vec![0.0; w.len()], vec![0.0; bias.len()]);
     for_each_product(s, |i, k, o| {
         out[o] += x[i] * w[k];
         grad_x[i] += grad[o] * w[k];
@@ -120,7 +123,9 @@ fn check(shapes: &[ConvShape]) {
             let want = naive(s, &x, &w, &bias, &grad);
             let single = all_four::<f32>(s, &x, &w, &bias, &grad);
             let double = all_four::<f64>(s, &x, &w, &bias, &grad);
-            for (i, what) in ["forward", "input gradient", "weight gradient", "bias gradient"].iter().enumerate() {
+            for (i, what) in
+                ["forward", "input gradient", "weight gradient", "bias gradient"].iter().enumerate()
+            {
                 assert_close(&single[i], &want[i], 3e-5, what, s);
                 assert_close(&double[i], &want[i], 1e-12, what, s);
             }

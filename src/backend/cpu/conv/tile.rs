@@ -1,6 +1,6 @@
 //! Register tiles of the convolution: small blocks of results kept in vector registers over the whole reduction.
 //!
-//! All three kinds are plain loops. Every accumulator is a variable of its own, an array of one vector's lanes, and
+//! All kinds are plain loops. Every accumulator is a variable of its own, an array of one vector's lanes, and
 //! the macros write the loop over accumulators out: the compiler then keeps each in a register.
 
 use std::marker::PhantomData;
@@ -85,19 +85,34 @@ impl<T: ConvElem, const L: usize> Lanes for [T; L] {
 /// Names a tile's vectors and arithmetic.
 type Kind<V, M> = PhantomData<(V, M)>;
 
-/// Pixel lanes: one tile is `rows` output channels by `NV` vectors of consecutive positions.
-/// `weights` holds `rows` values per entry of `offsets`, `init` what each channel starts from, and `out` gets
-/// `rows` runs of `NV` vectors.
-pub struct PixelTile<T: 'static> {
+/// A tile of results, kept over all terms. There are two kinds:
+///
+/// - *pixel lanes*: `rows` output channels by `vectors` vectors of consecutive positions; `weights` holds `rows`
+///   values per term and `init` what each channel starts from;
+/// - *channel lanes*: `rows` consecutive positions by `vectors` vectors of output channels; `weights` holds
+///   `vectors` vectors per term, and `init` as many for the start.
+///
+/// `out` gets `rows` runs of `vectors` vectors.
+pub struct CorrelationTile<T: 'static> {
     pub rows: usize,
     pub vectors: usize,
-    pub run: fn(source: &[T], position: usize, offsets: &[usize], weights: &[T], init: &[T], out: &mut [T]),
+    pub run: CorrelationRun<T>,
 }
 
-/// Channel lanes: one tile is `rows` consecutive positions by `NV` vectors of output channels.
-/// `weights` holds `NV` vectors per entry of `offsets`, `init` the same for the start, and `out` gets `rows` runs
-/// of `NV` vectors.
-pub type ChannelTile<T> = PixelTile<T>;
+type CorrelationRun<T> =
+    fn(source: &[T], position: usize, offsets: &[usize], weights: &[T], init: &[T], out: &mut [T]);
+
+/// Outer products: one tile is `rows` weights by `vectors` vectors of output channels, summed over lines of positions.
+/// `grads` holds `vectors` vectors per position, `lines` where each line of `len` positions starts in the source; `out`
+/// holds `rows` runs of `vectors` vectors, which are added to.
+pub struct OuterTile<T: 'static> {
+    pub rows: usize,
+    pub vectors: usize,
+    pub run: OuterRun<T>,
+}
+
+type OuterRun<T> =
+    fn(grads: &[T], source: &[T], lines: &[usize], len: usize, offsets: &[usize], out: &mut [T]);
 
 /// Dot products over positions: one tile is `rows` output channels by `columns` weights.
 /// `grads` holds `rows` runs of `pitch` elements, whole vectors; `out` gets `rows` runs of `columns` vectors, whose
@@ -105,8 +120,10 @@ pub type ChannelTile<T> = PixelTile<T>;
 pub struct DotTile<T: 'static> {
     pub rows: usize,
     pub columns: usize,
-    pub run: fn(grads: &[T], pitch: usize, source: &[T], offsets: &[usize], len: usize, out: &mut [T]),
+    pub run: DotRun<T>,
 }
+
+type DotRun<T> = fn(grads: &[T], pitch: usize, source: &[T], offsets: &[usize], len: usize, out: &mut [T]);
 
 /// One row of a tile's accumulators, written out.
 macro_rules! across {
@@ -156,6 +173,30 @@ macro_rules! channel_tile {
     };
 }
 
+macro_rules! outer_tile {
+    ($name:ident, $rows:literal x $nv:literal $vs:tt: $($acc:ident $x:ident $i:literal),*) => {
+        $crate::multiversion! {
+            fn $name[V: Lanes, M: MulAdd](
+                _kind: Kind<V, M>, grads: &[V::Elem], source: &[V::Elem], lines: &[usize], len: usize,
+                offsets: &[usize], out: &mut [V::Elem]
+            ) {
+                let out = V::vectors_mut(&mut out[..$rows * $nv * V::LEN]).as_chunks_mut::<$nv>().0;
+                $(let mut $acc = out[$i];)*
+                let grads = V::vectors(grads).as_chunks::<$nv>().0;
+                for (&line, grads) in lines.iter().zip(grads.chunks_exact(len)) {
+                    let n = grads.len();
+                    $(let $x = &source[line + offsets[$i]..][..n];)*
+                    for p in 0..n {
+                        let g = &grads[p];
+                        $(across!($acc, add_scaled::<M>, $x[p], g, $vs);)*
+                    }
+                }
+                $(out[$i] = $acc;)*
+            }
+        }
+    };
+}
+
 macro_rules! dot_tile {
     ($name:ident, $rows:literal x $columns:literal $js:tt: $($acc:ident $a:ident $i:literal),*) => {
         $crate::multiversion! {
@@ -188,21 +229,27 @@ channel_tile!(channel_14x2, 14 x 2 [0 1]: a 0, b 1, c 2, d 3, e 4, f 5, g 6, h 7
 channel_tile!(channel_7x2, 7 x 2 [0 1]: a 0, b 1, c 2, d 3, e 4, f 5, g 6);
 channel_tile!(channel_14x1, 14 x 1 [0]: a 0, b 1, c 2, d 3, e 4, f 5, g 6, h 7, i 8, j 9, k 10, l 11, m 12, n 13);
 channel_tile!(channel_10x1, 10 x 1 [0]: a 0, b 1, c 2, d 3, e 4, f 5, g 6, h 7, i 8, j 9);
+outer_tile!(outer_12x2, 12 x 2 [0 1]: a p 0, b q 1, c r 2, d s 3, e t 4, f u 5, g v 6, h w 7, i x 8, j y 9, k z 10, l o 11);
+outer_tile!(outer_12x1, 12 x 1 [0]: a p 0, b q 1, c r 2, d s 3, e t 4, f u 5, g v 6, h w 7, i x 8, j y 9, k z 10, l o 11);
 dot_tile!(dot_6x4, 6 x 4 [0 1 2 3]: a p 0, b q 1, c r 2, d t 3, e u 4, f v 5);
 dot_tile!(dot_4x5, 4 x 5 [0 1 2 3 4]: a p 0, b q 1, c r 2, d t 3);
 dot_tile!(dot_1x8, 1 x 8 [0 1 2 3 4 5 6 7]: a p 0);
 
 // With 16 registers.
-pixel_tile!(pixel_4x3, 4 x 3 [0 1 2]: a 0, b 1, c 2, d 3);
+pixel_tile!(pixel_6x2, 6 x 2 [0 1]: a 0, b 1, c 2, d 3, e 4, f 5);
+pixel_tile!(pixel_4x2, 4 x 2 [0 1]: a 0, b 1, c 2, d 3);
+pixel_tile!(pixel_2x4, 2 x 4 [0 1 2 3]: a 0, b 1);
 channel_tile!(channel_6x2, 6 x 2 [0 1]: a 0, b 1, c 2, d 3, e 4, f 5);
-dot_tile!(dot_3x4, 3 x 4 [0 1 2 3]: a p 0, b q 1, c r 2);
+outer_tile!(outer_6x2, 6 x 2 [0 1]: a p 0, b q 1, c r 2, d s 3, e t 4, f u 5);
+dot_tile!(dot_2x4, 2 x 4 [0 1 2 3]: a p 0, b q 1);
 
 /// The tiles of one element type on one instruction set, in falling order of rows.
 pub struct Tiles<T: 'static> {
     /// Elements of one vector.
     pub lanes: usize,
-    pub pixel: &'static [PixelTile<T>],
-    pub channel: &'static [ChannelTile<T>],
+    pub pixel: &'static [CorrelationTile<T>],
+    pub channel: &'static [CorrelationTile<T>],
+    pub outer: &'static [OuterTile<T>],
     pub dot: &'static [DotTile<T>],
 }
 
@@ -215,9 +262,21 @@ pub trait ConvElem: Real {
     fn tiles() -> &'static Tiles<Self>;
 }
 
+macro_rules! outer {
+    ($V:ty, $M:ty, $name:ident $rows:literal $vectors:literal) => {
+        OuterTile {
+            rows: $rows,
+            vectors: $vectors,
+            run: |grads, source, lines, len, offsets, out| {
+                $name(PhantomData::<($V, $M)>, grads, source, lines, len, offsets, out)
+            },
+        }
+    };
+}
+
 macro_rules! tile {
     ($V:ty, $M:ty, $name:ident $rows:literal $vectors:literal) => {
-        PixelTile {
+        CorrelationTile {
             rows: $rows,
             vectors: $vectors,
             run: |source, position, offsets, weights, init, out| {
@@ -241,12 +300,14 @@ macro_rules! narrow_tiles {
         Tiles {
             lanes: <$V as Lanes>::LEN,
             pixel: &[
-                tile!($V, $M, pixel_4x3 4 3),
-                tile!($V, $M, pixel_2x6 2 6),
+                tile!($V, $M, pixel_6x2 6 2),
+                tile!($V, $M, pixel_4x2 4 2),
+                tile!($V, $M, pixel_2x4 2 4),
                 tile!($V, $M, pixel_1x8 1 8),
             ],
             channel: &[tile!($V, $M, channel_10x1 10 1), tile!($V, $M, channel_6x2 6 2)],
-            dot: &[tile!(dot $V, $M, dot_3x4 3 4), tile!(dot $V, $M, dot_1x8 1 8)],
+            outer: &[outer!($V, $M, outer_6x2 6 2)],
+            dot: &[tile!(dot $V, $M, dot_2x4 2 4), tile!(dot $V, $M, dot_1x8 1 8)],
         }
     };
 }
@@ -277,6 +338,7 @@ macro_rules! conv_elem {
                         tile!(Wide, Fused, channel_10x1 10 1),
                         tile!(Wide, Fused, channel_7x2 7 2),
                     ],
+                    outer: &[outer!(Wide, Fused, outer_12x2 12 2), outer!(Wide, Fused, outer_12x1 12 1)],
                     dot: &[
                         tile!(dot Wide, Fused, dot_6x4 6 4),
                         tile!(dot Wide, Fused, dot_4x5 4 5),

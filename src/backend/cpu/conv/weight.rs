@@ -1,19 +1,23 @@
-//! The gradient of the weight: dot products over positions (Note [Lattice]).
+//! The gradient of the weight: sums over positions of source elements times output gradients (Note [Lattice]).
 //!
-//! Element `[o][k]` is `Σ_position grad[o][position] · source[position + offset[k]]`, with the output gradient laid
-//! out on the source's grid and zero at the positions in between. Several small images stand side by side, so that
-//! the sums are long enough to be worth their reduction.
+//! Element `[o][k]` is `Σ_position grad[o][position] · source[position + offset[k]]`. With many output channels it is
+//! summed as outer products, lanes being channels: the gradients of all channels at one position times the source
+//! elements of a dozen weights. With few it is summed as dot products, lanes being positions; the gradients then lie
+//! on the source's grid with zeros at the positions in between. Several small images stand side by side, so that the
+//! sums are long.
+
+use std::ops::Range;
 
 use super::lattice::{Lattice, SLACK};
-use super::tile::ConvElem;
+use super::tile::{ConvElem, OuterTile};
 use super::{ConvShape, channels_per_piece};
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::multiversion;
 
 /// Positions that a block of sums runs over: sources and gradients of as many stay in the cache.
-const POSITIONS: usize = 2048;
+const POSITIONS: usize = 1024;
 /// Pieces of work to aim for.
-const PIECES: usize = 16;
+const PIECES: usize = 8;
 /// Elements of all partial gradients together.
 const PARTIALS: usize = 1 << 22;
 
@@ -30,14 +34,15 @@ pub fn backward<T: ConvElem>(s: &ConvShape, grad_out: &[T], x: &[T], grad_w: &mu
     let shares = s.n.min(PIECES.div_ceil(s.groups)).min((PARTIALS / len).max(1));
     let images = s.n.div_ceil(shares);
     let shares = s.n.div_ceil(images);
-    let channels = channels_per_piece(s.c_out_per_group(), shares * s.groups, PIECES);
+    let channels = channels_per_piece(s.c_out_per_group(), shares * s.groups, PIECES, T::tiles().lanes);
     let chunk = channels * s.c_in_per_group() * s.taps();
     let lattice = Lattice::forward(s);
     let job = |partial: &mut [T]| {
         for_chunks_mut(partial, chunk, |i, out| {
             let (share, piece) = (i * chunk / len, i % (len / chunk));
             let end = s.n.min((share + 1) * images);
-            piece_of_gradient(s, &lattice, share * images..end, piece * channels, channels, grad_out, x, out);
+            let channels = piece * channels..(piece + 1) * channels;
+            Piece::new(s, &lattice, share * images..end, channels).run(grad_out, x, out);
         })
     };
     if shares == 1 {
@@ -57,55 +62,178 @@ pub fn backward<T: ConvElem>(s: &ConvShape, grad_out: &[T], x: &[T], grad_w: &mu
     });
 }
 
-/// The gradient of the weights of `channels` output channels from `first` on, over `images`.
-fn piece_of_gradient<T: ConvElem>(
-    s: &ConvShape,
-    lattice: &Lattice,
-    images: std::ops::Range<usize>,
+/// The part of the weight gradient that one piece of work computes: `channels` output channels from `first` on,
+/// over some images.
+struct Piece<'a, T> {
+    s: &'a ConvShape,
+    lattice: &'a Lattice,
+    images: Range<usize>,
     first: usize,
     channels: usize,
-    grad_out: &[T],
-    x: &[T],
-    out: &mut [T],
-) {
-    let tiles = T::tiles();
-    let (c_in, c_out) = (s.c_in_per_group(), s.c_out_per_group());
-    let first_in = first / c_out * c_in;
-    let cell = lattice.cell();
-    let together = (POSITIONS / cell.max(1)).clamp(1, images.len());
-    let (pitch, grad_pitch) = (lattice.pitch(together), (together * cell).next_multiple_of(tiles.lanes));
-    let mut grid = vec![T::ZERO; c_in * pitch + SLACK];
-    // One row more for tiles that overhang, and whole vectors: both stay zero.
-    let mut grads = vec![T::ZERO; (channels + 1) * grad_pitch];
-    let aligned = lattice.aligned();
-    let taps = lattice.taps(s, together);
-    let offsets: Vec<usize> =
-        (0..c_in).flat_map(|c| taps.iter().map(move |&(_, offset)| c * pitch + offset)).collect();
+    /// Images that stand side by side.
+    together: usize,
+    offsets: Vec<usize>,
+    /// The source on its grids, once it has been copied there.
+    grid: Vec<T>,
+}
 
-    out.fill(T::ZERO);
-    let mut from = images.start;
-    while from < images.end {
-        let count = together.min(images.end - from);
-        if count < together {
-            grads.fill(T::ZERO);
-        }
-        for image in 0..count {
-            for c in 0..c_in {
-                let plane = &x[((from + image) * s.c_in + first_in + c) * s.input_plane()..][..s.input_plane()];
-                lattice.fill(plane, &mut grid[c * pitch..][..pitch], image, together);
+impl<'a, T: ConvElem> Piece<'a, T> {
+    fn new(
+        s: &'a ConvShape,
+        lattice: &'a Lattice,
+        images: Range<usize>,
+        channels: Range<usize>,
+    ) -> Piece<'a, T> {
+        let together = (POSITIONS / lattice.cell().max(1)).clamp(1, images.len());
+        let pitch = lattice.pitch(together);
+        let taps = lattice.taps(s, together);
+        let offsets = (0..s.c_in_per_group())
+            .flat_map(|c| taps.iter().map(move |&(_, offset)| c * pitch + offset))
+            .collect();
+        let (first, channels) = (channels.start, channels.len());
+        Piece { s, lattice, images, first, channels, together, offsets, grid: Vec::new() }
+    }
+
+    /// The source of some images on its grids: in place where the lattice allows, or else a copy.
+    fn source<'x>(&'x mut self, images: Range<usize>, x: &'x [T]) -> &'x [T] {
+        let (s, pitch) = (self.s, self.lattice.pitch(self.together));
+        let first = self.first / s.c_out_per_group() * s.c_in_per_group();
+        if self.together == 1 {
+            let from = (images.start * s.c_in + first) * s.input_plane();
+            if let Some(x) = self.lattice.in_place(&x[from..], s.c_in_per_group()) {
+                return x;
             }
-            for c in 0..channels {
-                let plane = &grad_out[((from + image) * s.c_out + first + c) * s.output_plane()..];
-                let grads = &mut grads[c * grad_pitch..][..grad_pitch];
-                aligned.fill(&plane[..s.output_plane()], grads, image, together);
+        }
+        self.grid.resize(s.c_in_per_group() * pitch + SLACK, T::ZERO);
+        for (i, image) in images.enumerate() {
+            for (c, grid) in self.grid.chunks_exact_mut(pitch).take(s.c_in_per_group()).enumerate() {
+                let plane = &x[(image * s.c_in + first + c) * s.input_plane()..][..s.input_plane()];
+                self.lattice.fill(plane, grid, i, self.together);
             }
         }
-        let end = (count * cell).next_multiple_of(tiles.lanes);
-        for position in (0..end).step_by(POSITIONS) {
-            let len = POSITIONS.min(end - position);
-            accumulate(&grads[position..], grad_pitch, &grid[position..], &offsets, len, channels, out);
+        &self.grid
+    }
+
+    /// The output gradients of some channels of this piece.
+    fn grads<'g>(&self, grad_out: &'g [T], image: usize, channels: Range<usize>) -> &'g [T] {
+        let plane = self.s.output_plane();
+        &grad_out[(image * self.s.c_out + self.first + channels.start) * plane..][..channels.len() * plane]
+    }
+
+    /// The groups of images that stand side by side.
+    fn groups(&self) -> impl Iterator<Item = Range<usize>> + use<T> {
+        let (images, together) = (self.images.clone(), self.together);
+        images.clone().step_by(together).map(move |from| from..images.end.min(from + together))
+    }
+
+    fn run(self, grad_out: &[T], x: &[T], out: &mut [T]) {
+        let tiles = T::tiles();
+        let [depth, height, width] = &self.lattice.axes;
+        let lines = depth.count * height.count;
+        // Cycles per image: outer products waste lanes on missing channels, dot products on padding and on sums.
+        let outer = |tile: &OuterTile<T>| {
+            let blocks =
+                self.channels.div_ceil(tile.vectors * tiles.lanes) * self.offsets.len().div_ceil(tile.rows);
+            blocks * tile.rows * tile.vectors * lines * (width.count + 1) / 2
+        };
+        let dot = (self.lattice.cell().div_ceil(tiles.lanes) + 32) * self.channels * self.offsets.len() / 2;
+        match tiles.outer.iter().min_by_key(|tile| outer(tile)) {
+            Some(tile) if outer(tile) < dot => self.run_outer(tile, grad_out, x, out),
+            _ => self.run_dot(grad_out, x, out),
         }
-        from += count;
+    }
+
+    /// Sums outer products of the gradients of all channels with the source elements of all weights, position by
+    /// position.
+    fn run_outer(mut self, tile: &OuterTile<T>, grad_out: &[T], x: &[T], out: &mut [T]) {
+        let [depth, height, width] = &self.lattice.axes;
+        let (run, plane, together) = (tile.vectors * T::tiles().lanes, self.s.output_plane(), self.together);
+        let blocks = self.channels.div_ceil(run);
+        let terms = self.offsets.len();
+        // Weights that overhang the last tile repeat the last offset.
+        let mut offsets = self.offsets.clone();
+        offsets.resize(terms.next_multiple_of(tile.rows), self.offsets[terms - 1]);
+        // Per block of channels, per weight or per position, the channels side by side.
+        let mut sums = vec![T::ZERO; blocks * offsets.len() * run];
+        let mut grads = vec![T::ZERO; blocks * together * plane * run];
+        let lines: Vec<usize> = (0..together * depth.count * height.count)
+            .map(|i| {
+                let (image, d, h) =
+                    (i / (depth.count * height.count), i / height.count % depth.count, i % height.count);
+                image * self.lattice.cell() + (d * height.extent + h) * width.extent
+            })
+            .collect();
+        for images in self.groups() {
+            let positions = images.len() * plane;
+            for (i, image) in images.clone().enumerate() {
+                for b in 0..blocks {
+                    let channels = b * run..self.channels.min((b + 1) * run);
+                    let planes = self.grads(grad_out, image, channels);
+                    let to = (b * together + i) * plane * run;
+                    interleave(planes, plane, &mut grads[to..to + plane * run], run);
+                }
+            }
+            let source = self.source(images.clone(), x);
+            let lines = &lines[..images.len() * depth.count * height.count];
+            for (b, sums) in sums.chunks_exact_mut(offsets.len() * run).enumerate() {
+                let grads = &grads[b * together * plane * run..][..positions * run];
+                for (offsets, sums) in
+                    offsets.chunks_exact(tile.rows).zip(sums.chunks_exact_mut(tile.rows * run))
+                {
+                    (tile.run)(grads, source, lines, width.count, offsets, sums);
+                }
+            }
+        }
+        for (c, out) in out.chunks_exact_mut(terms).enumerate() {
+            let sums = &sums[c / run * offsets.len() * run + c % run..];
+            for (o, &sum) in out.iter_mut().zip(sums.iter().step_by(run)) {
+                *o = sum;
+            }
+        }
+    }
+
+    /// Sums products along lanes of positions. A source element that is not finite also meets the zeros at positions
+    /// in between, and so can make weights NaN that it does not belong to.
+    fn run_dot(mut self, grad_out: &[T], x: &[T], out: &mut [T]) {
+        let lanes = T::tiles().lanes;
+        let (cell, channels) = (self.lattice.cell(), self.channels);
+        let pitch = (self.together * cell).next_multiple_of(lanes);
+        // One row more for tiles that overhang, and whole vectors: both stay zero.
+        let mut grads = vec![T::ZERO; (self.channels + 1) * pitch];
+        let aligned = self.lattice.aligned();
+        let offsets = self.offsets.clone();
+        out.fill(T::ZERO);
+        for images in self.groups() {
+            if images.len() < self.together {
+                grads.fill(T::ZERO);
+            }
+            for (i, image) in images.clone().enumerate() {
+                for (c, grads) in grads.chunks_exact_mut(pitch).take(self.channels).enumerate() {
+                    aligned.fill(self.grads(grad_out, image, c..c + 1), grads, i, self.together);
+                }
+            }
+            let source = self.source(images.clone(), x);
+            let end = (images.len() * cell).next_multiple_of(lanes);
+            for from in (0..end).step_by(POSITIONS) {
+                let len = POSITIONS.min(end - from);
+                accumulate(&grads[from..], pitch, &source[from..], &offsets, len, channels, out);
+            }
+        }
+    }
+}
+
+multiversion! {
+    /// Puts the rows of `planes`, each of `len` elements, side by side as columns of `out`, `run` apart.
+    fn interleave[T: ConvElem](planes: &[T], len: usize, out: &mut [T], run: usize) {
+        // Few enough positions at a time that what is written stays in the first cache.
+        for (block, out) in out.chunks_mut(64 * run).enumerate() {
+            for (c, plane) in planes.chunks_exact(len).enumerate() {
+                let values = &plane[(block * 64).min(len)..(block * 64 + 64).min(len)];
+                for (position, &v) in out.chunks_exact_mut(run).zip(values) {
+                    position[c] = v;
+                }
+            }
+        }
     }
 }
 
@@ -119,7 +247,7 @@ fn accumulate<T: ConvElem>(
     channels: usize,
     out: &mut [T],
 ) {
-    let (terms, lanes) = (offsets.len(), T::tiles().lanes);
+    let terms = offsets.len();
     let mut first = 0;
     while first < channels {
         let left = channels - first;
@@ -130,11 +258,15 @@ fn accumulate<T: ConvElem>(
             // A last block that is short repeats its last offset.
             let mut reads = [offsets[offsets.len() - 1]; MAX_COLUMNS];
             reads[..offsets.len()].copy_from_slice(offsets);
+            let mut lanes = [T::ZERO; MAX_TILE * MAX_LANES];
             let mut sums = [T::ZERO; MAX_TILE];
-            (tile.run)(&grads[first * pitch..], pitch, source, &reads, len, &mut sums);
+            (tile.run)(&grads[first * pitch..], pitch, source, &reads, len, &mut lanes);
+            sum_runs(&lanes, T::tiles().lanes, &mut sums[..tile.rows * tile.columns]);
             for i in 0..rows {
                 let out = &mut out[(first + i) * terms + block * tile.columns..][..offsets.len()];
-                add_sums(&sums[i * tile.columns * lanes..], lanes, out);
+                for (o, &sum) in out.iter_mut().zip(&sums[i * tile.columns..]) {
+                    *o += sum;
+                }
             }
         }
         first += rows;
@@ -142,24 +274,25 @@ fn accumulate<T: ConvElem>(
 }
 
 const MAX_COLUMNS: usize = 8;
-const MAX_TILE: usize = 24 * 16;
+const MAX_TILE: usize = 24;
+const MAX_LANES: usize = 16;
 
 multiversion! {
-    /// Adds the sum of each run of `lanes` elements to the results in turn.
-    fn add_sums[T: ConvElem](runs: &[T], lanes: usize, out: &mut [T]) {
+    /// The sum of each run of `lanes` elements in turn.
+    fn sum_runs[T: ConvElem](runs: &[T], lanes: usize, sums: &mut [T]) {
         match lanes {
-            16 => add_runs::<T, 16>(runs, out),
-            8 => add_runs::<T, 8>(runs, out),
-            4 => add_runs::<T, 4>(runs, out),
-            _ => add_runs::<T, 2>(runs, out),
+            16 => sum_arrays::<T, 16>(runs, sums),
+            8 => sum_arrays::<T, 8>(runs, sums),
+            4 => sum_arrays::<T, 4>(runs, sums),
+            _ => sum_arrays::<T, 2>(runs, sums),
         }
     }
 }
 
 #[inline(always)]
-fn add_runs<T: ConvElem, const L: usize>(runs: &[T], out: &mut [T]) {
-    for (o, run) in out.iter_mut().zip(runs.as_chunks::<L>().0) {
-        *o += tree_sum(*run);
+fn sum_arrays<T: ConvElem, const L: usize>(runs: &[T], sums: &mut [T]) {
+    for (sum, run) in sums.iter_mut().zip(runs.as_chunks::<L>().0) {
+        *sum = tree_sum(*run);
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) fn two_sum(a: f64, b: f64) -> Dd {
 
 /// The upper 26 bits of the significand, and the rest.
 #[inline(always)]
-fn split(a: f64) -> (f64, f64) {
+pub(super) fn split(a: f64) -> (f64, f64) {
     let hi = f64::from_bits(a.to_bits() & !0x7ff_ffff);
     (hi, a - hi)
 }

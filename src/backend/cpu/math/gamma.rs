@@ -3,7 +3,7 @@
 
 use std::f64::consts::PI;
 
-use super::f64::{log_f64, log1p_f64, poly};
+use super::double::{log_f64, log1p_f64, poly};
 use super::trig::{cos_f64, sin_f64};
 
 /// sin and cos of π·x.
@@ -119,4 +119,12 @@ pub fn digamma_f64(x: f64) -> f64 {
         -3617.0 / 8160.0,
     ];
     (log_f64(t) - 0.5 / t - z * poly(z, c)) - sum
+}
+
+pub fn lgamma_f32(x: f32) -> f32 {
+    lgamma_f64(x as f64) as f32
+}
+
+pub fn digamma_f32(x: f32) -> f32 {
+    digamma_f64(x as f64) as f32
 }

@@ -1,7 +1,7 @@
 //! Double precision: the error function, its complement and inverse.
 
-use super::dd::{fast_two_sum, two_prod};
-use super::f64::{at_least, at_most, exp_f64, exp_parts, log_f64, poly, scale};
+use super::dd::{fast_two_sum, two_prod, two_sum};
+use super::double::{at_least, at_most, exp_f64, exp_parts, log_f64, poly, scale};
 
 /// (erf x - x) / x from x², for |x| <= 1/2.
 #[inline(always)]
@@ -24,10 +24,10 @@ fn erf_tail(z: f64) -> f64 {
     )
 }
 
-/// erfc of x >= 1/2: e^(-x²) / (1 + 2x) times a polynomial in (x - 4)/(x + 4), which maps all x to a short interval.
+/// erfc of x >= 0.46: e^(-x²) / (1 + 2x) times a polynomial in (x - 4)/(x + 4), which maps all x to a short interval.
 #[inline(always)]
 fn erfc_far(x: f64) -> f64 {
-    let x = at_least(at_most(x, 28.0), 0.5);
+    let x = at_least(at_most(x, 28.0), 0.46);
     let t = (x - 4.0) / (x + 4.0);
     let p = poly(
         t,
@@ -56,7 +56,7 @@ fn erfc_far(x: f64) -> f64 {
             1.5945541349218626e-09,
         ],
     );
-    let q = fast_two_sum(1.2329951186255526, t * p).div(fast_two_sum(2.0 * x, 1.0));
+    let q = fast_two_sum(1.2329951186255526, t * p).div(two_sum(2.0 * x, 1.0));
     let s = two_prod(x, x);
     let (e, n) = exp_parts(-s.hi, -s.lo);
     scale(e.hi * q.hi + (e.hi * q.lo + e.lo * q.hi), n)
@@ -78,26 +78,28 @@ pub fn erfc_f64(x: f64) -> f64 {
     if x.abs() < 0.5 { near } else { far }
 }
 
+/// The inverse of erf: three steps of Halley's method from an elementary first guess.
 #[inline(always)]
 pub fn erfinv_f64(x: f64) -> f64 {
-    erfinv_with::<3>(x)
-}
-
-/// The inverse of erf: Halley's method on erfc or erf, whichever is small, from an elementary first guess.
-#[inline(always)]
-pub(super) fn erfinv_with<const STEPS: usize>(x: f64) -> f64 {
     let a = x.abs();
     // Winitzki's approximation, two digits everywhere.
     let w = log_f64((1.0 - a) * (1.0 + a));
     let b = 4.330746750799873 + 0.5 * w;
-    let mut y = ((b * b - w * 6.802721088435375).sqrt() - b).sqrt();
-    for _ in 0..STEPS {
-        // (erf y - a) divided by the slope of erf at y.
-        let rest = if a < 0.5 { erf_f64(y) - a } else { (1.0 - a) - erfc_f64(y) };
-        let d = rest * 0.886226925452758 * exp_f64(y * y);
-        y -= d / (1.0 + y * d);
-    }
-    let y = if a < 1e-8 { a * 0.886226925452758 } else { y };
+    let y = ((b * b - w * 6.802721088435375).sqrt() - b).sqrt();
+    let y = refine_erfinv(a, refine_erfinv(a, refine_erfinv(a, y)));
+    let y = if a < 1e-8 { a * HALF_SQRT_PI } else { y };
     let y = if a == 1.0 { f64::INFINITY } else { y };
     (if a <= 1.0 { y } else { f64::NAN }).copysign(x)
+}
+
+const HALF_SQRT_PI: f64 = 0.886226925452758;
+
+/// One step of Halley's method for erf y = a.
+#[inline(always)]
+fn refine_erfinv(a: f64, y: f64) -> f64 {
+    // erf or erfc, whichever is small, so that the difference is exact.
+    let near = (y + y * erf_tail(y * y)) - a;
+    let far = (1.0 - a) - erfc_far(y);
+    let d = if a < 0.5 { near } else { far } * HALF_SQRT_PI * exp_f64(y * y);
+    y - d / (1.0 + y * d)
 }

@@ -1,7 +1,7 @@
 //! Double precision: trigonometric functions and their inverses.
 
 use super::dd::{Dd, fast_two_sum, two_prod, two_sum};
-use super::f64::{nearest, poly};
+use super::double::{integer_bits, nearest, poly};
 
 const PI: Dd = Dd { hi: std::f64::consts::PI, lo: 1.2246467991473532e-16 };
 const FRAC_PI_2: Dd = Dd { hi: std::f64::consts::FRAC_PI_2, lo: 6.123233995736766e-17 };
@@ -21,7 +21,7 @@ fn reduce_angle(x: f64) -> (Dd, u64) {
     let n = nearest(x * std::f64::consts::FRAC_2_PI);
     let s = two_sum(x - n * P1, -n * P2);
     let r = fast_two_sum(s.hi, s.lo - n * P3);
-    (fast_two_sum(r.hi, r.lo - n * P4), (n as i64) as u64)
+    (fast_two_sum(r.hi, r.lo - n * P4), integer_bits(n))
 }
 
 // Note [Reduction of large angles]
@@ -236,7 +236,6 @@ pub(super) fn atan2_with<const N: usize>(y: f64, x: f64, c: [f64; N]) -> f64 {
     if x.is_nan() | y.is_nan() { f64::NAN } else { v }
 }
 
-
 /// For a = |x|: whether a > 1/2, and then the root of (1 - a)/2 as a sum of two, whose arcsine is half the arccosine
 /// of a; else a itself. Third, the tail of its arcsine.
 #[inline(always)]
@@ -251,11 +250,8 @@ fn reduce_arc<const N: usize>(a: f64, c: [f64; N]) -> (bool, Dd, f64) {
 #[inline(always)]
 pub(super) fn asin_with<const N: usize>(x: f64, c: [f64; N]) -> f64 {
     let (far, s, tail) = reduce_arc(x.abs(), c);
-    let v = if far {
-        FRAC_PI_2.hi - (2.0 * s.hi - (FRAC_PI_2.lo - 2.0 * (s.lo + tail)))
-    } else {
-        s.hi + tail
-    };
+    let v =
+        if far { FRAC_PI_2.hi - (2.0 * s.hi - (FRAC_PI_2.lo - 2.0 * (s.lo + tail))) } else { s.hi + tail };
     v.copysign(x)
 }
 
@@ -289,6 +285,6 @@ pub fn acos_f64(x: f64) -> f64 {
 pub fn cos_sin_turns_f64(u: f64) -> (f64, f64) {
     let n = nearest(4.0 * u);
     let r = two_prod(4.0 * u - n, FRAC_PI_2.hi);
-    let quadrant = (n + 6755399441055744.0).to_bits();
+    let quadrant = integer_bits(n);
     (sin_of_reduced(r, quadrant.wrapping_add(1)), sin_of_reduced(r, quadrant))
 }

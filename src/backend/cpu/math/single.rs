@@ -1,14 +1,13 @@
 //! Single precision. The functions of neural networks are computed in `f32`; the rest in `f64`, where no care is
 //! needed to be right to the last place of an `f32`, with short polynomials.
 
-use super::f64::{at_least, at_most, log_ends, nearest, poly, pow2, pow_ends, reduce_log};
-use super::special::erfinv_with;
+use super::double::{at_least, at_most, integer_bits, log_ends, nearest, poly, pow_ends, pow2, reduce_log};
 use super::trig::{acos_with, asin_with, atan2_with};
 
 /// Added to |x| < 2^22, it rounds x to an integer, which then stands in the low bits of the sum.
 const ROUND: f32 = 12582912.0;
 /// The upper 16 bits of ln 2, so that products with an exponent are exact, and the rest.
-const LN2_HI: f32 = 0.693145751953125;
+const LN2_HI: f32 = 0.69314575;
 const LN2_LO: f32 = 1.4286068e-6;
 
 /// The polynomial with the coefficients `c`, the constant one first.
@@ -159,11 +158,10 @@ pub fn tanh_f32(x: f32) -> f32 {
 #[inline(always)]
 pub fn erf_f32(x: f32) -> f32 {
     let a = bounded(x.abs(), 0.0, 4.0);
-    let near = a
-        + a * poly32(
-            a * a,
-            [0.12837917, -0.37612626, 0.112836, -0.026854444, 0.005189535, -0.00080208405, 7.889115e-05],
-        );
+    let near = a + a * poly32(
+        a * a,
+        [0.12837917, -0.37612626, 0.112836, -0.026854444, 0.005189535, -0.00080208405, 7.889115e-05],
+    );
     // The logarithm of erfc is nearly a parabola.
     let log = poly32(
         a,
@@ -203,7 +201,13 @@ fn log_parts_mid(x: f64) -> (f64, f64) {
     let z = s * s;
     let p = poly(
         z,
-        [0.6666666667580432, 0.3999999562080168, 0.28572109257567413, 0.2217618490636352, 0.19584201848338892],
+        [
+            0.6666666667580432,
+            0.3999999562080168,
+            0.28572109257567413,
+            0.2217618490636352,
+            0.19584201848338892,
+        ],
     );
     (k, 2.0 * s + s * z * p)
 }
@@ -286,10 +290,18 @@ fn half_turns(x: f32) -> (f64, f64, f64) {
     };
     let m = x * pick([1.0, 1.4901161193847656e-8, 2.220446049250313e-16, 3.308722450212111e-24]);
     let p0 = m * pick([0.31830988451838493, 0.86176348477602, 0.6613751165568829, 0.9178809300065041]);
-    let p1 = m
-        * pick([1.6654057369280828e-09, 2.4046766591845348e-09, 2.5016208202166546e-09, 1.5386096147151918e-09]);
-    let p2 = m
-        * pick([1.138005036539198e-18, 2.5825855998448508e-18, 2.110388259055884e-18, 5.872204099908064e-18]);
+    let p1 = m * pick([
+        1.6654057369280828e-09,
+        2.4046766591845348e-09,
+        2.5016208202166546e-09,
+        1.5386096147151918e-09,
+    ]);
+    let p2 = m * pick([
+        1.138005036539198e-18,
+        2.5825855998448508e-18,
+        2.110388259055884e-18,
+        5.872204099908064e-18,
+    ]);
     (p0 - ((p0 + ROUND_EVEN) - ROUND_EVEN), p1 - ((p1 + ROUND_EVEN) - ROUND_EVEN), p2)
 }
 
@@ -313,7 +325,7 @@ fn sin_pi(t: f64) -> f64 {
 /// `v` with the sign flipped for odd n.
 #[inline(always)]
 fn flip_if_odd(v: f64, n: f64) -> f64 {
-    f64::from_bits(v.to_bits() ^ (n + 6755399441055744.0).to_bits() << 63)
+    f64::from_bits(v.to_bits() ^ integer_bits(n) << 63)
 }
 
 #[inline(always)]
@@ -432,8 +444,43 @@ pub fn pow_f32(x: f32, y: f32) -> f32 {
     pow_ends(x, y, exp_mid(e * log_mid(x.abs()))) as f32
 }
 
-/// The inverse of erf, from the double precision one: two steps of Halley's method are enough here.
+/// The inverse of erf: x times a polynomial in w = -log(1 - x²), near ±1 in the root of w.
 #[inline(always)]
 pub fn erfinv_f32(x: f32) -> f32 {
-    erfinv_with::<2>(x as f64) as f32
+    let x = x as f64;
+    let w = -log_mid((1.0 - x) * (1.0 + x));
+    let near = poly(
+        w,
+        [
+            0.8862269274514648,
+            0.23201355602958998,
+            0.011550335399423855,
+            -0.002338540345789589,
+            -0.00012200285340648895,
+            4.0486889634077856e-05,
+            5.83561225602367e-06,
+            -2.4978847860217115e-06,
+            3.0979875565963217e-07,
+            -1.716160331145573e-08,
+            3.355530275020257e-10,
+        ],
+    );
+    let far = poly(
+        w.sqrt(),
+        [
+            -1.5244225831701663,
+            8.087774546621146,
+            -11.478132005656084,
+            9.547236902676758,
+            -4.79140293087677,
+            1.5444450613553231,
+            -0.3239020864472038,
+            0.042927967245299646,
+            -0.003277024772951216,
+            0.00011009861856337408,
+        ],
+    );
+    let v = x * if w < 5.0 { near } else { far };
+    let v = if x.abs() == 1.0 { x * f64::INFINITY } else { v };
+    (if x.abs() <= 1.0 { v } else { f64::NAN }) as f32
 }

@@ -1,6 +1,6 @@
 //! Double precision: exponentials, logarithms, and what is made of them.
 
-use super::dd::{Dd, fast_two_sum, two_prod, two_sum};
+use super::dd::{Dd, fast_two_sum, split, two_prod, two_sum};
 
 /// Added to |x| < 2^51, it rounds x to an integer, which then stands in the low bits of the sum.
 const ROUND: f64 = 6755399441055744.0;
@@ -44,10 +44,16 @@ pub(super) fn nearest(x: f64) -> f64 {
     (x + ROUND) - ROUND
 }
 
+/// An integer |n| < 2^51, as a two's complement number in the low 51 bits.
+#[inline(always)]
+pub(super) fn integer_bits(n: f64) -> u64 {
+    (n + ROUND).to_bits()
+}
+
 /// 2^n of an integer n in -1022..=1023.
 #[inline(always)]
 pub(super) fn pow2(n: f64) -> f64 {
-    f64::from_bits((n + ROUND).to_bits().wrapping_add(1023) << 52)
+    f64::from_bits(integer_bits(n).wrapping_add(1023) << 52)
 }
 
 /// `x`·2^n of an integer |n| <= 2044, rounded once also where the result is denormal.
@@ -174,11 +180,10 @@ pub(super) fn log_ends(x: f64, log: f64) -> f64 {
     }
 }
 
+/// log(1 + f) = f - h + rest with h = f²/2, as (h, rest).
 #[inline(always)]
-pub fn log_f64(x: f64) -> f64 {
-    let (k, m) = reduce_log(x);
-    // log(1 + f) = f - f²/2 + s·(f²/2 + s²·P(s²)) with s = f/(2 + f): the rounding of s weighs little.
-    let f = m - 1.0;
+fn log_terms(f: f64) -> (f64, f64) {
+    // With s = f / (2 + f), rest = s·(h + s²·P(s²)): the rounding of s weighs little.
     let s = f / (2.0 + f);
     let (z, h) = (s * s, 0.5 * f * f);
     let p = z * poly(
@@ -193,12 +198,59 @@ pub fn log_f64(x: f64) -> f64 {
             0.14796109336156382,
         ],
     );
-    log_ends(x, k * LN2_HI - ((h - (s * (h + p) + k * LN2_LO)) - f))
+    (h, s * (h + p))
 }
 
-/// The logarithm of x + xl > 0 as k·ln 2 plus a sum of two, to about 2^-66 of it.
+/// k·ln 2 + log(1 + f)
 #[inline(always)]
-fn log_parts(x: f64, xl: f64) -> (f64, Dd) {
+fn log_of_reduced(k: f64, f: f64) -> f64 {
+    let (h, rest) = log_terms(f);
+    k * LN2_HI - ((h - (rest + k * LN2_LO)) - f)
+}
+
+#[inline(always)]
+pub fn log_f64(x: f64) -> f64 {
+    let (k, m) = reduce_log(x);
+    log_ends(x, log_of_reduced(k, m - 1.0))
+}
+
+#[inline(always)]
+pub fn log1p_f64(x: f64) -> f64 {
+    let s = two_sum(1.0, x);
+    let (k, m) = reduce_log(s.hi);
+    let log = log_ends(s.hi, log_of_reduced(k, (m - 1.0) + s.lo * pow2(-at_most(k, 1022.0))));
+    if x.abs() < 1e-17 { x } else { log }
+}
+
+/// k·`of_2` + log(1 + f)·`per_e`: a logarithm to another base, where 1/ln b is `per_e` and log 2 to that base `of_2`.
+#[inline(always)]
+fn log_to_base(x: f64, of_2: Dd, per_e: Dd) -> f64 {
+    let (k, m) = reduce_log(x);
+    let f = m - 1.0;
+    let (h, rest) = log_terms(f);
+    // The logarithm in two parts, the first short enough for exact products.
+    let (hi, _) = split(f - h);
+    let lo = ((f - hi) - h) + rest;
+    let (c_hi, c_lo) = split(per_e.hi);
+    let (k_hi, k_lo) = split(of_2.hi);
+    let s = two_sum(k * k_hi, hi * c_hi);
+    let tail = lo * per_e.hi + hi * (c_lo + per_e.lo) + k * (k_lo + of_2.lo);
+    log_ends(x, s.hi + (s.lo + tail))
+}
+
+#[inline(always)]
+pub fn log2_f64(x: f64) -> f64 {
+    log_to_base(x, Dd { hi: 1.0, lo: 0.0 }, LOG2_E)
+}
+
+#[inline(always)]
+pub fn log10_f64(x: f64) -> f64 {
+    log_to_base(x, LOG10_2, LOG10_E)
+}
+
+/// The logarithm of x + xl > 0 as a sum of two, to about 2^-66 of it.
+#[inline(always)]
+fn log_dd(x: f64, xl: f64) -> Dd {
     let (k, m) = reduce_log(x);
     let f = two_sum(m - 1.0, xl * pow2(-at_least(at_most(k, 1022.0), -1022.0)));
     let s = f.div(fast_two_sum(2.0, f.hi).add(Dd { hi: f.lo, lo: 0.0 }));
@@ -218,33 +270,7 @@ fn log_parts(x: f64, xl: f64) -> (f64, Dd) {
     // log = 2s + s·z·(2/3 + z·p)
     let t = fast_two_sum(2.0 / 3.0, z.hi * p);
     let t = Dd { hi: t.hi, lo: t.lo + 3.700743415417188e-17 };
-    (k, s.scale(2.0).add(s.mul(z.mul(t))))
-}
-
-/// The logarithm of x + xl > 0 as a sum of two.
-#[inline(always)]
-fn log_dd(x: f64, xl: f64) -> Dd {
-    let (k, log) = log_parts(x, xl);
-    Dd { hi: k * LN2_HI, lo: k * LN2_LO }.add(log)
-}
-
-#[inline(always)]
-pub fn log2_f64(x: f64) -> f64 {
-    let (k, log) = log_parts(x, 0.0);
-    log_ends(x, Dd { hi: k, lo: 0.0 }.add(log.mul(LOG2_E)).value())
-}
-
-#[inline(always)]
-pub fn log10_f64(x: f64) -> f64 {
-    let (k, log) = log_parts(x, 0.0);
-    log_ends(x, LOG10_2.mul(Dd { hi: k, lo: 0.0 }).add(log.mul(LOG10_E)).value())
-}
-
-#[inline(always)]
-pub fn log1p_f64(x: f64) -> f64 {
-    let s = two_sum(1.0, x);
-    let log = log_ends(s.hi, log_dd(s.hi, s.lo).value());
-    if x.abs() < 1e-17 { x } else { log }
+    Dd { hi: k * LN2_HI, lo: k * LN2_LO }.add(s.scale(2.0).add(s.mul(z.mul(t))))
 }
 
 #[inline(always)]

@@ -1,0 +1,98 @@
+"""rgrad: PyTorch's eager API on a Rust core.
+
+>>> import rgrad as torch
+>>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+>>> (x * x).sum().backward()
+>>> x.grad
+tensor([2., 4.])
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from rgrad import _C
+from rgrad._C import *  # noqa: F403 - every function of the operation table, under PyTorch's name
+from rgrad._C import Generator, Tensor, device, dtype
+
+from ._size import Size
+from ._top import (
+    are_deterministic_algorithms_enabled,
+    broadcast_shapes,
+    can_cast,
+    compiled_with_cxx11_abi,
+    finfo,
+    get_printoptions,
+    get_rng_state,
+    iinfo,
+    initial_seed,
+    is_floating_point,
+    is_storage,
+    is_tensor,
+    manual_seed,
+    promote_types,
+    result_type,
+    seed,
+    set_default_device,
+    set_default_tensor_type,
+    set_printoptions,
+    set_rng_state,
+    typename,
+    use_deterministic_algorithms,
+)
+from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+
+__version__ = "0.1.0"
+
+e = 2.718281828459045
+pi = 3.141592653589793
+inf = float("inf")
+nan = float("nan")
+newaxis = None
+
+# Loaded at first use: an import of rgrad alone stays fast.
+_LAZY = {
+    "accelerator",
+    "amp",
+    "autograd",
+    "backends",
+    "cpu",
+    "cuda",
+    "linalg",
+    "mps",
+    "nn",
+    "optim",
+    "random",
+    "return_types",
+    "safetensors",
+    "serialization",
+    "special",
+    "testing",
+    "utils",
+    "vision",
+}
+_FROM = {
+    "autocast": ("rgrad.amp", "autocast"),
+    "load": ("rgrad.serialization", "load"),
+    "save": ("rgrad.serialization", "save"),
+    "contiguous_format": ("rgrad._top", "contiguous_format"),
+    "preserve_format": ("rgrad._top", "preserve_format"),
+    "channels_last": ("rgrad._top", "channels_last"),
+    "strided": ("rgrad._top", "strided"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return importlib.import_module(f"rgrad.{name}")
+    if name in _FROM:
+        module, attribute = _FROM[name]
+        value = getattr(importlib.import_module(module), attribute)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'rgrad' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY, *_FROM})

@@ -1,0 +1,108 @@
+"""Reverse-mode differentiation: `backward`, `grad`, user functions, modes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+from rgrad import _C
+from rgrad._C import Tensor
+
+from .function import Function
+from .grad_mode import detect_anomaly, enable_grad, inference_mode, no_grad, set_detect_anomaly, set_grad_enabled
+
+Variable = Tensor
+
+__all__ = [
+    "Function",
+    "Variable",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "grad",
+    "inference_mode",
+    "no_grad",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+]
+
+
+def _as_tuple(x):
+    return (x,) if isinstance(x, Tensor) else tuple(x)
+
+
+def backward(
+    tensors: Tensor | Sequence[Tensor],
+    grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables=None,
+    inputs: Tensor | Sequence[Tensor] | None = None,
+) -> None:
+    """Adds the gradients of `tensors` to the `.grad` of the leaves that they depend on.
+
+    Args:
+        tensors: the roots; a root without a gradient must have one element.
+        grad_tensors: a gradient per root, each of its root's shape.
+        retain_graph: keep the graph for another call; as `create_graph` by default.
+        create_graph: record the derivatives, for derivatives of a higher order.
+        inputs: add to these alone.
+    """
+    if grad_variables is not None:
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        if grad_tensors is not None:
+            raise RuntimeError("`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`.")
+        grad_tensors = grad_variables
+    roots = _as_tuple(tensors)
+    grads = (None,) * len(roots) if grad_tensors is None else _as_tuple(grad_tensors)
+    _C._backward(roots, grads, retain_graph, create_graph, None if inputs is None else _as_tuple(inputs))
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of `outputs` by `inputs`, without touching any `.grad`.
+
+    >>> import rgrad
+    >>> x = rgrad.tensor(3.0, requires_grad=True)
+    >>> rgrad.autograd.grad(x * x, x)
+    (tensor(6.),)
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
+    if not only_inputs:
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True).", FutureWarning, stacklevel=2
+        )
+    if allow_unused is None:
+        allow_unused = materialize_grads
+    roots, wanted = _as_tuple(outputs), _as_tuple(inputs)
+    grads = (None,) * len(roots) if grad_outputs is None else _as_tuple(grad_outputs)
+    if is_grads_batched:
+        from rgrad import stack
+
+        count = next(len(g) for g in grads if g is not None)
+        each = [
+            _C._grad(
+                roots,
+                wanted,
+                tuple(None if g is None else g[i] for g in grads),
+                True if i + 1 < count else retain_graph,
+                create_graph,
+                allow_unused,
+                materialize_grads,
+            )
+            for i in range(count)
+        ]
+        return tuple(None if row[0] is None else stack(row) for row in zip(*each, strict=True))
+    return tuple(_C._grad(roots, wanted, grads, retain_graph, create_graph, allow_unused, materialize_grads))

@@ -1,0 +1,175 @@
+"""Differentiable functions written by users."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from rgrad import _C
+from rgrad._C import Tensor
+
+
+class FunctionCtx:
+    """What a user's forward keeps for its backward."""
+
+    _to_save: tuple = ()
+    _dirty: tuple = ()
+    _non_differentiable: tuple = ()
+    _materialize = True
+    needs_input_grad: tuple[bool, ...] = ()
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keeps inputs and outputs, with a check that they are not written in place until backward."""
+        for t in tensors:
+            if t is not None and not isinstance(t, Tensor):
+                raise TypeError(f"save_for_backward can only save variables, but argument 0 is of type {type(t).__name__}")
+        self._to_save = tensors
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Says which inputs forward wrote in place."""
+        self._dirty = tensors
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Says which outputs have no gradient."""
+        self._non_differentiable = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether an undefined gradient reaches backward as zeros (the default) or as None."""
+        self._materialize = value
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """What `save_for_backward` kept."""
+        saved = self.__dict__.get("_saved")
+        return () if saved is None else saved.unpack()
+
+
+class _Meta(type):
+    def __init__(cls, name: str, bases: tuple, namespace: dict) -> None:
+        super().__init__(name, bases, namespace)
+        cls._ctx_class = type(name + "Backward", (FunctionCtx,), {"_forward_cls": cls})
+
+
+class Function(metaclass=_Meta):
+    """Base class of differentiable functions: subclass it, write `forward` and `backward`, call `apply`.
+
+    >>> import rgrad
+    >>> class Square(rgrad.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         (x,) = ctx.saved_tensors
+    ...         return 2 * x * g
+    >>> x = rgrad.tensor(3.0, requires_grad=True)
+    >>> Square.apply(x).backward()
+    >>> x.grad
+    tensor(6.)
+    """
+
+    _ctx_class: type
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise RuntimeError(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should "
+            "invoke them on the class itself. Instantiating an autograd function will raise an error in a future "
+            "version of PyTorch."
+        )
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Computes the result. With `setup_context` defined, takes no `ctx`."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: Any) -> None:
+        """Fills `ctx` after a `forward` that takes none."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """Gradients by input from the gradients by output."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+            "backward mode AD."
+        )
+
+    vjp = backward
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """Runs forward and records the function."""
+        ctx = cls._ctx_class()
+        ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
+        recorded = _C.is_grad_enabled() and any(ctx.needs_input_grad)
+        before = _C._set_grad_enabled(False)
+        try:
+            if cls.setup_context is Function.setup_context:
+                output = cls.forward(ctx, *args)
+            else:
+                output = cls.forward(*args)
+                cls.setup_context(ctx, args, output)
+        finally:
+            _C._set_grad_enabled(before)
+        single = not isinstance(output, tuple)
+        outputs = (output,) if single else output
+        results = _C._record_function(ctx, _call_backward, args, outputs, recorded)
+        return results[0] if single else tuple(results)
+
+
+def _call_backward(ctx: FunctionCtx, grads: tuple) -> tuple:
+    cls = ctx._forward_cls  # type: ignore[attr-defined]
+    f = cls.backward if cls.backward is not Function.backward else cls.vjp
+    if ctx._materialize:
+        grads = tuple(
+            _C.zeros(shape, dtype=dtype) if g is None and shape is not None else g
+            for g, (shape, dtype) in zip(grads, ctx._output_meta, strict=True)  # type: ignore[attr-defined]
+        )
+    out = f(ctx, *grads)
+    out = out if isinstance(out, tuple) else (out,)
+    expected = len(ctx.needs_input_grad)
+    if len(out) > expected and all(g is None for g in out[expected:]):
+        out = out[:expected]
+    if len(out) != expected:
+        raise RuntimeError(
+            f"function {type(ctx).__name__} returned an incorrect number of gradients (expected {expected}, got {len(out)})"
+        )
+    return out
+
+
+def once_differentiable(f: Callable) -> Callable:
+    """Marks a backward that is not itself differentiable."""
+
+    @functools.wraps(f)
+    def wrapped(ctx, *args):
+        recording = _C.is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in args)
+        before = _C._set_grad_enabled(False)
+        try:
+            out = f(ctx, *args)
+        finally:
+            _C._set_grad_enabled(before)
+        if not recording:
+            return out
+        single = not isinstance(out, tuple)
+        outs = [_refuse(o) if isinstance(o, Tensor) else o for o in ((out,) if single else out)]
+        return outs[0] if single else tuple(outs)
+
+    return wrapped
+
+
+class _Refuse(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.detach()
+
+    @staticmethod
+    def backward(ctx, g):
+        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+
+def _refuse(t: Tensor) -> Tensor:
+    return _Refuse.apply(t.detach().requires_grad_())

@@ -1,0 +1,173 @@
+"""Switching the recording of operations on and off, for a block, a function or a generator."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from rgrad import _C
+
+
+class _Switch:
+    """A context manager that is also a decorator; entered anew for each call and each step of a generator."""
+
+    def __enter__(self) -> Any:
+        raise NotImplementedError
+
+    def __exit__(self, *exc: object) -> None:
+        raise NotImplementedError
+
+    def clone(self) -> _Switch:
+        """A fresh one with the same arguments, so that nested calls do not share state."""
+        return type(self)()
+
+    def __call__(self, f: Callable) -> Callable:
+        if inspect.isclass(f):
+            raise TypeError(f"{type(self).__name__} decorates functions, not classes")
+        if inspect.isgeneratorfunction(f):
+            return self._wrap_generator(f)
+        if inspect.iscoroutinefunction(f):
+
+            @functools.wraps(f)
+            async def awaited(*args, **kwargs):
+                with self.clone():
+                    return await f(*args, **kwargs)
+
+            return awaited
+
+        @functools.wraps(f)
+        def called(*args, **kwargs):
+            with self.clone():
+                return f(*args, **kwargs)
+
+        return called
+
+    def _wrap_generator(self, f: Callable) -> Callable:
+        @functools.wraps(f)
+        def generator(*args, **kwargs):
+            gen = f(*args, **kwargs)
+            try:
+                with self.clone():
+                    response = gen.send(None)
+                while True:
+                    try:
+                        request = yield response
+                    except GeneratorExit:
+                        with self.clone():
+                            gen.close()
+                        raise
+                    except BaseException as e:
+                        with self.clone():
+                            response = gen.throw(e)
+                    else:
+                        with self.clone():
+                            response = gen.send(request)
+            except StopIteration as e:
+                return e.value
+
+        return generator
+
+
+class no_grad(_Switch):
+    """Operations in the block are not recorded.
+
+    >>> import rgrad
+    >>> x = rgrad.ones(2, requires_grad=True)
+    >>> with rgrad.no_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    False
+    """
+
+    def __new__(cls, orig_func: Callable | None = None):
+        self = super().__new__(cls)
+        return self if orig_func is None else cls()(orig_func)
+
+    def __enter__(self) -> None:
+        self._before = _C._set_grad_enabled(False)
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_grad_enabled(self._before)
+
+
+class enable_grad(_Switch):
+    """Operations in the block are recorded, also inside a `no_grad`."""
+
+    def __new__(cls, orig_func: Callable | None = None):
+        self = super().__new__(cls)
+        return self if orig_func is None else cls()(orig_func)
+
+    def __enter__(self) -> None:
+        self._before = _C._set_grad_enabled(True)
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_grad_enabled(self._before)
+
+
+class set_grad_enabled(_Switch):
+    """Switches recording at once; as a context manager, until the block ends."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = bool(mode)
+        self._before = _C._set_grad_enabled(self.mode)
+
+    def __call__(self, f: Callable) -> Callable:
+        _C._set_grad_enabled(self._before)
+        return super().__call__(f)
+
+    def __enter__(self) -> None:
+        _C._set_grad_enabled(self.mode)
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_grad_enabled(self._before)
+
+    def clone(self) -> _Switch:
+        return type(self)(self.mode)
+
+
+class inference_mode(_Switch):
+    """As `no_grad`, for code whose results never meet autograd."""
+
+    def __new__(cls, mode: bool | Callable = True):
+        self = super().__new__(cls)
+        if callable(mode):
+            return cls()(mode)
+        return self
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        self._before = _C._set_inference_mode(self.mode)
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_inference_mode(self._before)
+
+    def clone(self) -> _Switch:
+        return type(self)(self.mode)
+
+
+class set_detect_anomaly:
+    """Has backward name the node whose gradient holds NaN; a context manager too."""
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        self._before = _C._set_anomaly_enabled(mode and check_nan)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_anomaly_enabled(self._before)
+
+
+class detect_anomaly(set_detect_anomaly):
+    """`set_detect_anomaly(True)` for a block."""
+
+    def __init__(self, check_nan: bool = True) -> None:
+        self._check = check_nan
+        self._before = False
+
+    def __enter__(self) -> None:
+        self._before = _C._set_anomaly_enabled(self._check)

@@ -1,0 +1,30 @@
+"""`torch.backends`: what scripts query before they choose a device."""
+
+from __future__ import annotations
+
+
+class _Absent:
+    """A backend that this build does not have."""
+
+    enabled = False
+    benchmark = False
+    deterministic = True
+    allow_tf32 = False
+
+    @staticmethod
+    def is_available() -> bool:
+        """False."""
+        return False
+
+    @staticmethod
+    def is_built() -> bool:
+        """False."""
+        return False
+
+
+cuda = _Absent()
+cudnn = _Absent()
+mps = _Absent()
+mkl = _Absent()
+mkldnn = _Absent()
+openmp = _Absent()

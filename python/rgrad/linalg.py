@@ -1,0 +1,9 @@
+"""`torch.linalg`: from the operation table."""
+
+from __future__ import annotations
+
+from rgrad import _C
+
+_namespace = _C._linalg
+__all__ = [n for n in dir(_namespace) if not n.startswith("_")]
+globals().update({n: getattr(_namespace, n) for n in __all__})

@@ -1,0 +1,210 @@
+"""Schedules along a cosine, and the one cycle of a rise and a fall."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from rgrad.optim.lr_scheduler.base import LRScheduler, check_optimizer, group_values, per_group
+from rgrad.optim.optimizer import Optimizer
+
+
+class CosineAnnealingLR(LRScheduler):
+    """Let the rate fall to `eta_min` along half a cosine of `T_max` epochs, and rise again."""
+
+    def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:  # noqa: N803
+        self.T_max = T_max
+        self.eta_min = eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        """Compute the next rate of each group; for use by `step`."""
+        groups = self._groups()
+        if self._is_initial:
+            return group_values(self.optimizer, "lr")
+        if self._step_count == 1 and self.last_epoch > 0:
+            return self._get_closed_form_lr()
+        if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
+            # At the bottom the ratio of two cosines is 0 / 0: leave it by the distance itself.
+            rise = (1 - math.cos(math.pi / self.T_max)) / 2
+            pairs = zip(self.base_lrs, groups, strict=True)
+            return [group["lr"] + (lr - self.eta_min) * rise for lr, group in pairs]
+        now = 1 + math.cos(math.pi * self.last_epoch / self.T_max)
+        before = 1 + math.cos(math.pi * (self.last_epoch - 1) / self.T_max)
+        return [now / before * (group["lr"] - self.eta_min) + self.eta_min for group in groups]
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        height = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
+        return [self.eta_min + (lr - self.eta_min) * height for lr in self.base_lrs]
+
+
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """Cosine annealing that starts anew after `T_0` epochs, then after `T_mult` times as many each time.
+
+    `step` also takes fractional epochs, so that it can follow single batches.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        T_0: int,  # noqa: N803
+        T_mult: int = 1,  # noqa: N803
+        eta_min: float = 0.0,
+        last_epoch: int = -1,
+    ) -> None:
+        if T_0 <= 0 or not isinstance(T_0, int):
+            raise ValueError(f"Expected positive integer T_0, but got {T_0}")
+        if T_mult < 1 or not isinstance(T_mult, int):
+            raise ValueError(f"Expected integer T_mult >= 1, but got {T_mult}")
+        if not isinstance(eta_min, (float, int)):
+            raise ValueError(f"Expected float or int eta_min, but got {eta_min} of type {type(eta_min)}")
+        self.T_0 = T_0
+        self.T_i = T_0
+        self.T_mult = T_mult
+        self.eta_min = eta_min
+        self.T_cur = last_epoch
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        """Compute the next rate of each group; for use by `step`."""
+        self._groups()
+        height = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
+        return [self.eta_min + (lr - self.eta_min) * height for lr in self.base_lrs]
+
+    def step(self, epoch: float | None = None) -> None:
+        """Set the rates of the next epoch, or of `epoch`."""
+        if epoch is None and self.last_epoch < 0:
+            epoch = 0
+        if epoch is None:
+            epoch = self.last_epoch + 1
+            self.T_cur += 1
+            if self.T_cur >= self.T_i:
+                self.T_cur %= self.T_i
+                self.T_i *= self.T_mult
+        elif epoch < 0:
+            raise ValueError(f"Expected non-negative epoch, but got {epoch}")
+        elif epoch < self.T_0:
+            self.T_i = self.T_0
+            self.T_cur = epoch
+        elif self.T_mult == 1:
+            self.T_cur = epoch % self.T_0
+        else:
+            restarts = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
+            self.T_cur = epoch - self.T_0 * (self.T_mult**restarts - 1) / (self.T_mult - 1)
+            self.T_i = self.T_0 * self.T_mult**restarts
+        self.last_epoch = math.floor(epoch)
+        self._apply(self.get_lr)
+
+
+def _anneal_cos(start: float, end: float, share: float) -> float:
+    return end + (start - end) / 2.0 * (math.cos(math.pi * share) + 1)
+
+
+def _anneal_linear(start: float, end: float, share: float) -> float:
+    return (end - start) * share + start
+
+
+class OneCycleLR(LRScheduler):
+    """One rise of the rate to `max_lr` and one long fall, with the momentum going the other way. Step it
+    every batch.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        max_lr: float | list[float],
+        total_steps: int | None = None,
+        epochs: int | None = None,
+        steps_per_epoch: int | None = None,
+        pct_start: float = 0.3,
+        anneal_strategy: Literal["cos", "linear"] = "cos",
+        cycle_momentum: bool = True,
+        base_momentum: float | list[float] = 0.85,
+        max_momentum: float | list[float] = 0.95,
+        div_factor: float = 25.0,
+        final_div_factor: float = 1e4,
+        three_phase: bool = False,
+        last_epoch: int = -1,
+    ) -> None:
+        check_optimizer(optimizer)
+        self.optimizer = optimizer
+        self.total_steps = self._count_steps(total_steps, epochs, steps_per_epoch)
+        if pct_start < 0 or pct_start > 1 or not isinstance(pct_start, float):
+            raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(
+                f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
+            )
+        keys = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")
+        top, last = pct_start * self.total_steps, self.total_steps - 1
+        phases: list[tuple[Any, ...]] = [
+            (float(top) - 1, "initial_lr", "max_lr", "max_momentum", "base_momentum")
+        ]
+        if three_phase:
+            phases.append((float(2 * top) - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum"))
+            phases.append((last, "initial_lr", "min_lr", "max_momentum", "max_momentum"))
+        else:
+            phases.append((last, "max_lr", "min_lr", "base_momentum", "max_momentum"))
+        self._schedule_phases = [dict(zip(keys, phase, strict=True)) for phase in phases]
+        self._anneal_func_type = anneal_strategy
+        self.cycle_momentum = cycle_momentum
+
+        if last_epoch == -1:
+            for group, lr in zip(optimizer.param_groups, per_group("max_lr", optimizer, max_lr), strict=True):
+                group["initial_lr"] = lr / div_factor
+                group["max_lr"] = lr
+                group["min_lr"] = group["initial_lr"] / final_div_factor
+        if cycle_momentum:
+            if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
+                raise ValueError(
+                    "optimizer must support momentum or beta1 with `cycle_momentum` option enabled"
+                )
+            self.use_beta1 = "betas" in optimizer.defaults
+            highs = per_group("max_momentum", optimizer, max_momentum)
+            lows = per_group("base_momentum", optimizer, base_momentum)
+            if last_epoch == -1:
+                for group, high, low in zip(optimizer.param_groups, highs, lows, strict=True):
+                    self._set_momentum(group, high)
+                    group["max_momentum"] = high
+                    group["base_momentum"] = low
+        super().__init__(optimizer, last_epoch)
+
+    @staticmethod
+    def _count_steps(total_steps: int | None, epochs: int | None, steps_per_epoch: int | None) -> int:
+        if total_steps is not None:
+            if total_steps <= 0 or not isinstance(total_steps, int):
+                raise ValueError(f"Expected positive integer total_steps, but got {total_steps}")
+            return total_steps
+        if epochs is None or steps_per_epoch is None:
+            raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
+        if not isinstance(epochs, int) or epochs <= 0:
+            raise ValueError(f"Expected positive integer epochs, but got {epochs}")
+        if not isinstance(steps_per_epoch, int) or steps_per_epoch <= 0:
+            raise ValueError(f"Expected positive integer steps_per_epoch, but got {steps_per_epoch}")
+        return epochs * steps_per_epoch
+
+    def _set_momentum(self, group: dict[str, Any], momentum: float) -> None:
+        if self.use_beta1:
+            group["betas"] = (momentum, *group["betas"][1:])
+        else:
+            group["momentum"] = momentum
+
+    def get_lr(self) -> list[Any]:
+        """Compute the next rate of each group, and set its momentum; for use by `step`."""
+        groups, step = self._groups(), self.last_epoch
+        if step > self.total_steps:
+            raise ValueError(
+                f"Tried to step {step} times. The specified number of total steps is {self.total_steps}"
+            )
+        start = 0.0
+        for phase in self._schedule_phases:
+            if step <= phase["end_step"] or phase is self._schedule_phases[-1]:
+                break
+            start = phase["end_step"]
+        share = (step - start) / (phase["end_step"] - start)
+        anneal = _anneal_cos if self._anneal_func_type == "cos" else _anneal_linear
+        if self.cycle_momentum:
+            for group in groups:
+                momentum = anneal(group[phase["start_momentum"]], group[phase["end_momentum"]], share)
+                self._set_momentum(group, momentum)
+        return [anneal(group[phase["start_lr"]], group[phase["end_lr"]], share) for group in groups]

@@ -1,0 +1,167 @@
+"""The base of the schedules and what they share."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import rgrad
+from rgrad.optim.optimizer import Optimizer
+
+_SEE = "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
+EPOCH_IS_DEPRECATED = (
+    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. "
+    "Please use "
+    "`scheduler.step()` to step the scheduler. During the deprecation, if epoch is different from None, the "
+    "closed "
+    "form is used instead of the new chainable form, where available."
+)
+
+
+def copy_value(value: Any) -> Any:
+    """A setting that stays what it is when the optimizer's changes in place."""
+    return value.clone() if isinstance(value, rgrad.Tensor) else value
+
+
+def group_values(optimizer: Optimizer, key: str) -> list[Any]:
+    """A setting of each group; tensors are copied, so that whoever gets them can't change the optimizer's."""
+    return [copy_value(group[key]) for group in optimizer.param_groups]
+
+
+def set_lr(group: dict[str, Any], lr: Any) -> None:
+    """Set a group's learning rate, in place if it is a tensor."""
+    if isinstance(group["lr"], rgrad.Tensor):
+        group["lr"].fill_(float(lr))
+    else:
+        group["lr"] = lr
+
+
+def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
+    """A setting given once for all groups or once for each."""
+    count = len(optimizer.param_groups)
+    if not isinstance(value, (list, tuple)):
+        return [value] * count
+    if len(value) != count:
+        raise ValueError(
+            f"{name} must have the same length as optimizer.param_groups. "
+            f"{name} has {len(value)} values, param_groups has {count}."
+        )
+    return list(value)
+
+
+def check_optimizer(optimizer: object) -> None:
+    """Refuse what is not an optimizer."""
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+
+
+class LRScheduler:
+    """Base of the schedules: subclasses give `get_lr`, and `_get_closed_form_lr` where there is one.
+
+    Args:
+        optimizer: whose groups' `lr` is set.
+        last_epoch: the last epoch already done; -1 to start.
+    """
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        check_optimizer(optimizer)
+        self.optimizer = optimizer
+        for index, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", copy_value(group["lr"]))
+            elif "initial_lr" not in group:
+                raise KeyError(
+                    f"param 'initial_lr' is not specified in param_groups[{index}] when resuming scheduler "
+                    "with "
+                    "last_epoch >= 0.\nThis typically happens when:\n1. You're trying to resume training "
+                    "from a "
+                    "checkpoint but haven't properly loaded the optimizer state\n2. You're using last_epoch "
+                    ">= 0 for "
+                    "a fresh training run (not recommended)"
+                )
+        self.base_lrs = group_values(optimizer, "initial_lr")
+        self.last_epoch = last_epoch
+        optimizer._follow()
+        self._initial_step()
+
+    def _initial_step(self) -> None:
+        self._step_count = 0
+        self._is_initial = True
+        try:
+            self.step()
+        finally:
+            self._is_initial = False
+
+    def state_dict(self) -> dict[str, Any]:
+        """The schedule's state: everything but the optimizer."""
+        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over a state that `state_dict` gave."""
+        self.__dict__.update(state_dict)
+
+    def get_last_lr(self) -> list[Any]:
+        """The rate of each group as the last `step` set it."""
+        return self._last_lr
+
+    def get_lr(self) -> list[Any]:
+        """Compute the next rate of each group; for use by `step`."""
+        raise NotImplementedError
+
+    def _groups(self) -> list[dict[str, Any]]:
+        """The optimizer's groups; warns users who call `get_lr` where they want `get_last_lr`."""
+        if not self._get_lr_called_within_step:
+            warnings.warn(
+                "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return self.optimizer.param_groups
+
+    def step(self, epoch: int | None = None) -> None:
+        """Set the rates of the next epoch, after the optimizer's step.
+
+        Args:
+            epoch: deprecated; the epoch to jump to.
+        """
+        if self._step_count == 1:
+            if not getattr(self.optimizer.step, "hooked", False):
+                warnings.warn(
+                    "Seems like `optimizer.step()` has been overridden after learning rate scheduler "
+                    "initialization. "
+                    "Please, make sure to call `optimizer.step()` before `lr_scheduler.step()`. See more "
+                    "details at " + _SEE,
+                    UserWarning,
+                    stacklevel=2,
+                )
+            elif not self.optimizer._opt_called:
+                warnings.warn(
+                    "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and "
+                    "later, "
+                    "you should call them in the opposite order: `optimizer.step()` before "
+                    "`lr_scheduler.step()`.  "
+                    "Failure to do this will result in PyTorch skipping the first value of the learning rate "
+                    "schedule. See more details at " + _SEE,
+                    UserWarning,
+                    stacklevel=2,
+                )
+        self._step_count += 1
+        if epoch is not None:
+            warnings.warn(EPOCH_IS_DEPRECATED, UserWarning, stacklevel=2)
+        self._update_lr(epoch)
+
+    def _update_lr(self, epoch: int | None = None) -> None:
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        closed_form = getattr(self, "_get_closed_form_lr", None)
+        self._apply(self.get_lr if epoch is None or closed_form is None else closed_form)
+
+    def _apply(self, compute: Callable[[], list[Any]]) -> None:
+        self._get_lr_called_within_step = True
+        try:
+            lrs = compute()
+        finally:
+            self._get_lr_called_within_step = False
+        for group, lr in zip(self.optimizer.param_groups, lrs, strict=True):
+            set_lr(group, lr)
+        self._last_lr = group_values(self.optimizer, "lr")

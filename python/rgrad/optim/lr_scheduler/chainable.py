@@ -1,0 +1,214 @@
+"""Schedules that multiply the current rate, or that are functions of the epoch."""
+
+from __future__ import annotations
+
+import types
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from rgrad.optim.lr_scheduler.base import LRScheduler, copy_value, group_values
+from rgrad.optim.optimizer import Optimizer
+
+
+class _FactorLR(LRScheduler):
+    """A schedule that multiplies every group's rate by the same factor in an epoch."""
+
+    def _factor(self) -> float | None:
+        """The factor of this epoch; None leaves the rates alone."""
+        raise NotImplementedError
+
+    def get_lr(self) -> list[Any]:
+        """Compute the next rate of each group; for use by `step`."""
+        groups, factor = self._groups(), self._factor()
+        return [copy_value(group["lr"]) if factor is None else group["lr"] * factor for group in groups]
+
+
+class StepLR(_FactorLR):
+    """Multiply the rate by `gamma` every `step_size` epochs."""
+
+    def __init__(
+        self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
+        self.step_size = step_size
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def _factor(self) -> float | None:
+        return None if self.last_epoch == 0 or self.last_epoch % self.step_size != 0 else self.gamma
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        return [lr * self.gamma ** (self.last_epoch // self.step_size) for lr in self.base_lrs]
+
+
+class MultiStepLR(_FactorLR):
+    """Multiply the rate by `gamma` at each of the `milestones`."""
+
+    def __init__(
+        self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
+        self.milestones = Counter(milestones)
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def _factor(self) -> float | None:
+        hits = self.milestones.get(self.last_epoch, 0)
+        return self.gamma**hits if hits else None
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
+        return [lr * self.gamma**passed for lr in self.base_lrs]
+
+
+class ExponentialLR(_FactorLR):
+    """Multiply the rate by `gamma` every epoch."""
+
+    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def _factor(self) -> float | None:
+        return None if self._is_initial else self.gamma
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        return [lr * self.gamma**self.last_epoch for lr in self.base_lrs]
+
+
+class ConstantLR(_FactorLR):
+    """Multiply the rate by `factor` for the first `total_iters` epochs."""
+
+    def __init__(
+        self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
+    ) -> None:
+        if factor > 1.0 or factor < 0:
+            raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
+        self.factor = factor
+        self.total_iters = total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def _factor(self) -> float | None:
+        if self.last_epoch == 0:
+            return self.factor
+        return 1.0 / self.factor if self.last_epoch == self.total_iters else None
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        return [lr * (1.0 if self.last_epoch >= self.total_iters else self.factor) for lr in self.base_lrs]
+
+
+class LinearLR(_FactorLR):
+    """Move a factor of the rate from `start_factor` to `end_factor` over `total_iters` epochs."""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        start_factor: float = 1.0 / 3,
+        end_factor: float = 1.0,
+        total_iters: int = 5,
+        last_epoch: int = -1,
+    ) -> None:
+        if start_factor > 1.0 or start_factor <= 0:
+            raise ValueError(
+                "Starting multiplicative factor expected to be greater than 0 and less or equal to 1."
+            )
+        if end_factor > 1.0 or end_factor < 0:
+            raise ValueError("Ending multiplicative factor expected to be between 0 and 1.")
+        self.start_factor = start_factor
+        self.end_factor = end_factor
+        self.total_iters = total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def _factor(self) -> float | None:
+        if self.last_epoch == 0:
+            return self.start_factor
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return None
+        rise = self.end_factor - self.start_factor
+        return 1.0 + rise / (self.total_iters * self.start_factor + (self.last_epoch - 1) * rise)
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        done = min(self.total_iters, self.last_epoch) / self.total_iters
+        return [
+            lr * (self.start_factor + (self.end_factor - self.start_factor) * done) for lr in self.base_lrs
+        ]
+
+
+class PolynomialLR(_FactorLR):
+    """Let the rate fall to 0 over `total_iters` epochs along a polynomial."""
+
+    def __init__(
+        self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
+    ) -> None:
+        self.total_iters = total_iters
+        self.power = power
+        super().__init__(optimizer, last_epoch)
+
+    def _factor(self) -> float | None:
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return None
+        left = 1.0 - self.last_epoch / self.total_iters
+        left_before = 1.0 - (self.last_epoch - 1) / self.total_iters
+        return (left / left_before) ** self.power
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        left = 1.0 - min(self.total_iters, self.last_epoch) / self.total_iters
+        return [lr * left**self.power for lr in self.base_lrs]
+
+
+class _FunctionLR(LRScheduler):
+    """A schedule made of one function of the epoch for all groups, or one for each."""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
+        last_epoch: int = -1,
+    ) -> None:
+        self.optimizer = optimizer
+        if isinstance(lr_lambda, (list, tuple)):
+            if len(lr_lambda) != len(optimizer.param_groups):
+                raise ValueError(
+                    f"Expected {len(optimizer.param_groups)} lr_lambdas, but got {len(lr_lambda)}"
+                )
+            self.lr_lambdas = list(lr_lambda)
+        else:
+            self.lr_lambdas = [lr_lambda] * len(optimizer.param_groups)
+        super().__init__(optimizer, last_epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The schedule's state; of its functions only those that are objects with a state of their own."""
+        state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "lr_lambdas")}
+        state["lr_lambdas"] = [
+            None if isinstance(function, types.FunctionType) else function.__dict__.copy()
+            for function in self.lr_lambdas
+        ]
+        return state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over a state that `state_dict` gave."""
+        self.__dict__.update({key: value for key, value in state_dict.items() if key != "lr_lambdas"})
+        for function, saved in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=True):
+            if saved is not None:
+                function.__dict__.update(saved)
+
+
+class LambdaLR(_FunctionLR):
+    """Multiply the initial rate by a function of the epoch."""
+
+    def get_lr(self) -> list[Any]:
+        """Compute the next rate of each group; for use by `step`."""
+        self._groups()
+        pairs = zip(self.lr_lambdas, self.base_lrs, strict=True)
+        return [lr * function(self.last_epoch) for function, lr in pairs]
+
+
+class MultiplicativeLR(_FunctionLR):
+    """Multiply the current rate by a function of the epoch."""
+
+    def get_lr(self) -> list[Any]:
+        """Compute the next rate of each group; for use by `step`."""
+        groups = self._groups()
+        if self._is_initial:
+            return group_values(self.optimizer, "lr")
+        pairs = zip(self.lr_lambdas, groups, strict=True)
+        return [group["lr"] * function(self.last_epoch) for function, group in pairs]

@@ -1,0 +1,119 @@
+"""Schedules made of other schedules."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+from rgrad.optim.lr_scheduler.base import LRScheduler, group_values, set_lr
+from rgrad.optim.lr_scheduler.plateau import ReduceLROnPlateau
+from rgrad.optim.optimizer import Optimizer
+
+
+class _CompositeLR(LRScheduler):
+    """A schedule made of other schedules of the same optimizer."""
+
+    _schedulers: list[LRScheduler]
+
+    def _check(self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], verb: str) -> None:
+        name = type(self).__name__
+        if len(schedulers) < 1:
+            raise ValueError(f"{name} expects at least one scheduler{verb}, but got no scheduler.")
+        for index, scheduler in enumerate(schedulers):
+            if not hasattr(scheduler, "optimizer"):
+                raise TypeError(f"{name} at index {index} should have `optimizer` as its attribute.")
+            if isinstance(scheduler, ReduceLROnPlateau):
+                raise ValueError(
+                    f"{name} does not support `ReduceLROnPlateau` scheduler as it requires additional "
+                    "kwargs to be "
+                    f"specified when calling `step`, but got one at index {index} in the given schedulers "
+                    "sequence."
+                )
+            if (optimizer or schedulers[0].optimizer) is not scheduler.optimizer:
+                raise ValueError(
+                    f"{name} expects all schedulers to belong to the same optimizer, but got scheduler "
+                    f"{type(scheduler).__name__} at index {index} has {scheduler.optimizer}, which is "
+                    "different from "
+                    f"{type(optimizer).__name__}."
+                )
+
+    def state_dict(self) -> dict[str, Any]:
+        """The schedule's state, that of its parts under `_schedulers`."""
+        state = {
+            key: value for key, value in self.__dict__.items() if key not in ("optimizer", "_schedulers")
+        }
+        state["_schedulers"] = [scheduler.state_dict() for scheduler in self._schedulers]
+        return state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over a state that `state_dict` gave."""
+        self.__dict__.update({key: value for key, value in state_dict.items() if key != "_schedulers"})
+        for scheduler, saved in zip(self._schedulers, state_dict["_schedulers"], strict=True):
+            scheduler.load_state_dict(saved)
+
+
+class SequentialLR(_CompositeLR):
+    """One schedule after the other, changing at the `milestones`."""
+
+    def __init__(
+        self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
+    ) -> None:
+        self._check(optimizer, schedulers, "")
+        if len(milestones) != len(schedulers) - 1:
+            raise ValueError(
+                "Sequential Schedulers expects number of schedulers provided to be one more than the number "
+                "of "
+                f"milestone points, but got number of schedulers {len(schedulers)} and the number of "
+                "milestones to "
+                f"be equal to {len(milestones)}"
+            )
+        self._schedulers = schedulers
+        self._milestones = milestones
+        self.last_epoch = last_epoch + 1
+        self.optimizer = optimizer
+        # Each part made its first step when it was built. Take all of them back, then let the first part
+        # start.
+        for group in optimizer.param_groups:
+            set_lr(group, group["initial_lr"])
+        _undo(self)
+        first = schedulers[bisect_right(milestones, 0)]
+        first._initial_step()
+        self._last_lr = first.get_last_lr()
+
+    def step(self) -> None:  # type: ignore[override]
+        """Let the schedule whose turn it is set the rates."""
+        self.last_epoch += 1
+        index = bisect_right(self._milestones, self.last_epoch)
+        scheduler = self._schedulers[index]
+        if index > 0 and self._milestones[index - 1] == self.last_epoch:
+            scheduler._update_lr(0)
+        else:
+            scheduler.step()
+        self._last_lr = scheduler.get_last_lr()
+
+
+def _undo(scheduler: LRScheduler) -> None:
+    """Take back the first step of every schedule that `scheduler` is made of."""
+    parts = getattr(scheduler, "_schedulers", None)
+    if parts is None:
+        scheduler.last_epoch -= 1
+        return
+    for part in parts:
+        _undo(part)
+
+
+class ChainedScheduler(_CompositeLR):
+    """Several chainable schedules at once."""
+
+    def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
+        self._check(optimizer, schedulers, " to be chained")  # type: ignore[arg-type]
+        self._schedulers = list(schedulers)
+        self.optimizer = optimizer or schedulers[0].optimizer
+        self._last_lr = group_values(self.optimizer, "lr")
+
+    def step(self) -> None:  # type: ignore[override]
+        """Let every schedule set the rates in turn."""
+        for scheduler in self._schedulers:
+            scheduler.step()
+        self._last_lr = group_values(self.optimizer, "lr")

@@ -1,0 +1,43 @@
+"""Named tuples that operations with several results return: `max`, `sort`, `topk` and their kin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def _make(name: str, *fields: str) -> type:
+    def new(cls, values: Any) -> Any:
+        return tuple.__new__(cls, values)
+
+    def show(self) -> str:
+        items = ",\n".join(f"{f}={v!r}" for f, v in zip(fields, self, strict=True))
+        return f"torch.return_types.{name}(\n{items})"
+
+    def reduce(self):
+        return type(self), (tuple(self),)
+
+    body: dict[str, Any] = {
+        "__slots__": (),
+        "__new__": new,
+        "__repr__": show,
+        "__reduce__": reduce,
+        "__module__": __name__,
+        "_fields": fields,
+        "__doc__": f"Result of `{name}`: {', '.join(fields)}.",
+    }
+    for i, f in enumerate(fields):
+        body[f] = property(lambda self, i=i: tuple.__getitem__(self, i))
+    return type(name, (tuple,), body)
+
+
+max = _make("max", "values", "indices")
+min = _make("min", "values", "indices")
+sort = _make("sort", "values", "indices")
+topk = _make("topk", "values", "indices")
+median = _make("median", "values", "indices")
+nanmedian = _make("nanmedian", "values", "indices")
+mode = _make("mode", "values", "indices")
+kthvalue = _make("kthvalue", "values", "indices")
+cummax = _make("cummax", "values", "indices")
+cummin = _make("cummin", "values", "indices")
+aminmax = _make("aminmax", "min", "max")

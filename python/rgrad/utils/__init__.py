@@ -1,0 +1,13 @@
+"""Tools around training; `utils.data` loads it with batches."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded at first use, so that `rgrad.utils.data` works after a plain `import rgrad`.
+    if name == "data":
+        return importlib.import_module("rgrad.utils.data")
+    raise AttributeError(f"module 'rgrad.utils' has no attribute '{name}'")

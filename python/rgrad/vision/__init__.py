@@ -1,0 +1,5 @@
+"""Pictures: datasets, transforms and models, with torchvision's names."""
+
+from rgrad.vision import datasets, models, transforms
+
+__all__ = ["datasets", "models", "transforms"]

@@ -1,0 +1,5 @@
+"""Picture datasets."""
+
+from rgrad.vision.datasets.mnist import MNIST, FashionMNIST
+
+__all__ = ["MNIST", "FashionMNIST"]

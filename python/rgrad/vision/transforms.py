@@ -1,0 +1,361 @@
+"""Transforms of pictures: of Pillow images, NumPy arrays and tensors of shape (..., C, H, W)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import rgrad
+from rgrad.vision import _functional as F  # noqa: N812
+from rgrad.vision._functional import InterpolationMode
+
+functional = F
+
+__all__ = [
+    "CenterCrop",
+    "Compose",
+    "ConvertImageDtype",
+    "InterpolationMode",
+    "Lambda",
+    "Normalize",
+    "PILToTensor",
+    "RandomCrop",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "Resize",
+    "ToTensor",
+    "functional",
+]
+
+
+def _pair(size: Any, message: str) -> tuple[int, int]:
+    """A height and a width from one number or two."""
+    if isinstance(size, int):
+        return size, size
+    if isinstance(size, Sequence) and len(size) == 1:
+        return size[0], size[0]
+    if not isinstance(size, Sequence) or len(size) != 2:
+        raise ValueError(message)
+    return size[0], size[1]
+
+
+_TWO = "Please provide only two dimensions (h, w) for size."
+
+
+class Compose:
+    """One transform after the other.
+
+    Args:
+        transforms: the transforms.
+    """
+
+    def __init__(self, transforms: Sequence[Callable[[Any], Any]]) -> None:
+        self.transforms = transforms
+
+    def __call__(self, picture: Any) -> Any:
+        """The picture, transformed."""
+        for transform in self.transforms:
+            picture = transform(picture)
+        return picture
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            [f"{type(self).__name__}(", *(f"    {transform}" for transform in self.transforms), ")"]
+        )
+
+
+class ToTensor:
+    """Make a float tensor of shape (C, H, W), from 0 to 1, of a Pillow image or of an array of shape (H,
+    W[, C]).
+    """
+
+    def __call__(self, picture: Any) -> Any:
+        """The picture, transformed."""
+        return F.to_tensor(picture)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class PILToTensor:
+    """Make a uint8 tensor of shape (C, H, W) of a Pillow image."""
+
+    def __call__(self, picture: Any) -> Any:
+        """The picture, transformed."""
+        return F.pil_to_tensor(picture)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class ConvertImageDtype:
+    """Convert a tensor's dtype and scale its values to the new dtype's range.
+
+    Args:
+        dtype: the dtype wanted.
+    """
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+
+    def __call__(self, picture: Any) -> Any:
+        """The picture, transformed."""
+        return F.convert_image_dtype(picture, self.dtype)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class Normalize:
+    """Subtract a mean and divide by a standard deviation, per channel.
+
+    Args:
+        mean: one for each channel.
+        std: one for each channel.
+        inplace: write into the tensor given.
+
+    Example:
+        >>> import rgrad as torch
+        >>> from rgrad.vision.transforms import Normalize
+        >>> Normalize([0.5], [0.5])(torch.tensor([[[0.0, 1.0]]]))
+        tensor([[[-1.,  1.]]])
+    """
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> None:
+        self.mean = mean
+        self.std = std
+        self.inplace = inplace
+
+    def __call__(self, picture: Any) -> Any:
+        """The picture, transformed."""
+        return F.normalize(picture, self.mean, self.std, self.inplace)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(mean={self.mean}, std={self.std})"
+
+
+class Lambda:
+    """Apply a function.
+
+    Args:
+        lambd: the function.
+    """
+
+    def __init__(self, lambd: Callable[[Any], Any]) -> None:
+        if not callable(lambd):
+            raise TypeError(f"Argument lambd should be callable, got {type(lambd).__name__!r}")
+        self.lambd = lambd
+
+    def __call__(self, picture: Any) -> Any:
+        """The picture, transformed."""
+        return self.lambd(picture)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class Resize:
+    """Resize a picture.
+
+    Args:
+        size: height and width, or the length of the shorter edge.
+        interpolation: how.
+        max_size: the longest that the longer edge may get.
+        antialias: whether to average when a tensor shrinks; Pillow always does.
+    """
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        interpolation: InterpolationMode = InterpolationMode.BILINEAR,
+        max_size: int | None = None,
+        antialias: bool | None = True,
+    ) -> None:
+        if not isinstance(size, (int, Sequence)):
+            raise TypeError(f"Size should be int or sequence. Got {type(size)}")
+        if isinstance(size, Sequence) and len(size) not in (1, 2):
+            raise ValueError("If size is a sequence, it should have 1 or 2 values")
+        self.size = size
+        self.interpolation = interpolation
+        self.max_size = max_size
+        self.antialias = antialias
+
+    def __call__(self, picture: Any) -> Any:
+        """The picture, transformed."""
+        return F.resize(picture, self.size, self.interpolation, self.max_size, bool(self.antialias))
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(size={self.size}, interpolation={self.interpolation.value}, "
+            f"max_size={self.max_size}, antialias={self.antialias})"
+        )
+
+
+class CenterCrop:
+    """Cut the middle out of a picture, with black around it if it is too small.
+
+    Args:
+        size: height and width, or both in one number.
+    """
+
+    def __init__(self, size: int | Sequence[int]) -> None:
+        self.size = _pair(size, _TWO)
+
+    def __call__(self, picture: Any) -> Any:
+        """The picture, transformed."""
+        return F.center_crop(picture, self.size)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(size={self.size})"
+
+
+def _uniform() -> float:
+    """A random number from the default generator, so that `manual_seed` also fixes transforms."""
+    return rgrad.rand(1).item()
+
+
+def _randint(low: int, high: int) -> int:
+    return int(rgrad.randint(low, high, (1,)).item())
+
+
+class RandomHorizontalFlip:
+    """Flip a picture left to right now and then.
+
+    Args:
+        p: how likely.
+    """
+
+    def __init__(self, p: float = 0.5) -> None:
+        self.p = p
+
+    def __call__(self, picture: Any) -> Any:
+        """The picture, transformed."""
+        return F.hflip(picture) if _uniform() < self.p else picture
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(p={self.p})"
+
+
+class RandomCrop:
+    """Cut a part out of a picture at random.
+
+    Args:
+        size: height and width, or both in one number.
+        padding: how much black to put around the picture first: one number, two (left and right, top and
+            bottom), or four (left, top, right, bottom).
+        pad_if_needed: put black around a picture that is too small.
+        fill: the value to pad with.
+        padding_mode: must be "constant".
+    """
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        padding: int | Sequence[int] | None = None,
+        pad_if_needed: bool = False,
+        fill: float = 0,
+        padding_mode: str = "constant",
+    ) -> None:
+        if padding_mode != "constant":
+            raise ValueError("Padding mode should be constant")
+        self.size = _pair(size, _TWO)
+        self.padding = padding
+        self.pad_if_needed = pad_if_needed
+        self.fill = fill
+        self.padding_mode = padding_mode
+
+    def __call__(self, picture: Any) -> Any:
+        """The picture, transformed."""
+        if self.padding is not None:
+            picture = F.pad(picture, self.padding, self.fill)
+        height, width = F.height_and_width(picture)
+        rows, columns = self.size
+        if self.pad_if_needed:
+            missing = (max(columns - width, 0), max(rows - height, 0))
+            if any(missing):
+                picture = F.pad(picture, missing, self.fill)
+                height, width = F.height_and_width(picture)
+        if height < rows or width < columns:
+            raise ValueError(
+                f"Required crop size {(rows, columns)} is larger than input image size {(height, width)}"
+            )
+        top, left = _randint(0, height - rows + 1), _randint(0, width - columns + 1)
+        return F.crop(picture, top, left, rows, columns)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(size={self.size}, padding={self.padding})"
+
+
+class RandomResizedCrop:
+    """Cut a part of random size and shape out of a picture and resize it.
+
+    Args:
+        size: height and width of the result, or both in one number.
+        scale: the least and the greatest share of the picture's area.
+        ratio: the least and the greatest ratio of width to height.
+        interpolation: how to resize.
+        antialias: as of `Resize`.
+    """
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        scale: tuple[float, float] = (0.08, 1.0),
+        ratio: tuple[float, float] = (3.0 / 4.0, 4.0 / 3.0),
+        interpolation: InterpolationMode = InterpolationMode.BILINEAR,
+        antialias: bool | None = True,
+    ) -> None:
+        self.size = _pair(size, _TWO)
+        self.scale = scale
+        self.ratio = ratio
+        self.interpolation = interpolation
+        self.antialias = antialias
+
+    def _window(self, height: int, width: int) -> tuple[int, int, int, int]:
+        low, high = self.ratio
+        for _ in range(10):
+            area = height * width * (self.scale[0] + (self.scale[1] - self.scale[0]) * _uniform())
+            ratio = low * (high / low) ** _uniform()
+            columns, rows = round((area * ratio) ** 0.5), round((area / ratio) ** 0.5)
+            if 0 < columns <= width and 0 < rows <= height:
+                return _randint(0, height - rows + 1), _randint(0, width - columns + 1), rows, columns
+        # No luck: the largest window of an allowed shape, from the middle.
+        rows, columns = height, width
+        if width / height < low:
+            rows = round(width / low)
+        elif width / height > high:
+            columns = round(height * high)
+        return (height - rows) // 2, (width - columns) // 2, rows, columns
+
+    def __call__(self, picture: Any) -> Any:
+        """The picture, transformed."""
+        picture = F.crop(picture, *self._window(*F.height_and_width(picture)))
+        return F.resize(picture, self.size, self.interpolation, None, bool(self.antialias))
+
+    def __repr__(self) -> str:
+        scale = tuple(round(bound, 4) for bound in self.scale)
+        ratio = tuple(round(bound, 4) for bound in self.ratio)
+        return (
+            f"{type(self).__name__}(size={self.size}, scale={scale}, ratio={ratio}, "
+            f"interpolation={self.interpolation.value}, antialias={self.antialias})"
+        )
+
+
+def on_batch(transform: Any, pictures: Any, rows: Any) -> Any:
+    """What stacking the transformed pictures would give, in a few operations on all of them at once.
+
+    Args:
+        transform: the transform of single pictures.
+        pictures: uint8 of shape (N, H, W).
+        rows: which of them.
+
+    Returns:
+        A tensor of shape (len(rows), 1, H, W), or None for a transform that has to see single pictures.
+    """
+    steps = list(transform.transforms) if type(transform) is Compose else [transform]
+    if type(steps[0]) is not ToTensor or any(type(step) is not Normalize for step in steps[1:]):
+        return None
+    batch = pictures.index_select(0, rows).unsqueeze(1).to(rgrad.get_default_dtype()).div_(255)
+    for step in steps[1:]:
+        batch = step(batch)
+    return batch

@@ -1,0 +1,452 @@
+//! Elements at positions that data decide: rows picked by a list, indices along a dimension, masks.
+//!
+//! Writes to one element always happen in the order of the indices, on one thread, so that sums of repeated indices
+//! do not depend on the number of threads: work is split between targets, never between indices.
+
+use smallvec::SmallVec;
+
+use super::copy::{GRAIN, View};
+use super::parallel::{for_chunks_mut, parallel_for};
+use crate::dtype::{Bool8, Element, Scalar};
+use crate::layout::{Layout, Odometer, collapse};
+use crate::multiversion;
+use crate::storage::Storage;
+use crate::with_dtype;
+
+/// The elements of a tensor that a list of offsets picks. Position `[b, i, a]` lies where `b` points in the dimensions
+/// `before`, moved by `offsets[i]`, moved by where `a` points in the dimensions `after`, whose own offset is 0.
+pub struct Lattice<'a> {
+    pub before: &'a Layout,
+    pub offsets: &'a [isize],
+    pub after: &'a Layout,
+}
+
+/// How a value meets the element that it is written to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Combine {
+    Set,
+    Add,
+    Mul,
+    Max,
+    Min,
+}
+
+impl Combine {
+    /// Combines in the element's own type: what is written repeatedly is rounded each time.
+    #[inline(always)]
+    pub fn apply<T: Element>(self, old: T, new: T) -> T {
+        let nan = |v: T| T::DTYPE.is_float() && v != v;
+        match self {
+            Combine::Set => new,
+            Combine::Add if T::DTYPE.is_float() => T::from_f64(old.to_f64() + new.to_f64()),
+            Combine::Add => T::from_i64(old.to_i64().wrapping_add(new.to_i64())),
+            Combine::Mul if T::DTYPE.is_float() => T::from_f64(old.to_f64() * new.to_f64()),
+            Combine::Mul => T::from_i64(old.to_i64().wrapping_mul(new.to_i64())),
+            Combine::Max => if nan(old) || old > new { old } else { new },
+            Combine::Min => if nan(old) || old < new { old } else { new },
+        }
+    }
+}
+
+/// The dimensions `after` as runs: where each starts, how long they are and how far apart their elements lie.
+struct Runs {
+    starts: Vec<isize>,
+    length: usize,
+    stride: isize,
+}
+
+impl Runs {
+    fn new(after: &Layout) -> Runs {
+        let (shape, [strides]) = collapse(&after.shape, [&after.strides]);
+        let Some((&length, outer)) = shape.split_last() else {
+            return Runs { starts: vec![0], length: 1, stride: 1 };
+        };
+        let outer_strides = &strides[..outer.len()];
+        let mut at = Odometer::new(outer, [outer_strides], [0], 0);
+        let starts = (0..outer.iter().product()).map(|_| {
+            let start = at.offsets[0];
+            at.step();
+            start
+        });
+        Runs { starts: starts.collect(), length, stride: strides[outer.len()] }
+    }
+
+    fn elements(&self) -> usize {
+        self.starts.len() * self.length
+    }
+}
+
+impl Lattice<'_> {
+    fn bases(&self) -> Odometer<1> {
+        Odometer::new(&self.before.shape, [&self.before.strides], [self.before.offset as isize], 0)
+    }
+
+    /// Where the blocks of `before` start.
+    fn block_starts(&self) -> SmallVec<[isize; 8]> {
+        let mut at = self.bases();
+        (0..self.before.numel())
+            .map(|_| {
+                let start = at.offsets[0];
+                at.step();
+                start
+            })
+            .collect()
+    }
+}
+
+/// The picked elements, dense, into `out`.
+pub fn gather<T: Element>(x: &Storage, l: &Lattice, out: &mut [T]) {
+    let runs = Runs::new(l.after);
+    let (blocks, width, n) = (l.block_starts(), runs.elements(), l.offsets.len());
+    if out.is_empty() {
+        return;
+    }
+    let x = x.slice::<T>();
+    let rows = (GRAIN / width).max(1);
+    for_chunks_mut(out, rows * width, |c, out| {
+        let mut row = c * rows;
+        let mut rest = out;
+        while !rest.is_empty() {
+            // The rows that are left of this block, or of this chunk.
+            let (block, i) = (blocks[row / n], row % n);
+            let k = (n - i).min(rest.len() / width);
+            let (part, tail) = std::mem::take(&mut rest).split_at_mut(k * width);
+            gather_rows(x, block, &l.offsets[i..i + k], &runs, part);
+            rest = tail;
+            row += k;
+        }
+    });
+}
+
+fn gather_rows<T: Element>(x: &[T], base: isize, offsets: &[isize], runs: &Runs, out: &mut [T]) {
+    let width = runs.elements();
+    if width == 1 {
+        for (o, &i) in out.iter_mut().zip(offsets) {
+            *o = x[(base + i) as usize];
+        }
+        return;
+    }
+    for (row, &i) in out.chunks_exact_mut(width).zip(offsets) {
+        for (part, &start) in row.chunks_exact_mut(runs.length).zip(&runs.starts) {
+            let at = base + i + start;
+            if runs.stride == 1 {
+                part.copy_from_slice(&x[at as usize..at as usize + part.len()]);
+            } else {
+                for (j, o) in part.iter_mut().enumerate() {
+                    *o = x[(at + j as isize * runs.stride) as usize];
+                }
+            }
+        }
+    }
+}
+
+/// Tasks that a list of targets is divided among where rows are long enough to be worth a scan of the list each.
+const TARGET_TASKS: isize = 16;
+
+/// Combines dense `values` with the picked elements, in the order of the indices.
+pub fn scatter<T: Element>(x: &Storage, l: &Lattice, values: &[T], how: Combine) {
+    let runs = Runs::new(l.after);
+    let (blocks, width, n) = (l.block_starts(), runs.elements(), l.offsets.len());
+    if values.is_empty() {
+        return;
+    }
+    let block = |b: usize, targets: std::ops::Range<isize>| {
+        let values = &values[b * n * width..(b + 1) * n * width];
+        let dst = x.slice_mut::<T>();
+        for (row, &i) in values.chunks_exact(width).zip(l.offsets) {
+            if targets.contains(&i) {
+                for (part, &start) in row.chunks_exact(runs.length).zip(&runs.starts) {
+                    combine_run(dst, blocks[b] + i + start, runs.stride, part, how);
+                }
+            }
+        }
+    };
+    if blocks.len() > 1 {
+        let grain = (GRAIN / (n * width)).max(1);
+        return parallel_for(blocks.len(), grain, |r| r.for_each(|b| block(b, isize::MIN..isize::MAX)));
+    }
+    if width < 8 || values.len() < GRAIN {
+        return block(0, isize::MIN..isize::MAX);
+    }
+    let (lo, hi) = l.offsets.iter().fold((isize::MAX, isize::MIN), |(lo, hi), &i| (lo.min(i), hi.max(i)));
+    let step = (hi - lo) / TARGET_TASKS + 1;
+    parallel_for(TARGET_TASKS as usize, 1, |r| {
+        r.for_each(|t| block(0, lo + t as isize * step..lo + (t as isize + 1) * step));
+    });
+}
+
+#[inline(always)]
+fn combine_run<T: Element>(dst: &mut [T], at: isize, stride: isize, values: &[T], how: Combine) {
+    if stride == 1 {
+        let run = &mut dst[at as usize..at as usize + values.len()];
+        match how {
+            Combine::Set => run.copy_from_slice(values),
+            _ => combine_dense(run, values, how),
+        }
+        return;
+    }
+    for (j, &v) in values.iter().enumerate() {
+        let d = &mut dst[(at + j as isize * stride) as usize];
+        *d = how.apply(*d, v);
+    }
+}
+
+/// The common case apart, so that the loop has no branch.
+#[inline(always)]
+fn combine_dense<T: Element>(run: &mut [T], values: &[T], how: Combine) {
+    if how == Combine::Add {
+        run.iter_mut().zip(values).for_each(|(d, &v)| *d = Combine::Add.apply(*d, v));
+    } else {
+        run.iter_mut().zip(values).for_each(|(d, &v)| *d = how.apply(*d, v));
+    }
+}
+
+/// Sets the picked elements to one value.
+pub fn fill<T: Element>(x: &Storage, l: &Lattice, value: T) {
+    let (runs, dst) = (Runs::new(l.after), x.slice_mut::<T>());
+    for block in l.block_starts() {
+        for &i in l.offsets {
+            for &start in &runs.starts {
+                for j in 0..runs.length {
+                    dst[(block + i + start + j as isize * runs.stride) as usize] = value;
+                }
+            }
+        }
+    }
+}
+
+// ---- one index per element, along a dimension
+
+/// The strides with that of `dim` set to 0, and the stride that was there.
+fn without(layout: &Layout, dim: usize) -> (SmallVec<[isize; 6]>, isize) {
+    let mut strides: SmallVec<[isize; 6]> = SmallVec::from_slice(&layout.strides);
+    let along = std::mem::replace(&mut strides[dim], 0);
+    (strides, along)
+}
+
+/// `out[..i..] = x[..index[..i..]..]`: the index, dense and of shape `shape`, replaces the position in `dim`.
+pub fn gather_along<T: Element>(x: View, dim: usize, shape: &[usize], index: &[i64], out: &mut [T]) {
+    let last = shape.len() - 1;
+    let (strides, along) = without(x.layout, dim);
+    let (n, step, src) = (shape[last], strides[last], x.storage.slice::<T>());
+    if out.is_empty() {
+        return;
+    }
+    let rows = (GRAIN / n).max(1);
+    for_chunks_mut(out, rows * n, |c, out| {
+        let mut at = Odometer::new(&shape[..last], [&strides[..last]], [x.layout.offset as isize], c * rows);
+        let index = &index[c * rows * n..];
+        for (row, index) in out.chunks_exact_mut(n).zip(index.chunks_exact(n)) {
+            let mut base = at.offsets[0];
+            for (o, &i) in row.iter_mut().zip(index) {
+                *o = src[(base + i as isize * along) as usize];
+                base += step;
+            }
+            at.step();
+        }
+    });
+}
+
+/// Combines `src` with the elements of `out` whose position in `dim` the index gives. `src` has the shape of the
+/// index or is larger.
+pub fn scatter_along<T: Element>(out: View, dim: usize, shape: &[usize], index: &[i64], src: View, how: Combine) {
+    if index.is_empty() {
+        return;
+    }
+    // Lines along `dim` are independent: they are shared out along the longest other dimension.
+    let widest = (0..shape.len()).filter(|&d| d != dim).max_by_key(|&d| shape[d]);
+    let Some(split) = widest.filter(|_| index.len() > GRAIN) else {
+        return scatter_box::<T>(out, dim, shape, index, src, how, (dim, 0..shape[dim]));
+    };
+    let grain = (GRAIN * shape[split] / index.len()).max(1);
+    parallel_for(shape[split], grain, |r| scatter_box::<T>(out, dim, shape, index, src, how, (split, r)));
+}
+
+/// The part of a scatter that lies in `range` of dimension `split`.
+fn scatter_box<T: Element>(
+    out: View,
+    dim: usize,
+    shape: &[usize],
+    index: &[i64],
+    src: View,
+    how: Combine,
+    (split, range): (usize, std::ops::Range<usize>),
+) {
+    let last = shape.len() - 1;
+    let (strides, along) = without(out.layout, dim);
+    let index_strides = crate::layout::Dims::from(shape).contiguous_strides();
+    let all: [&[isize]; 3] = [&strides, &index_strides, &src.layout.strides];
+    let mut part: SmallVec<[usize; 6]> = SmallVec::from_slice(shape);
+    part[split] = range.len();
+    let start = range.start as isize;
+    let base = [out.layout.offset as isize, 0, src.layout.offset as isize];
+    let base = std::array::from_fn(|k| base[k] + start * all[k][split]);
+    let mut at = Odometer::new(&part[..last], all.map(|s| &s[..last]), base, 0);
+    let (dst, values) = (out.storage.slice_mut::<T>(), src.storage.slice::<T>());
+    for _ in 0..part[..last].iter().product() {
+        let [mut d, mut i, mut s] = at.offsets;
+        for _ in 0..part[last] {
+            let target = &mut dst[(d + index[i as usize] as isize * along) as usize];
+            *target = how.apply(*target, values[s as usize]);
+            d += all[0][last];
+            i += all[1][last];
+            s += all[2][last];
+        }
+        at.step();
+    }
+}
+
+// ---- masks
+
+/// Elements of a mask that are counted, and then compressed or expanded, together.
+const MASK_CHUNK: usize = 1 << 15;
+/// Elements that are compressed on the stack before they are copied out.
+const MASK_BLOCK: usize = 256;
+
+multiversion! {
+    fn count[T: Element](mask: &[T]) -> usize {
+        // Blocks that a byte can count keep the sum in bytes.
+        mask.chunks(64).map(|c| c.iter().map(|m| m.to_i64() as u8).sum::<u8>() as usize).sum()
+    }
+}
+
+/// How many true elements precede each chunk of the mask; the total is the last entry.
+pub fn mask_starts(mask: &[Bool8]) -> Vec<usize> {
+    let mut starts = vec![0; mask.len().div_ceil(MASK_CHUNK) + 1];
+    for_chunks_mut(&mut starts[1..], 1, |c, n| n[0] = count(&mask[c * MASK_CHUNK..mask.len().min((c + 1) * MASK_CHUNK)]));
+    for c in 1..starts.len() {
+        starts[c] += starts[c - 1];
+    }
+    starts
+}
+
+/// Calls `f` with the first element, the mask, and the range of true elements of each chunk, in parallel.
+fn masked_chunks(mask: &[Bool8], starts: &[usize], f: impl Fn(usize, &[Bool8], std::ops::Range<usize>) + Sync) {
+    parallel_for(starts.len() - 1, 1, |r| {
+        for c in r {
+            let at = c * MASK_CHUNK;
+            f(at, &mask[at..mask.len().min(at + MASK_CHUNK)], starts[c]..starts[c + 1]);
+        }
+    });
+}
+
+/// `x` where the mask is true, one after the other, into the memory `out`.
+pub fn compress<T: Element>(x: &[T], mask: &[Bool8], starts: &[usize], out: &Storage) {
+    masked_chunks(mask, starts, |at, mask, range| {
+        let mut out = &mut out.slice_mut::<T>()[range];
+        let x = &x[at..at + mask.len()];
+        for (x, mask) in x.chunks(MASK_BLOCK).zip(mask.chunks(MASK_BLOCK)) {
+            // Every element is written and the place moves on only past those that stay: no branch to mispredict.
+            let mut block = [T::from_i64(0); MASK_BLOCK];
+            let mut kept = 0;
+            for (&v, m) in x.iter().zip(mask) {
+                block[kept & (MASK_BLOCK - 1)] = v;
+                kept += m.0 as usize;
+            }
+            let (part, rest) = std::mem::take(&mut out).split_at_mut(kept);
+            part.copy_from_slice(&block[..kept]);
+            out = rest;
+        }
+    });
+}
+
+/// The positions at which the mask is true, in order, into the memory `out`.
+pub fn positions(mask: &[Bool8], starts: &[usize], out: &Storage) {
+    masked_chunks(mask, starts, |at, mask, range| {
+        let mut out = &mut out.slice_mut::<i64>()[range];
+        for (c, mask) in mask.chunks(MASK_BLOCK).enumerate() {
+            let mut block = [0; MASK_BLOCK];
+            let mut kept = 0;
+            for (i, m) in mask.iter().enumerate() {
+                block[kept & (MASK_BLOCK - 1)] = (at + c * MASK_BLOCK + i) as i64;
+                kept += m.0 as usize;
+            }
+            let (part, rest) = std::mem::take(&mut out).split_at_mut(kept);
+            part.copy_from_slice(&block[..kept]);
+            out = rest;
+        }
+    });
+}
+
+/// Writes `values`, one after the other, where the mask is true: what [`compress`] undoes.
+pub fn expand<T: Element>(values: &[T], mask: &[Bool8], starts: &[usize], out: &Storage) {
+    masked_chunks(mask, starts, |at, mask, range| {
+        let out = &mut out.slice_mut::<T>()[at..at + mask.len()];
+        let mut values = values[range].iter();
+        for (o, m) in out.iter_mut().zip(mask) {
+            if m.0 != 0 && let Some(&v) = values.next() {
+                *o = v;
+            }
+        }
+    });
+}
+
+/// Sets the elements of dense `out` (from `at`) at which the mask is true.
+pub fn fill_masked(out: View, mask: &[Bool8], value: Scalar) {
+    let at = out.layout.offset;
+    with_dtype!(out.dtype, T => {
+        let value = T::from_scalar(value);
+        parallel_for(mask.len(), GRAIN, |r| {
+            let out = &mut out.storage.slice_mut::<T>()[at + r.start..at + r.end];
+            for (o, m) in out.iter_mut().zip(&mask[r]) {
+                *o = if m.0 != 0 { value } else { *o };
+            }
+        });
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Dims;
+
+    fn storage(values: &[f32]) -> Storage {
+        let s = Storage::new(size_of_val(values)).unwrap();
+        s.slice_mut::<f32>().copy_from_slice(values);
+        s
+    }
+
+    #[test]
+    fn repeated_targets_add_up_in_every_division_of_the_work() {
+        let (rows, width, picks) = (40, 32, 4096);
+        let offsets: Vec<isize> = (0..picks).map(|i| (i * i % rows * width) as isize).collect();
+        let after = Layout::contiguous(Dims::from([width]));
+        let l = Lattice { before: &Layout::default(), offsets: &offsets, after: &after };
+        let x = storage(&vec![0.0; rows * width]);
+        scatter::<f32>(&x, &l, &vec![1.0; picks * width], Combine::Add);
+        for row in 0..rows {
+            let times = offsets.iter().filter(|&&o| o as usize == row * width).count() as f32;
+            assert!(x.slice::<f32>()[row * width..][..width].iter().all(|&v| v == times));
+        }
+    }
+
+    #[test]
+    fn expanding_what_was_compressed_restores_the_masked_elements() {
+        let n = 3 * MASK_CHUNK + 77;
+        let x: Vec<f32> = (0..n).map(|i| i as f32).collect();
+        let mask: Vec<Bool8> = (0..n).map(|i| Bool8((i * 7 % 5 < 2) as u8)).collect();
+        let starts = mask_starts(&mask);
+        let kept = *starts.last().unwrap();
+        assert_eq!(kept, mask.iter().filter(|m| m.0 != 0).count());
+        let small = storage(&vec![0.0; kept]);
+        compress(&x, &mask, &starts, &small);
+        let back = storage(&vec![-1.0; n]);
+        expand(small.slice::<f32>(), &mask, &starts, &back);
+        for i in 0..n {
+            assert_eq!(back.slice::<f32>()[i], if mask[i].0 != 0 { x[i] } else { -1.0 });
+        }
+    }
+
+    #[test]
+    fn a_scatter_shared_between_threads_equals_one_done_in_order() {
+        let shape = [50, 900];
+        let index: Vec<i64> = (0..45_000).map(|i| i * 31 % 50).collect();
+        let src = storage(&(0..45_000).map(|i| (i % 13) as f32).collect::<Vec<_>>());
+        let layout = Layout::contiguous(Dims::from(shape));
+        let view = |s| View { storage: s, layout: &layout, dtype: crate::dtype::DType::F32 };
+        let (a, b) = (storage(&vec![0.0; 45_000]), storage(&vec![0.0; 45_000]));
+        scatter_along::<f32>(view(&a), 0, &shape, &index, view(&src), Combine::Set);
+        scatter_box::<f32>(view(&b), 0, &shape, &index, view(&src), Combine::Set, (0, 0..50));
+        assert_eq!(a.slice::<f32>(), b.slice::<f32>());
+    }
+}

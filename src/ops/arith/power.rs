@@ -1,0 +1,101 @@
+//! Powers: of real numbers through rows, of integers by repeated squaring.
+
+use crate::dtype::{DType, Scalar};
+use crate::ensure;
+use crate::error::{Error, Result};
+use crate::layout::broadcast;
+use crate::ops::pointwise::{Arg, result_type};
+use crate::ops::rows;
+use crate::ops::schema::{Args, Out};
+use crate::tensor::Tensor;
+
+/// `t` to the power of a number; the usual exponents take cheaper kernels.
+pub fn pow(t: &Tensor, exponent: impl Into<Scalar>) -> Result<Tensor> {
+    let exponent = exponent.into();
+    let common = result_type(&[t.into(), exponent.into()]);
+    if !common.is_float() {
+        ensure!(exponent.to_i64() >= 0, Runtime, "Integers to negative integer powers are not allowed.");
+        return integer_power(Arg::T(t), Arg::S(exponent), common);
+    }
+    if !t.dtype().is_float() {
+        return pow(&t.copied(common)?, exponent);
+    }
+    let row = match exponent.to_f64() {
+        2.0 => &rows::square,
+        3.0 => &rows::cube,
+        0.5 => &rows::pow_half,
+        -1.0 => &rows::pow_inverse,
+        _ => return rows::pow.call(&[t.into(), exponent.into()], &[]),
+    };
+    row.call(&[t.into()], &[])
+}
+
+/// Power of whole numbers, in wrapping 64 bits; a negative exponent leaves only the powers of 1 and -1.
+fn integer_power(base: Arg, exponent: Arg, common: DType) -> Result<Tensor> {
+    let dense = |a: Arg| -> Result<Tensor> {
+        match a {
+            Arg::T(t) => t.dense(DType::I64),
+            Arg::S(s) => Tensor::scalar(s, DType::I64),
+        }
+    };
+    let (base, exponent) = (dense(base)?, dense(exponent)?);
+    let shape = broadcast("pow", base.shape(), exponent.shape())?;
+    let expanded = |t: &Tensor| match t.layout().expand(&shape) {
+        Some(layout) => t.with_layout(layout).dense(DType::I64),
+        None => t.dense(DType::I64),
+    };
+    let (base, exponent) = (expanded(&base)?, expanded(&exponent)?);
+    let out = Tensor::empty(shape, DType::I64)?;
+    for ((o, &b), &e) in out.slice_mut::<i64>()?.iter_mut().zip(base.slice::<i64>()?).zip(exponent.slice::<i64>()?) {
+        *o = match (b, e) {
+            (_, 0..) => power_of_i64(b, e as u64),
+            (1, _) => 1,
+            (-1, _) => 1 - 2 * (e & 1),
+            _ => 0,
+        };
+    }
+    out.dense(common)
+}
+
+fn power_of_i64(mut base: i64, mut exponent: u64) -> i64 {
+    let mut power = 1i64;
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            power = power.wrapping_mul(base);
+        }
+        base = base.wrapping_mul(base);
+        exponent >>= 1;
+    }
+    power
+}
+
+pub(super) fn pow_op(a: &Args) -> Result<Out> {
+    let (base, exponent) = (a.operand(0)?, a.operand(1)?);
+    if let (Arg::T(t), Arg::S(s)) = (base, exponent) {
+        return Ok(pow(t, s)?.into());
+    }
+    let common = result_type(&[base, exponent]);
+    if common.is_float() {
+        return Ok(rows::pow.call(&[base, exponent], &[])?.into());
+    }
+    ensure!(common != DType::Bool, Error::DtypeNotImplemented { op: "pow", dtype: common });
+    Ok(integer_power(base, exponent, common)?.into())
+}
+
+/// `pow` in double precision, whatever the operands.
+pub(super) fn float_power(a: &Args) -> Result<Out> {
+    let double = |x: Arg| -> Result<Option<Tensor>> {
+        if let Arg::T(t) = x { super::to_dtype(t, DType::F64).map(Some) } else { Ok(None) }
+    };
+    let (base, exponent) = (a.operand(0)?, a.operand(1)?);
+    let (x, y) = (double(base)?, double(exponent)?);
+    Ok(match (&x, exponent) {
+        (Some(x), Arg::S(e)) => pow(x, e.to_f64())?,
+        _ => rows::pow.call(&[x.as_ref().map_or(base, Arg::T), y.as_ref().map_or(exponent, Arg::T)], &[])?,
+    }
+    .into())
+}
+
+pub(super) fn square(a: &Args) -> Result<Out> {
+    Ok(pow(a.tensor(0)?, 2i64)?.into())
+}

@@ -1,0 +1,230 @@
+//! Indexing by tensors: lists of indices and masks, mixed with dimensions that are kept whole.
+
+use smallvec::{SmallVec, smallvec};
+
+use super::mask::nonzero_tuple;
+use super::select::out_of_bounds;
+use crate::backend::cpu::index::{Combine, Lattice, gather, scatter};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::layout::{Dims, Layout, broadcast};
+use crate::ops::schema::{Args, Out};
+use crate::tensor::Tensor;
+use crate::{bail, ensure, table, with_dtype};
+
+/// Where the picked elements lie and which shape they have. The shape of the indices stands where the indexed
+/// dimensions stood if these are neighbours, and first otherwise.
+struct Plan {
+    before: Layout,
+    offsets: Vec<isize>,
+    after: Layout,
+    shape: Dims,
+}
+
+impl Plan {
+    fn lattice(&self) -> Lattice<'_> {
+        Lattice { before: &self.before, offsets: &self.offsets, after: &self.after }
+    }
+}
+
+/// The indices with each mask replaced by the indices of its true elements, one tensor per dimension of the mask.
+fn without_masks(t: &Tensor, picks: &[Option<Tensor>]) -> Result<SmallVec<[Option<Tensor>; 4]>> {
+    let mut out: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
+    for pick in picks {
+        match pick {
+            Some(m) if matches!(m.dtype(), DType::Bool | DType::U8) => {
+                let at = out.len();
+                for (k, &n) in m.shape().iter().enumerate() {
+                    ensure!(
+                        t.shape().get(at + k) == Some(&n),
+                        Index,
+                        "The shape of the mask {} at index {k} does not match the shape of the indexed tensor {} at index {}",
+                        m.shape(),
+                        t.shape(),
+                        at + k
+                    );
+                }
+                out.extend(nonzero_tuple(m)?.into_iter().map(Some));
+            }
+            Some(i) => {
+                ensure!(
+                    matches!(i.dtype(), DType::I64 | DType::I32 | DType::I16 | DType::I8),
+                    Index,
+                    "tensors used as indices must be long, int, byte or bool tensors"
+                );
+                out.push(Some(i.clone()));
+            }
+            None => out.push(None),
+        }
+    }
+    Ok(out)
+}
+
+fn plan(t: &Tensor, picks: &[Option<Tensor>]) -> Result<Plan> {
+    let picks = without_masks(t, picks)?;
+    ensure!(
+        picks.len() <= t.rank(),
+        Index,
+        "too many indices for tensor of dimension {} (got {})",
+        t.rank(),
+        picks.len()
+    );
+    let indexed: SmallVec<[(usize, &Tensor); 4]> =
+        picks.iter().enumerate().filter_map(|(d, p)| p.as_ref().map(|p| (d, p))).collect();
+    let mut shape = Dims::default();
+    for (_, i) in &indexed {
+        let Ok(wider) = broadcast("index", &shape, i.shape()) else {
+            let all: Vec<String> = indexed.iter().map(|(_, i)| i.shape().to_string()).collect();
+            bail!(
+                Index,
+                "shape mismatch: indexing tensors could not be broadcast together with shapes {}",
+                all.join(", ")
+            );
+        };
+        shape = wider;
+    }
+    let mut offsets = vec![0isize; shape.numel()];
+    for &(d, i) in &indexed {
+        add_offsets(&mut offsets, i, &shape, d, t.shape()[d], t.strides()[d])?;
+    }
+    let neighbours = indexed.windows(2).all(|w| w[0].0 + 1 == w[1].0);
+    let split = if neighbours { indexed.first().map_or(0, |f| f.0) } else { 0 };
+    let layout = |keep: &dyn Fn(usize) -> bool, offset| {
+        let dims: SmallVec<[usize; 6]> =
+            (0..t.rank()).filter(|&d| keep(d) && indexed.iter().all(|(i, _)| *i != d)).collect();
+        Layout { offset, ..t.layout().permute(&dims) }
+    };
+    let before = layout(&|d| d < split, t.layout().offset);
+    let after = layout(&|d| d >= split, 0);
+    let shape = before.shape.iter().chain(shape.iter()).chain(after.shape.iter()).copied().collect();
+    Ok(Plan { before, offsets, after, shape })
+}
+
+/// Adds what an index of dimension `d` contributes to the offset of each picked element.
+fn add_offsets(out: &mut [isize], index: &Tensor, shape: &Dims, d: usize, n: usize, stride: isize) -> Result<()> {
+    let wide = index.layout().expand(shape).map(|l| index.with_layout(l));
+    let dense = wide.as_ref().unwrap_or(index).dense(DType::I64)?;
+    let n = n as i64;
+    for (o, &i) in out.iter_mut().zip(dense.slice::<i64>()?) {
+        let wrapped = if i < 0 { i + n } else { i };
+        if wrapped < 0 || wrapped >= n {
+            return out_of_bounds(i, d, n as usize);
+        }
+        *o += wrapped as isize * stride;
+    }
+    Ok(())
+}
+
+fn save(picks: &[Option<Tensor>]) -> Vec<SavedTensor> {
+    picks.iter().map(|p| SavedTensor::optional(p.as_ref())).collect()
+}
+
+fn saved(picks: &[SavedTensor], cx: &Cx) -> Result<Vec<Option<Tensor>>> {
+    picks.iter().map(|p| p.try_get(cx)).collect()
+}
+
+/// The elements that `picks`, one per leading dimension, name. A mask stands for as many dimensions as it has.
+pub fn index(t: &Tensor, picks: &[Option<Tensor>]) -> Result<Tensor> {
+    let p = plan(t, picks)?;
+    let out = Tensor::empty(p.shape.clone(), t.dtype())?;
+    with_dtype!(t.dtype(), T => gather::<T>(t.storage(), &p.lattice(), out.slice_mut()?));
+    record(out, &[t], |_| IndexBackward { picks: save(picks), shape: t.shape().clone() })
+}
+
+struct IndexBackward {
+    picks: Vec<SavedTensor>,
+    shape: Dims,
+}
+
+impl Function for IndexBackward {
+    fn name(&self) -> &'static str {
+        "IndexBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        let (picks, out) = (saved(&self.picks, cx)?, Tensor::zeros(self.shape.clone(), g.dtype())?);
+        index_put_untracked(&out, &picks, g, true)?;
+        let node = || IndexPut { picks: save(&picks), accumulate: true, only_values: true };
+        Ok(smallvec![Some(record(out, &[g], |_| node())?)])
+    }
+
+    fn release(&self) {
+        self.picks.iter().for_each(SavedTensor::free);
+    }
+}
+
+/// Writes `values`, which broadcast, to the picked elements of `t` itself; no checks of autograd, no history.
+pub(super) fn index_put_untracked(t: &Tensor, picks: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Result<()> {
+    let p = plan(t, picks)?;
+    ensure!(
+        values.dtype() == t.dtype(),
+        Runtime,
+        "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
+        t.dtype().scalar_name(),
+        values.dtype().scalar_name()
+    );
+    let values = super::without_leading_ones(&values.detach(), p.shape.len())?;
+    let Some(wide) = values.layout().expand(&p.shape) else {
+        bail!(
+            Runtime,
+            "shape mismatch: value tensor of shape {} cannot be broadcast to indexing result of shape {}",
+            values.shape(),
+            p.shape
+        );
+    };
+    let values = values.with_layout(wide);
+    let overlapping = values.storage().same(t.storage());
+    let dense = if overlapping { values.copied(t.dtype())? } else { values.dense(t.dtype())? };
+    let how = if accumulate { Combine::Add } else { Combine::Set };
+    with_dtype!(t.dtype(), T => scatter::<T>(t.storage(), &p.lattice(), dense.slice()?, how));
+    Ok(())
+}
+
+/// A copy of `t` with `values` written or added to the picked elements.
+pub fn index_put(t: &Tensor, picks: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Result<Tensor> {
+    let out = t.copied(t.dtype())?;
+    index_put_untracked(&out, picks, values, accumulate)?;
+    record(out, &[t, values], |_| IndexPut { picks: save(picks), accumulate, only_values: false })
+}
+
+struct IndexPut {
+    picks: Vec<SavedTensor>,
+    accumulate: bool,
+    /// The tensor that was written to was zeros: the values are the only input.
+    only_values: bool,
+}
+
+impl Function for IndexPut {
+    fn name(&self) -> &'static str {
+        "IndexPutBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
+        let picks = saved(&self.picks, cx)?;
+        if self.only_values {
+            return Ok(smallvec![Some(index(g, &picks)?)]);
+        }
+        let kept = || {
+            if self.accumulate { Ok(g.clone()) } else { index_put(g, &picks, &Tensor::scalar(0i64, g.dtype())?, false) }
+        };
+        let picked = || index(g, &picks);
+        Ok(smallvec![cx.needs(0).then(kept).transpose()?, cx.needs(1).then(picked).transpose()?])
+    }
+
+    fn release(&self) {
+        self.picks.iter().for_each(SavedTensor::free);
+    }
+}
+
+fn index_put_op(a: &Args) -> Result<Out> {
+    Ok(index_put(a.tensor(0)?, a.some_tensors(1)?, a.tensor(2)?, a.bool(3)?)?.into())
+}
+
+table! {
+    "index_put" BOTH | INPLACE "The tensor with values at the elements that a tuple of index tensors picks." [] {
+        "input: Tensor, indices: Tensor?[], values: Tensor, accumulate: bool = False" => index_put_op;
+    }
+}

@@ -1,0 +1,519 @@
+//! One index per element, along a dimension: gather and the scatters.
+
+use smallvec::smallvec;
+
+use super::mask::masked_fill;
+use crate::backend::cpu::copy::View;
+use crate::backend::cpu::index::{Combine, gather_along, scatter_along};
+use crate::dtype::{DType, Scalar};
+use crate::error::Result;
+use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::layout::{Dims, Layout, wrap_dim};
+use crate::ops::pointwise::Arg;
+use crate::ops::schema::{Args, Out};
+use crate::ops::view::cut::{self, Cut};
+use crate::ops::{arith, rows, view};
+use crate::tensor::Tensor;
+use crate::{bail, ensure, table, with_dtype};
+
+/// A 0-d layout as one of one dimension, which the kernels want.
+fn at_least_1d(l: &Layout) -> Layout {
+    if l.rank() == 0 { l.unsqueeze(0) } else { l.clone() }
+}
+
+/// The index as dense int64, all of it within a dimension of size `n`.
+fn checked_index(op: &str, index: &Tensor, dim: usize, n: usize) -> Result<Tensor> {
+    ensure!(
+        index.dtype() == DType::I64 || index.dtype() == DType::I32,
+        Runtime,
+        "{op}(): Expected dtype int64 for index"
+    );
+    let dense = index.dense(DType::I64)?;
+    if let Some(&i) = dense.slice::<i64>()?.iter().find(|&&i| i < 0 || i as usize >= n) {
+        bail!(Runtime, "index {i} is out of bounds for dimension {dim} with size {n}");
+    }
+    Ok(dense)
+}
+
+fn size_at(t: &Tensor, dim: usize) -> usize {
+    t.shape().get(dim).copied().unwrap_or(1)
+}
+
+/// The elements of `t` whose position in `dim` is given by `index`, which gives the result its shape.
+pub fn gather(t: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
+    let d = wrap_dim(dim, t.rank())?;
+    if index.numel() > 0 {
+        ensure!(
+            index.rank().max(1) == t.rank().max(1),
+            Runtime,
+            "Index tensor must have the same number of dimensions as input tensor"
+        );
+        let fits = (0..index.rank()).all(|k| k == d || index.shape()[k] <= size_at(t, k));
+        ensure!(
+            fits,
+            Runtime,
+            "Size does not match at dimension {} expected index {} to be no larger than self {} apart from dimension {d}",
+            (0..index.rank()).find(|&k| k != d && index.shape()[k] > size_at(t, k)).unwrap_or(0),
+            index.shape(),
+            t.shape()
+        );
+    }
+    let dense = checked_index("gather", index, d, size_at(t, d))?;
+    let out = Tensor::empty(index.shape().clone(), t.dtype())?;
+    if index.numel() > 0 {
+        let (from, shape) = (at_least_1d(t.layout()), at_least_1d(dense.layout()).shape);
+        let x = View { layout: &from, ..t.raw() };
+        with_dtype!(t.dtype(), T => gather_along::<T>(x, d, &shape, dense.slice()?, out.slice_mut()?));
+    }
+    record(out, &[t], |_| Gather { dim: d, index: SavedTensor::input(index), shape: t.shape().clone() })
+}
+
+struct Gather {
+    dim: usize,
+    index: SavedTensor,
+    shape: Dims,
+}
+
+impl Function for Gather {
+    fn name(&self) -> &'static str {
+        "GatherBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        let zeros = Tensor::zeros(self.shape.clone(), g.dtype())?;
+        Ok(smallvec![Some(scatter_add(&zeros, self.dim as i64, &self.index.get(cx)?, g)?)])
+    }
+
+    fn release(&self) {
+        self.index.free();
+    }
+}
+
+/// A copy of `t` in which `src` meets the elements whose position in `dim` the index gives; no history.
+fn scattered(op: &str, t: &Tensor, dim: i64, index: &Tensor, src: Arg, how: Combine) -> Result<(Tensor, usize)> {
+    let d = wrap_dim(dim, t.rank())?;
+    if index.numel() == 0 {
+        return Ok((t.copied(t.dtype())?, d));
+    }
+    let rank = |x: &Tensor| x.rank().max(1);
+    ensure!(
+        rank(index) == rank(t),
+        Runtime,
+        "Index tensor must have the same number of dimensions as self tensor"
+    );
+    let fits = |x: &Tensor, free: Option<usize>| {
+        (0..index.rank()).all(|k| Some(k) == free || index.shape()[k] <= size_at(x, k))
+    };
+    if let Arg::T(s) = src {
+        ensure!(
+            rank(index) == rank(s),
+            Runtime,
+            "Index tensor must have the same number of dimensions as src tensor"
+        );
+        ensure!(
+            s.dtype() == t.dtype(),
+            Runtime,
+            "{op}(): Expected self.dtype to be equal to src.dtype"
+        );
+    }
+    let fits_src = matches!(src, Arg::S(_)) || matches!(src, Arg::T(s) if fits(s, None));
+    if !(fits(t, Some(d)) && fits_src) {
+        let and = match src {
+            Arg::T(s) => format!(" and to be no larger size than src {}", s.shape()),
+            Arg::S(_) => String::new(),
+        };
+        bail!(
+            Runtime,
+            "Expected index {} to be no larger than self {} apart from dimension {d}{and}",
+            index.shape(),
+            t.shape()
+        );
+    }
+    let dense = checked_index(op, index, d, size_at(t, d))?;
+    let out = t.copied(t.dtype())?;
+    let (to, shape) = (at_least_1d(out.layout()), at_least_1d(dense.layout()).shape);
+    let value = match src {
+        Arg::T(s) => s.clone(),
+        Arg::S(s) => Tensor::scalar(s, t.dtype())?,
+    };
+    let from = match src {
+        Arg::T(s) => at_least_1d(s.layout()),
+        Arg::S(_) => Layout { strides: shape.iter().map(|_| 0).collect(), shape: shape.clone(), offset: 0 },
+    };
+    let (target, source) = (View { layout: &to, ..out.raw() }, View { layout: &from, ..value.raw() });
+    with_dtype!(t.dtype(), T => scatter_along::<T>(target, d, &shape, dense.slice()?, source, how));
+    Ok((out, d))
+}
+
+/// `t` with `src` at the positions in `dim` that the index gives.
+pub fn scatter(t: &Tensor, dim: i64, index: &Tensor, src: Arg) -> Result<Tensor> {
+    let (out, dim) = scattered("scatter", t, dim, index, src, Combine::Set)?;
+    match src {
+        Arg::T(s) => record(out, &[t, s], |_| Scatter::new(ScatterKind::Source, dim, index, s.shape())),
+        Arg::S(_) => record(out, &[t], |_| Scatter::new(ScatterKind::Value, dim, index, index.shape())),
+    }
+}
+
+/// `t` with `src` added at the positions in `dim` that the index gives.
+pub fn scatter_add(t: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    let (out, dim) = scattered("scatter", t, dim, index, Arg::T(src), Combine::Add)?;
+    record(out, &[t, src], |_| Scatter::new(ScatterKind::Add, dim, index, src.shape()))
+}
+
+enum ScatterKind {
+    Source,
+    Value,
+    Add,
+}
+
+/// Backward of the scatters that set or add.
+struct Scatter {
+    kind: ScatterKind,
+    dim: i64,
+    index: SavedTensor,
+    src: Dims,
+}
+
+impl Scatter {
+    fn new(kind: ScatterKind, dim: usize, index: &Tensor, src: &Dims) -> Scatter {
+        Scatter { kind, dim: dim as i64, index: SavedTensor::input(index), src: src.clone() }
+    }
+}
+
+impl Function for Scatter {
+    fn name(&self) -> &'static str {
+        match self.kind {
+            ScatterKind::Source => "ScatterBackward0",
+            ScatterKind::Value => "ScatterBackward1",
+            ScatterKind::Add => "ScatterAddBackward0",
+        }
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
+        let index = self.index.get(cx)?;
+        let kept = || match self.kind {
+            ScatterKind::Add => Ok(g.clone()),
+            _ => scatter(g, self.dim, &index, Arg::S(Scalar::Int(0))),
+        };
+        let mut out: Grads = smallvec![cx.needs(0).then(kept).transpose()?];
+        if !matches!(self.kind, ScatterKind::Value) {
+            let taken = || among_zeros(&gather(g, self.dim, &index)?, &self.src);
+            out.push(cx.needs(1).then(taken).transpose()?);
+        }
+        Ok(out)
+    }
+
+    fn release(&self) {
+        self.index.free();
+    }
+}
+
+/// `part` as the first indices of every dimension of zeros of a larger shape.
+fn among_zeros(part: &Tensor, shape: &Dims) -> Result<Tensor> {
+    let mut out = part.clone();
+    for dim in 0..shape.len().min(part.rank()) {
+        if out.shape()[dim] != shape[dim] {
+            let mut whole = out.shape().clone();
+            whole[dim] = shape[dim];
+            let cut = Cut::Slice { dim, start: 0, length: out.shape()[dim], step: 1 };
+            out = cut::put_back(&out, cut, &whole)?;
+        }
+    }
+    view::reshape_to(&out, shape)
+}
+
+/// What a scatter reduces the values that meet in one element to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reduce {
+    Sum,
+    Prod,
+    Mean,
+    Amax,
+    Amin,
+}
+
+impl Reduce {
+    fn parse(name: &str) -> Result<Reduce> {
+        Ok(match name {
+            "sum" => Reduce::Sum,
+            "prod" => Reduce::Prod,
+            "mean" => Reduce::Mean,
+            "amax" => Reduce::Amax,
+            "amin" => Reduce::Amin,
+            _ => bail!(Runtime, "reduce argument must be either sum, prod, mean, amax or amin, got {name}"),
+        })
+    }
+
+    fn combine(self) -> Combine {
+        match self {
+            Reduce::Sum | Reduce::Mean => Combine::Add,
+            Reduce::Prod => Combine::Mul,
+            Reduce::Amax => Combine::Max,
+            Reduce::Amin => Combine::Min,
+        }
+    }
+
+    /// What the first value meets where the element itself does not take part.
+    fn start(self, dtype: DType) -> Scalar {
+        let extreme = |low: bool| match dtype {
+            d if d.is_float() => Scalar::Float(if low { f64::NEG_INFINITY } else { f64::INFINITY }),
+            DType::Bool => Scalar::Bool(!low),
+            DType::U8 => Scalar::Int(if low { 0 } else { 255 }),
+            d => {
+                let max = i64::MAX >> (64 - 8 * d.size());
+                Scalar::Int(if low { -max - 1 } else { max })
+            }
+        };
+        match self {
+            Reduce::Sum | Reduce::Mean => Scalar::Int(0),
+            Reduce::Prod => Scalar::Int(1),
+            Reduce::Amax => extreme(true),
+            Reduce::Amin => extreme(false),
+        }
+    }
+}
+
+/// How many values meet in each element, at least 1, as `dtype`.
+fn meeting(t: &Tensor, dim: i64, index: &Tensor, include_self: bool, dtype: DType) -> Result<Tensor> {
+    let first = Tensor::full(t.shape().clone(), i64::from(include_self), DType::F64)?;
+    let (n, _) = scattered("scatter", &first, dim, index, Arg::S(Scalar::Int(1)), Combine::Add)?;
+    rows::clamp_min.call(&[Arg::T(&n), Arg::S(Scalar::Float(1.0))], &[])?.copied(dtype)
+}
+
+struct ScatterSpec {
+    dim: i64,
+    reduce: Reduce,
+    include_self: bool,
+    node: &'static str,
+}
+
+/// `t` with the elements whose position in `dim` the index gives reduced with the values of `src` that meet there.
+fn scatter_reduce(t: &Tensor, index: &Tensor, src: &Tensor, spec: ScatterSpec) -> Result<Tensor> {
+    let ScatterSpec { dim, reduce, include_self, node } = spec;
+    let compute = if t.dtype().is_half() && t.dtype() == src.dtype() { DType::F32 } else { t.dtype() };
+    let values = if src.dtype() == t.dtype() { src.detach().dense(compute)? } else { src.detach() };
+    let mut start = t.copied(compute)?;
+    if !include_self {
+        start = scattered("scatter", &start, dim, index, Arg::S(reduce.start(compute)), Combine::Set)?.0;
+    }
+    let (mut out, d) = scattered("scatter", &start, dim, index, Arg::T(&values), reduce.combine())?;
+    if reduce == Reduce::Mean {
+        let n = meeting(t, dim, index, include_self, compute)?;
+        out = if compute.is_float() {
+            arith::div(&out, &n)?
+        } else {
+            rows::floor_divide.call(&[Arg::T(&out), Arg::T(&n)], &[])?
+        };
+    }
+    let out = if compute == t.dtype() { out } else { out.copied(t.dtype())? };
+    record(out, &[t, src], |y| ScatterReduce {
+        spec: ScatterSpec { dim: d as i64, reduce, include_self, node },
+        index: SavedTensor::input(index),
+        input: SavedTensor::input_if(!matches!(reduce, Reduce::Sum | Reduce::Mean), t),
+        src: SavedTensor::input(src),
+        result: if matches!(reduce, Reduce::Sum | Reduce::Mean) {
+            SavedTensor::unused()
+        } else {
+            SavedTensor::output(y)
+        },
+    })
+}
+
+struct ScatterReduce {
+    spec: ScatterSpec,
+    index: SavedTensor,
+    input: SavedTensor,
+    src: SavedTensor,
+    result: SavedTensor,
+}
+
+impl ScatterReduce {
+    /// Gradients by the input and by the source, were the input to take part.
+    fn gradients(&self, cx: &Cx, g: &Tensor, index: &Tensor) -> Result<(Tensor, Tensor)> {
+        let ScatterSpec { dim, reduce, include_self, node } = self.spec;
+        let src = self.src.get(cx)?;
+        match reduce {
+            Reduce::Sum => Ok((g.clone(), gather(g, dim, index)?)),
+            Reduce::Mean => {
+                let each = arith::div(g, &meeting(g, dim, index, include_self, g.dtype())?)?;
+                let taken = gather(&each, dim, index)?;
+                Ok((each, taken))
+            }
+            Reduce::Amax | Reduce::Amin => {
+                let (x, y) = (self.input.get(cx)?, self.result.get(cx)?);
+                let is = |a: &Tensor, b: &Tensor| -> Result<Tensor> {
+                    rows::eq.call(&[a.into(), b.into()], &[])?.copied(g.dtype())
+                };
+                let (from_self, from_src) = (is(&x, &y)?, is(&src, &gather(&y, dim, index)?)?);
+                let each = arith::div(g, &scatter_add(&from_self, dim, index, &from_src)?)?;
+                Ok((arith::mul(&from_self, &each)?, arith::mul(&from_src, &gather(&each, dim, index)?)?))
+            }
+            Reduce::Prod => {
+                let (x, y) = (self.input.get(cx)?, self.result.get(cx)?);
+                let spec = || ScatterSpec { dim, reduce, include_self, node };
+                let zero = Arg::S(Scalar::Int(0));
+                let one = Arg::S(Scalar::Int(1));
+                let is_zero = |t: &Tensor| rows::eq.call(&[t.into(), zero], &[]);
+                // Where the input is 0, the others' product is its derivative.
+                let nonzero = masked_fill(&x, &is_zero(&x)?, one)?;
+                let others = scatter_reduce(&nonzero, index, &src, spec())?;
+                let by_self = arith::div(&arith::mul(g, &others)?, &nonzero)?;
+                // Where one source value is the only 0 of its product, the product without it is its derivative.
+                let src_zero = is_zero(&src)?;
+                let ones = src_zero.copied(g.dtype())?;
+                let zeros = Tensor::zeros(x.shape().clone(), g.dtype())?;
+                let count = gather(&scatter_add(&zeros, dim, index, &ones)?, dim, index)?;
+                let single = rows::logical_and.call(
+                    &[Arg::T(&src_zero), Arg::T(&rows::eq.call(&[Arg::T(&count), one], &[])?)],
+                    &[],
+                )?;
+                let without = scatter_reduce(&x, index, &masked_fill(&src, &single, one)?, spec())?;
+                let alone = gather(&arith::mul(g, &without)?, dim, index)?;
+                let divided = arith::div(
+                    &gather(&arith::mul(g, &y)?, dim, index)?,
+                    &masked_fill(&src, &src_zero, one)?,
+                )?;
+                let by_src = rows::select_where.call(&[Arg::T(&single), Arg::T(&alone), Arg::T(&divided)], &[])?;
+                Ok((by_self, by_src))
+            }
+        }
+    }
+}
+
+impl Function for ScatterReduce {
+    fn name(&self) -> &'static str {
+        self.spec.node
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
+        let index = self.index.get(cx)?;
+        let (mut by_self, by_src) = self.gradients(cx, g, &index)?;
+        if !self.spec.include_self {
+            by_self = scatter(&by_self, self.spec.dim, &index, Arg::S(Scalar::Int(0)))?;
+        }
+        Ok(smallvec![cx.needs(0).then_some(by_self), cx.needs(1).then_some(by_src)])
+    }
+
+    fn release(&self) {
+        [&self.index, &self.input, &self.src, &self.result].iter().for_each(|s| s.free());
+    }
+}
+
+fn scatter_op(a: &Args) -> Result<Out> {
+    let (t, dim, index, src) = (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.operand(3)?);
+    let reduce = match a.opt_str(4)? {
+        None => return Ok(scatter(t, dim, index, src)?.into()),
+        Some("add") => Reduce::Sum,
+        Some("multiply") => Reduce::Prod,
+        Some(_) => bail!(Runtime, "reduce argument must be either add or multiply."),
+    };
+    let src = match src {
+        Arg::T(s) => s.clone(),
+        Arg::S(s) => view::expand_to(&Tensor::scalar(s, t.dtype())?, index.shape())?,
+    };
+    let spec = ScatterSpec { dim, reduce, include_self: true, node: "ScatterBackward2" };
+    Ok(scatter_reduce(t, index, &src, spec)?.into())
+}
+
+fn scatter_reduce_op(a: &Args) -> Result<Out> {
+    let (dim, reduce, include_self) = (a.int(1)?, Reduce::parse(a.str(4)?)?, a.bool(5)?);
+    let spec = ScatterSpec { dim, reduce, include_self, node: "ScatterReduceBackward0" };
+    Ok(scatter_reduce(a.tensor(0)?, a.tensor(2)?, a.tensor(3)?, spec)?.into())
+}
+
+/// As `scatter_reduce` with whole rows: a vector lists the indices of `dim` that the rows of `source` meet.
+fn index_reduce_op(a: &Args) -> Result<Out> {
+    let (t, index, source) = (a.tensor(0)?, a.tensor(2)?, a.tensor(3)?);
+    let d = wrap_dim(a.int(1)?, t.rank())?;
+    let reduce = match a.str(4)? {
+        "prod" => Reduce::Prod,
+        "mean" => Reduce::Mean,
+        "amax" => Reduce::Amax,
+        "amin" => Reduce::Amin,
+        other => bail!(
+            Runtime,
+            "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {other}."
+        ),
+    };
+    ensure!(
+        t.dtype() == source.dtype(),
+        Runtime,
+        "index_reduce(): self and source expected to have the same dtype, but got (self) {} and (source) {}",
+        t.dtype().scalar_name(),
+        source.dtype().scalar_name()
+    );
+    ensure!(index.rank() <= 1, Index, "index_reduce(): Index should have dimension 1 or 0 (got {})", index.rank());
+    let rows = size_at(source, d);
+    ensure!(
+        index.numel() == rows,
+        Runtime,
+        "index_reduce(): Number of indices ({}) should be equal to source.size(dim) ({rows})",
+        index.numel()
+    );
+    let along: Dims = (0..source.rank()).map(|k| if k == d { rows } else { 1 }).collect();
+    let index = view::expand_to(&view::reshape_to(index, &along)?, source.shape())?;
+    let spec = ScatterSpec { dim: d as i64, reduce, include_self: a.bool(5)?, node: "IndexReduceBackward0" };
+    Ok(scatter_reduce(t, &index, source, spec)?.into())
+}
+
+/// As `gather`, with the other dimensions of input and index broadcast; of all elements where `dim` is None.
+fn take_along_dim(a: &Args) -> Result<Out> {
+    let (t, index) = (a.tensor(0)?, a.tensor(1)?);
+    ensure!(
+        index.dtype() == DType::I64,
+        Runtime,
+        "torch.take_along_dim(): dtype of indices should be Long but got {}",
+        index.dtype().scalar_name()
+    );
+    let Some(dim) = a.opt_int(2)? else {
+        let flat = |x: &Tensor| view::reshape_to(x, &Dims::from([x.numel()]));
+        return Ok(gather(&flat(t)?, 0, &flat(index)?)?.into());
+    };
+    ensure!(
+        t.rank() == index.rank(),
+        Runtime,
+        "torch.take_along_dim(): input and indices should have the same number of dimensions, but got {} dimensions for \
+         input, and {} dimensions for indices",
+        t.rank(),
+        index.rank()
+    );
+    let d = wrap_dim(dim, t.rank())?;
+    let with = |own: &Tensor, other: &Tensor| -> Result<Tensor> {
+        let mut shape = other.shape().clone();
+        if let Some(n) = shape.get_mut(d) {
+            *n = own.shape()[d];
+        }
+        let shape = crate::layout::broadcast("take_along_dim", own.shape(), &shape)?;
+        view::expand_to(own, &shape)
+    };
+    Ok(gather(&with(t, index)?, d as i64, &with(index, t)?)?.into())
+}
+
+table! {
+    "gather" BOTH | OUT "The elements whose position in a dimension the index gives." [] {
+        "input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False" =>
+            |a| Ok(gather(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into());
+    }
+    "scatter" ALL "The tensor with values at the positions in a dimension that the index gives." [] {
+        "input: Tensor, dim: int, index: Tensor, src: Operand, *, reduce: str? = None" => scatter_op;
+        "input: Tensor, dim: int, index: Tensor, value: Number, *, reduce: str? = None" => scatter_op;
+    }
+    "scatter_add" ALL "The tensor with `src` added at the positions in a dimension that the index gives." [] {
+        "input: Tensor, dim: int, index: Tensor, src: Tensor" =>
+            |a| Ok(scatter_add(a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?)?.into());
+    }
+    "scatter_reduce" ALL "The tensor with values reduced into the positions in a dimension that the index gives." [] {
+        "input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True" =>
+            scatter_reduce_op;
+    }
+    "index_reduce" ALL "The tensor with rows reduced into the indices of a dimension that a vector lists." [] {
+        "input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True" =>
+            index_reduce_op;
+    }
+    "take_along_dim" BOTH | OUT "The elements whose position in a dimension the broadcast index gives." [] {
+        "input: Tensor, indices: Tensor, dim: int? = None" => take_along_dim;
+    }
+}

@@ -1,0 +1,346 @@
+//! Elements picked by a mask: fill, select, scatter, where, and the positions of non-zero elements.
+
+use smallvec::smallvec;
+
+use crate::backend::cpu::copy;
+use crate::backend::cpu::index::{compress, expand, fill_masked, mask_starts, positions};
+use crate::dtype::{Bool8, DType, Scalar};
+use crate::error::Result;
+use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::layout::{Dims, broadcast};
+use crate::ops::pointwise::{Arg, result_type};
+use crate::ops::schema::{Args, Out};
+use crate::ops::view::{self, expand_to};
+use crate::ops::{arith, reduce, rows};
+use crate::tensor::Tensor;
+use crate::{bail, ensure, table, with_dtype};
+
+/// Positions (in row-major order) of the non-zero elements.
+pub(super) fn nonzero_positions(t: &Tensor) -> Result<Tensor> {
+    let mask = t.dense(DType::Bool)?;
+    let mask = mask.slice::<Bool8>()?;
+    let starts = mask_starts(mask);
+    let out = Tensor::empty([starts.last().copied().unwrap_or(0)], DType::I64)?;
+    positions(mask, &starts, out.storage());
+    Ok(out)
+}
+
+/// The index in each dimension of positions in a tensor of the given shape.
+pub(super) fn unravel(positions: &Tensor, shape: &[usize]) -> Result<Vec<Tensor>> {
+    if shape.len() == 1 {
+        return Ok(vec![positions.clone()]);
+    }
+    let out: Vec<Tensor> =
+        shape.iter().map(|_| Tensor::empty([positions.numel()], DType::I64)).collect::<Result<_>>()?;
+    let mut rest: Vec<i64> = positions.slice::<i64>()?.to_vec();
+    for (d, index) in out.iter().enumerate().rev() {
+        let n = shape[d].max(1) as i64;
+        for (o, r) in index.slice_mut::<i64>()?.iter_mut().zip(&mut rest) {
+            (*o, *r) = (*r % n, *r / n);
+        }
+    }
+    Ok(out)
+}
+
+/// The indices of the non-zero elements, a row each.
+pub fn nonzero(t: &Tensor) -> Result<Tensor> {
+    let flat = nonzero_positions(t)?;
+    let (count, rank) = (flat.numel(), t.rank());
+    let out = Tensor::empty([count, rank], DType::I64)?;
+    for (d, index) in unravel(&flat, t.shape())?.iter().enumerate().take(rank) {
+        copy::copy(index.raw(), out.with_layout(out.layout().select(1, d)).raw());
+    }
+    Ok(out)
+}
+
+/// The indices of the non-zero elements, a vector per dimension.
+pub fn nonzero_tuple(t: &Tensor) -> Result<Vec<Tensor>> {
+    unravel(&nonzero_positions(&view::atleast_1d(t)?)?, view::atleast_1d(t)?.shape())
+}
+
+fn expect_mask(op: &str, mask: &Tensor) -> Result<()> {
+    ensure!(
+        mask.dtype() == DType::Bool,
+        Runtime,
+        "{op} only supports boolean masks, but got mask with dtype {}",
+        mask.dtype().scalar_name()
+    );
+    Ok(())
+}
+
+/// `t` with one value where the mask is true; the two broadcast.
+pub fn masked_fill(t: &Tensor, mask: &Tensor, value: Arg) -> Result<Tensor> {
+    expect_mask("masked_fill", mask)?;
+    let number = match value {
+        Arg::S(s) => s,
+        Arg::T(v) => {
+            ensure!(
+                v.rank() == 0,
+                Runtime,
+                "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
+                v.rank()
+            );
+            crate::ops::pointwise::check_result_cast(v.dtype(), t.dtype())?;
+            v.item()?
+        }
+    };
+    if let (Scalar::Float(f), false) = (number, t.dtype().is_float()) {
+        ensure!(
+            t.dtype() == DType::Bool || f.fract() == 0.0,
+            Runtime,
+            "value cannot be converted to type {} without overflow",
+            t.dtype().name()
+        );
+    }
+    let shape = broadcast("masked_fill", t.shape(), mask.shape())?;
+    let out = Tensor::empty(shape.clone(), t.dtype())?;
+    let whole = t.layout().expand(&shape).map(|l| t.with_layout(l));
+    copy::copy(whole.as_ref().unwrap_or(t).raw(), out.raw());
+    let wide = mask.layout().expand(&shape).map(|l| mask.with_layout(l));
+    let dense = wide.as_ref().unwrap_or(mask).dense(DType::Bool)?;
+    fill_masked(out.raw(), dense.slice::<Bool8>()?, number);
+    let saved = || SavedTensor::input(mask);
+    match value {
+        Arg::T(v) => record(out, &[t, v], |_| MaskedFill { mask: saved(), tensor: true }),
+        Arg::S(_) => record(out, &[t], |_| MaskedFill { mask: saved(), tensor: false }),
+    }
+}
+
+struct MaskedFill {
+    mask: SavedTensor,
+    tensor: bool,
+}
+
+impl Function for MaskedFill {
+    fn name(&self) -> &'static str {
+        if self.tensor { "MaskedFillBackward1" } else { "MaskedFillBackward0" }
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
+        let mask = self.mask.get(cx)?;
+        let zero = Arg::S(Scalar::Int(0));
+        let mut out: Grads = smallvec![None];
+        if cx.needs(0) {
+            out[0] = Some(masked_fill(g, &mask, zero)?);
+        }
+        if self.tensor {
+            let filled = || rows::select_where.call(&[Arg::T(&mask), Arg::T(g), zero], &[]);
+            let by_value = || reduce::sum_mask(&filled()?, u64::MAX >> (64 - g.rank().max(1)), false, None);
+            out.push(cx.needs(1).then(by_value).transpose()?);
+        }
+        Ok(out)
+    }
+
+    fn release(&self) {
+        self.mask.free();
+    }
+}
+
+/// The elements at which the mask is true, as a vector; the two broadcast.
+pub fn masked_select(t: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    ensure!(
+        mask.dtype() == DType::Bool,
+        Runtime,
+        "masked_select: expected BoolTensor for mask"
+    );
+    let shape = broadcast("masked_select", t.shape(), mask.shape())?;
+    let (t, mask) = (expand_to(t, &shape)?, expand_to(mask, &shape)?.dense(DType::Bool)?);
+    let out = compressed(&t, &mask)?;
+    record(out, &[&t], |_| MaskedSelect { mask: SavedTensor::input(&mask), node: "MaskedSelectBackward0" })
+}
+
+/// The elements of `t` at which a dense mask of its shape is true; no history.
+fn compressed(t: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    let flags = mask.slice::<Bool8>()?;
+    let starts = mask_starts(flags);
+    let out = Tensor::empty([starts.last().copied().unwrap_or(0)], t.dtype())?;
+    let dense = t.dense(t.dtype())?;
+    with_dtype!(t.dtype(), T => compress::<T>(dense.slice()?, flags, &starts, out.storage()));
+    Ok(out)
+}
+
+/// `t[mask]` for a mask of the shape of `t`.
+pub(super) fn index_by_mask(t: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    let mask = mask.dense(DType::Bool)?;
+    let out = compressed(t, &mask)?;
+    record(out, &[t], |_| MaskedSelect { mask: SavedTensor::input(&mask), node: "IndexBackward0" })
+}
+
+struct MaskedSelect {
+    mask: SavedTensor,
+    node: &'static str,
+}
+
+impl Function for MaskedSelect {
+    fn name(&self) -> &'static str {
+        self.node
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        let mask = self.mask.get(cx)?;
+        let zeros = Tensor::zeros(mask.shape().clone(), g.dtype())?;
+        Ok(smallvec![Some(masked_scatter(&zeros, &mask, g)?)])
+    }
+
+    fn release(&self) {
+        self.mask.free();
+    }
+}
+
+/// `t` with the elements of `source`, one after the other, where the mask is true.
+pub fn masked_scatter(t: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
+    expect_mask("masked_scatter_", mask)?;
+    ensure!(
+        t.dtype() == source.dtype(),
+        Runtime,
+        "masked_scatter: expected self and source to have same dtypes but got {} and {}",
+        t.dtype().scalar_name(),
+        source.dtype().scalar_name()
+    );
+    let shape = broadcast("masked_scatter", t.shape(), mask.shape())?;
+    let (t, mask) = (expand_to(t, &shape)?, expand_to(mask, &shape)?.dense(DType::Bool)?);
+    let out = t.copied(t.dtype())?;
+    let flags = mask.slice::<Bool8>()?;
+    let starts = mask_starts(flags);
+    ensure!(
+        starts.last().copied().unwrap_or(0) <= source.numel(),
+        Runtime,
+        "Number of elements of source < number of ones in mask"
+    );
+    let values = source.dense(source.dtype())?;
+    with_dtype!(t.dtype(), T => expand::<T>(values.slice()?, flags, &starts, out.storage()));
+    record(out, &[&t, source], |_| MaskedScatter { mask: SavedTensor::input(&mask), source: source.shape().clone() })
+}
+
+struct MaskedScatter {
+    mask: SavedTensor,
+    source: Dims,
+}
+
+impl Function for MaskedScatter {
+    fn name(&self) -> &'static str {
+        "MaskedScatterBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
+        let mask = self.mask.get(cx)?;
+        let kept = || masked_fill(g, &mask, Arg::S(Scalar::Int(0)));
+        let taken = || -> Result<Tensor> {
+            let used = masked_select(g, &mask)?;
+            let unused = self.source.numel() - used.numel();
+            let all = crate::ops::join::cat(&[used, Tensor::zeros([unused], g.dtype())?], 0)?;
+            view::reshape_to(&all, &self.source)
+        };
+        Ok(smallvec![cx.needs(0).then(kept).transpose()?, cx.needs(1).then(taken).transpose()?])
+    }
+
+    fn release(&self) {
+        self.mask.free();
+    }
+}
+
+/// `input` where the condition holds, else `other`.
+pub fn select_where(condition: &Tensor, input: Arg, other: Arg) -> Result<Tensor> {
+    ensure!(
+        matches!(condition.dtype(), DType::Bool | DType::U8),
+        Runtime,
+        "where expected condition to be a boolean tensor, but got a tensor with dtype {}",
+        condition.dtype().scalar_name()
+    );
+    // The row takes operands of any dtypes, but its gradient arrives in the common one.
+    let dtype = result_type(&[input, other]);
+    let cast = |x: Arg| match x {
+        Arg::T(t) => arith::to_dtype(t, dtype).map(Some),
+        Arg::S(_) => Ok(None),
+    };
+    let (a, b) = (cast(input)?, cast(other)?);
+    let a = a.as_ref().map_or(input, Arg::T);
+    let b = b.as_ref().map_or(other, Arg::T);
+    rows::select_where.call(&[Arg::T(condition), a, b], &[])
+}
+
+fn where_op(a: &Args) -> Result<Out> {
+    Ok(select_where(a.tensor(0)?, a.operand(1)?, a.operand(2)?)?.into())
+}
+
+fn count_nonzero(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    let mask = reduce::dim_mask(a.opt_ints(1)?, t.rank())?;
+    Ok(reduce::sum_mask(&t.copied(DType::Bool)?, mask, false, None)?.into())
+}
+
+fn nonzero_op(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    Ok(if a.bool(1)? { Out::Tuple(nonzero_tuple(t)?) } else { nonzero(t)?.into() })
+}
+
+/// As `nonzero`, cut or padded to a number of rows that does not depend on the data.
+fn nonzero_static(a: &Args) -> Result<Out> {
+    let (t, size, filler) = (a.tensor(0)?, a.int(1)?, a.int(2)?);
+    ensure!(size >= 0, Runtime, "nonzero_static: 'size' must be an non-negative integer");
+    let found = nonzero(t)?;
+    let out = Tensor::full([size as usize, t.rank()], filler, DType::I64)?;
+    let rows = found.shape()[0].min(size as usize);
+    let part = |x: &Tensor| x.with_layout(x.layout().slice(0, 0, rows, 1));
+    copy::copy(part(&found).raw(), part(&out).raw());
+    Ok(out.into())
+}
+
+/// The index in each dimension of positions in a tensor of shape `shape`.
+fn unravel_index(a: &Args) -> Result<Out> {
+    let (indices, shape) = (a.tensor(0)?, a.size(1)?);
+    ensure!(
+        indices.dtype().is_int(),
+        Type,
+        "expected 'indices' to be an integer type, but got {}",
+        indices.dtype()
+    );
+    let n = shape.numel() as i64;
+    if let Some(i) = indices.to_vec::<i64>().into_iter().find(|&i| i < 0 || i >= n) {
+        bail!(Value, "index {i} is out of bounds for array of size {n}");
+    }
+    let flat = view::reshape_to(&indices.dense(DType::I64)?, &Dims::from([indices.numel()]))?;
+    let each = unravel(&flat, &shape)?;
+    let shaped = |t: &Tensor| view::reshape_to(t, indices.shape());
+    Ok(Out::Tuple(each.iter().take(shape.len()).map(shaped).collect::<Result<_>>()?))
+}
+
+table! {
+    "masked_fill" BOTH | INPLACE "The tensor with one value where the mask is true." [] {
+        "input: Tensor, mask: Tensor, value: Operand" =>
+            |a| Ok(masked_fill(a.tensor(0)?, a.tensor(1)?, a.operand(2)?)?.into());
+    }
+    "masked_select" BOTH | OUT "The elements at which the mask is true, as a vector." [] {
+        "input: Tensor, mask: Tensor" => |a| Ok(masked_select(a.tensor(0)?, a.tensor(1)?)?.into());
+    }
+    "masked_scatter" BOTH | INPLACE "The tensor with elements of `source`, one after the other, where the mask is true." [] {
+        "input: Tensor, mask: Tensor, source: Tensor" =>
+            |a| Ok(masked_scatter(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?)?.into());
+    }
+    "nonzero" BOTH | OUT "The indices of the non-zero elements: a row each, or a vector per dimension." [] {
+        "input: Tensor, *, as_tuple: bool = False" => nonzero_op;
+    }
+    "nonzero_static" BOTH "The indices of the non-zero elements, cut or padded to `size` rows." [] {
+        "input: Tensor, *, size: int, fill_value: int = -1" => nonzero_static;
+    }
+    "argwhere" BOTH "The indices of the non-zero elements, a row each." [] {
+        "input: Tensor" => |a| Ok(nonzero(a.tensor(0)?)?.into());
+    }
+    "unravel_index" FUNCTION "The index in each dimension of positions in a tensor of shape `shape`." [] {
+        "indices: Tensor, shape: size -> Tensor[]" => unravel_index;
+    }
+    "count_nonzero" BOTH "How many elements are not zero, in all or along dimensions." [] {
+        "input: Tensor, dim: int[]? = None" => count_nonzero;
+    }
+    "where" FUNCTION | OUT "`input` where the condition holds, else `other`; with one argument, where it holds." [] {
+        "condition: Tensor, input: Operand, other: Operand" => where_op;
+        "condition: Tensor" => |a| Ok(Out::Tuple(nonzero_tuple(a.tensor(0)?)?));
+    }
+    "where" METHOD "The tensor where the condition holds, else `other`." [] {
+        "input: Tensor, condition: Tensor, other: Operand" =>
+            |a| Ok(select_where(a.tensor(1)?, a.operand(0)?, a.operand(2)?)?.into());
+    }
+}

@@ -1,0 +1,457 @@
+//! Rows picked by a list of indices along one dimension, and single elements picked out of the whole.
+
+use smallvec::smallvec;
+
+use crate::backend::cpu::index::{Combine, Lattice, fill, gather, scatter};
+use crate::dtype::{DType, Scalar};
+use crate::error::Result;
+use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::layout::{Dims, Layout, wrap_dim};
+use crate::ops::pointwise::Arg;
+use crate::ops::schema::{Args, Out};
+use crate::ops::{arith, reduce, view};
+use crate::tensor::Tensor;
+use crate::{bail, ensure, table, with_dtype};
+
+/// The error for an index that lies outside of a dimension.
+pub(super) fn out_of_bounds<T>(i: i64, dim: usize, n: usize) -> Result<T> {
+    bail!(Index, "index {i} is out of bounds for dimension {dim} with size {n}")
+}
+
+/// The positions that a list of indices (int32 or int64) names, `stride` apart.
+fn offsets(op: &str, index: &Tensor, n: usize, stride: isize) -> Result<Vec<isize>> {
+    ensure!(
+        matches!(index.dtype(), DType::I64 | DType::I32),
+        Runtime,
+        "{op}(): Expected dtype int32 or int64 for index"
+    );
+    let indices = index.to_vec::<i64>();
+    if indices.iter().any(|&i| i < 0 || i as usize >= n) {
+        bail!(Index, "index out of range in self");
+    }
+    Ok(indices.into_iter().map(|i| i as isize * stride).collect())
+}
+
+/// The dimensions of `t` before and after `dim`, as a lattice takes them.
+struct Sides {
+    before: Layout,
+    after: Layout,
+    size: usize,
+    stride: isize,
+}
+
+fn sides(layout: &Layout, dim: usize) -> Sides {
+    if layout.rank() == 0 {
+        return Sides { before: layout.clone(), after: Layout::default(), size: 1, stride: 1 };
+    }
+    let part = |r: std::ops::Range<usize>, offset| Layout {
+        shape: layout.shape[r.clone()].into(),
+        strides: layout.strides[r].into(),
+        offset,
+    };
+    Sides {
+        before: part(0..dim, layout.offset),
+        after: part(dim + 1..layout.rank(), 0),
+        size: layout.shape[dim],
+        stride: layout.strides[dim],
+    }
+}
+
+/// The shape of `t` with `n` indices in `dim`; a 0-d tensor counts as one of one element and keeps its shape.
+fn with_size(shape: &Dims, dim: usize, n: usize) -> Dims {
+    let mut out = shape.clone();
+    if let Some(d) = out.get_mut(dim) {
+        *d = n;
+    }
+    out
+}
+
+/// The indices of `dim` that `index` lists.
+pub fn index_select(t: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
+    ensure!(index.rank() <= 1, Index, "index_select(): Index is supposed to be a vector");
+    let d = wrap_dim(dim, t.rank())?;
+    let s = sides(t.layout(), d);
+    let offsets = offsets("index_select", index, s.size, s.stride)?;
+    ensure!(
+        t.rank() > 0 || offsets.len() == 1,
+        Runtime,
+        "index_select(): Index to scalar can have only 1 value, got {} value(s)",
+        offsets.len()
+    );
+    let out = Tensor::empty(with_size(t.shape(), d, offsets.len()), t.dtype())?;
+    let lattice = Lattice { before: &s.before, offsets: &offsets, after: &s.after };
+    with_dtype!(t.dtype(), T => gather::<T>(t.storage(), &lattice, out.slice_mut()?));
+    record(out, &[t], |_| IndexSelect { dim: d, index: SavedTensor::input(index), shape: t.shape().clone() })
+}
+
+struct IndexSelect {
+    dim: usize,
+    index: SavedTensor,
+    shape: Dims,
+}
+
+impl Function for IndexSelect {
+    fn name(&self) -> &'static str {
+        "IndexSelectBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        let zeros = Tensor::zeros(self.shape.clone(), g.dtype())?;
+        Ok(smallvec![Some(write_rows(zeros, self.dim, &self.index.get(cx)?, g, Combine::Add)?)])
+    }
+
+    fn release(&self) {
+        self.index.free();
+    }
+}
+
+/// Combines `source` with the indices of `dim` of `out`, a fresh tensor whose own history does not matter.
+fn write_rows(out: Tensor, dim: usize, index: &Tensor, source: &Tensor, how: Combine) -> Result<Tensor> {
+    let s = sides(out.layout(), dim);
+    let offsets = offsets("index_add", index, s.size, s.stride)?;
+    let lattice = Lattice { before: &s.before, offsets: &offsets, after: &s.after };
+    let values = source.dense(out.dtype())?;
+    with_dtype!(out.dtype(), T => scatter::<T>(out.storage(), &lattice, values.slice()?, how));
+    record(out, &[source], |_| WrittenRows { dim, index: SavedTensor::input(index), shape: source.shape().clone() })
+}
+
+/// Backward by the rows that were written.
+struct WrittenRows {
+    dim: usize,
+    index: SavedTensor,
+    shape: Dims,
+}
+
+impl Function for WrittenRows {
+    fn name(&self) -> &'static str {
+        "IndexAddBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        let rows = index_select(g, self.dim as i64, &self.index.get(cx)?)?;
+        Ok(smallvec![Some(view::reshape_to(&rows, &self.shape)?)])
+    }
+
+    fn release(&self) {
+        self.index.free();
+    }
+}
+
+/// Checks what `index_add` and `index_copy` ask of their arguments; the wrapped dimension.
+fn check_rows(op: &str, t: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<usize> {
+    let d = wrap_dim(dim, t.rank())?;
+    ensure!(index.rank() <= 1, Index, "{op}(): Index should have dimension 1 or 0 (got {})", index.rank());
+    ensure!(
+        t.dtype() == source.dtype(),
+        Runtime,
+        "{op}(): self and source expected to have the same dtype, but got (self) {} and (source) {}",
+        t.dtype().scalar_name(),
+        source.dtype().scalar_name()
+    );
+    let rows = source.shape().get(d).copied().unwrap_or(1);
+    ensure!(
+        index.numel() == rows,
+        Runtime,
+        "{op}(): Number of indices ({}) should be equal to source.size(dim): ({rows}), for dim: {d}",
+        index.numel()
+    );
+    let fits = source.rank() == t.rank() && (0..t.rank()).all(|k| k == d || t.shape()[k] == source.shape()[k]);
+    ensure!(
+        fits || (source.rank() == 0 && t.rank() <= 1) || (t.rank() == 0 && source.numel() == 1),
+        Runtime,
+        "{op}(): Source/destination tensor must have same slice shapes. Destination slice shape: {} at dimension {d} and \
+         source slice shape: {} at dimension 0.",
+        t.shape(),
+        source.shape()
+    );
+    Ok(d)
+}
+
+/// `t` with `source * alpha` added to the indices of `dim` that `index` lists.
+pub fn index_add(t: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    let d = check_rows("index_add", t, dim, index, source)?;
+    let unit = alpha.to_f64() == 1.0;
+    let scaled = if unit { source.clone() } else { arith::mul(source, alpha)? };
+    let out = write_rows(t.copied(t.dtype())?, d, index, &scaled.detach(), Combine::Add)?;
+    record(out, &[t, &scaled], |_| IndexAdd {
+        dim: d,
+        index: SavedTensor::input(index),
+        shape: source.shape().clone(),
+    })
+}
+
+struct IndexAdd {
+    dim: usize,
+    index: SavedTensor,
+    shape: Dims,
+}
+
+impl Function for IndexAdd {
+    fn name(&self) -> &'static str {
+        "IndexAddBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
+        let rows = || view::reshape_to(&index_select(g, self.dim as i64, &self.index.get(cx)?)?, &self.shape);
+        Ok(smallvec![cx.needs(0).then(|| g.clone()), cx.needs(1).then(rows).transpose()?])
+    }
+
+    fn release(&self) {
+        self.index.free();
+    }
+}
+
+/// `t` with `source` in place of the indices of `dim` that `index` lists.
+pub fn index_copy(t: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+    let d = check_rows("index_copy_", t, dim, index, source)?;
+    let out = write_rows(t.copied(t.dtype())?, d, index, &source.detach(), Combine::Set)?;
+    record(out, &[t, source], |_| IndexCopy {
+        dim: d,
+        index: SavedTensor::input(index),
+        shape: source.shape().clone(),
+    })
+}
+
+struct IndexCopy {
+    dim: usize,
+    index: SavedTensor,
+    shape: Dims,
+}
+
+impl Function for IndexCopy {
+    fn name(&self) -> &'static str {
+        "IndexCopyBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
+        let index = self.index.get(cx)?;
+        let kept = || index_fill(g, self.dim as i64, &index, Arg::S(Scalar::Int(0)));
+        let rows = || view::reshape_to(&index_select(g, self.dim as i64, &index)?, &self.shape);
+        Ok(smallvec![cx.needs(0).then(kept).transpose()?, cx.needs(1).then(rows).transpose()?])
+    }
+
+    fn release(&self) {
+        self.index.free();
+    }
+}
+
+/// `t` with one value at the indices of `dim` that `index` lists.
+pub fn index_fill(t: &Tensor, dim: i64, index: &Tensor, value: Arg) -> Result<Tensor> {
+    let d = wrap_dim(dim, t.rank())?;
+    ensure!(
+        index.dtype() == DType::I64 || index.dtype() == DType::I32,
+        Index,
+        "index_fill_(): Expected dtype int64 for index."
+    );
+    ensure!(index.rank() <= 1, Index, "Index has to be a vector/scalar");
+    let number = match value {
+        Arg::S(s) => s,
+        Arg::T(v) => {
+            ensure!(
+                v.rank() == 0,
+                Runtime,
+                "index_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
+                v.rank()
+            );
+            v.item()?
+        }
+    };
+    let out = t.copied(t.dtype())?;
+    let s = sides(out.layout(), d);
+    // Negative indices count from the end here, as in no other of these functions.
+    let wrapped: Vec<i64> =
+        index.to_vec::<i64>().iter().map(|&i| if i < 0 { i + s.size as i64 } else { i }).collect();
+    let wrapped = Tensor::from_slice(&wrapped, [wrapped.len()])?;
+    let offsets = offsets("index_fill", &wrapped, s.size, s.stride)?;
+    let lattice = Lattice { before: &s.before, offsets: &offsets, after: &s.after };
+    with_dtype!(out.dtype(), T => {
+        use crate::dtype::Element;
+        fill::<T>(out.storage(), &lattice, T::from_scalar(number))
+    });
+    let node = || IndexFill { dim: d, index: SavedTensor::input(&wrapped) };
+    match value {
+        Arg::T(v) => record(out, &[t, v], |_| node()),
+        Arg::S(_) => record(out, &[t], |_| node()),
+    }
+}
+
+struct IndexFill {
+    dim: usize,
+    index: SavedTensor,
+}
+
+impl Function for IndexFill {
+    fn name(&self) -> &'static str {
+        "IndexFillBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
+        let index = self.index.get(cx)?;
+        let mut out: Grads = smallvec![None];
+        if cx.needs(0) {
+            out[0] = Some(index_fill(g, self.dim as i64, &index, Arg::S(Scalar::Int(0)))?);
+        }
+        if cx.node.edges().len() > 1 {
+            let rows = index_select(g, self.dim as i64, &index)?;
+            out.push(Some(reduce::sum_mask(&rows, u64::MAX >> (64 - rows.rank().max(1)), false, None)?));
+        }
+        Ok(out)
+    }
+
+    fn release(&self) {
+        self.index.free();
+    }
+}
+
+// ---- elements of the tensor as one vector
+
+/// The positions in a tensor of `n` elements that indices, which may count from the end, name.
+fn flat_offsets(op: &str, index: &Tensor, n: usize) -> Result<Vec<isize>> {
+    ensure!(
+        index.dtype() == DType::I64,
+        Runtime,
+        "{op}(): Expected a long tensor for index, but got {}",
+        index.dtype().scalar_name()
+    );
+    let mut out = Vec::with_capacity(index.numel());
+    for i in index.to_vec::<i64>() {
+        ensure!(
+            i >= -(n as i64) && i < n as i64,
+            Index,
+            "out of range: tried to access index {i} on a tensor of {n} elements."
+        );
+        out.push((if i < 0 { i + n as i64 } else { i }) as isize);
+    }
+    Ok(out)
+}
+
+/// The elements of `t`, as one vector, at the positions `index`.
+pub fn take(t: &Tensor, index: &Tensor) -> Result<Tensor> {
+    ensure!(
+        t.numel() > 0 || index.numel() == 0,
+        Index,
+        "take(): tried to take from an empty tensor"
+    );
+    let offsets = flat_offsets("take", index, t.numel())?;
+    let dense = t.dense(t.dtype())?;
+    let out = Tensor::empty(index.shape().clone(), t.dtype())?;
+    let before = Layout { offset: dense.layout().offset, ..Layout::default() };
+    let lattice = Lattice { before: &before, offsets: &offsets, after: &Layout::default() };
+    with_dtype!(t.dtype(), T => gather::<T>(dense.storage(), &lattice, out.slice_mut()?));
+    record(out, &[t], |_| Take { index: SavedTensor::input(index), shape: t.shape().clone() })
+}
+
+struct Take {
+    index: SavedTensor,
+    shape: Dims,
+}
+
+impl Function for Take {
+    fn name(&self) -> &'static str {
+        "TakeBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        let zeros = Tensor::zeros(self.shape.clone(), g.dtype())?;
+        Ok(smallvec![Some(put(&zeros, &self.index.get(cx)?, g, true)?)])
+    }
+
+    fn release(&self) {
+        self.index.free();
+    }
+}
+
+/// `t` with `source` written (or added) at the positions `index` of its elements as one vector.
+pub fn put(t: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
+    ensure!(
+        t.dtype() == source.dtype(),
+        Runtime,
+        "put_(): self and source expected to have the same dtype, but got self.dtype = {} and source.dtype = {}",
+        t.dtype().scalar_name(),
+        source.dtype().scalar_name()
+    );
+    ensure!(
+        index.numel() == source.numel(),
+        Runtime,
+        "put_(): Expected source and index to have the same number of elements, but got source.numel() = {}, \
+         index.numel() = {}",
+        source.numel(),
+        index.numel()
+    );
+    ensure!(
+        t.numel() > 0 || index.numel() == 0,
+        Index,
+        "put_(): Expected self to be non-empty when index is not"
+    );
+    let offsets = flat_offsets("put_", index, t.numel())?;
+    let out = t.copied(t.dtype())?;
+    let lattice = Lattice { before: &Layout::default(), offsets: &offsets, after: &Layout::default() };
+    let values = source.dense(t.dtype())?;
+    let how = if accumulate { Combine::Add } else { Combine::Set };
+    with_dtype!(t.dtype(), T => scatter::<T>(out.storage(), &lattice, values.slice()?, how));
+    record(out, &[t, source], |_| Put { index: SavedTensor::input(index), shape: source.shape().clone(), accumulate })
+}
+
+struct Put {
+    index: SavedTensor,
+    shape: Dims,
+    accumulate: bool,
+}
+
+impl Function for Put {
+    fn name(&self) -> &'static str {
+        "PutBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
+        let index = self.index.get(cx)?;
+        let kept = || {
+            if self.accumulate {
+                return Ok(g.clone());
+            }
+            put(g, &index, &Tensor::zeros(index.shape().clone(), g.dtype())?, false)
+        };
+        let taken = || view::reshape_to(&take(g, &index)?, &self.shape);
+        Ok(smallvec![cx.needs(0).then(kept).transpose()?, cx.needs(1).then(taken).transpose()?])
+    }
+
+    fn release(&self) {
+        self.index.free();
+    }
+}
+
+fn index_fill_op(a: &Args) -> Result<Out> {
+    Ok(index_fill(a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.operand(3)?)?.into())
+}
+
+table! {
+    "index_select" BOTH | OUT "The indices of a dimension that a vector lists." [] {
+        "input: Tensor, dim: int, index: Tensor" =>
+            |a| Ok(index_select(a.tensor(0)?, a.int(1)?, a.tensor(2)?)?.into());
+    }
+    "index_add" ALL "The tensor with rows of `source` added to the indices of a dimension that a vector lists." [] {
+        "input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1" =>
+            |a| Ok(index_add(a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?, a.number(4)?)?.into());
+    }
+    "index_copy" ALL "The tensor with rows of `source` at the indices of a dimension that a vector lists." [] {
+        "input: Tensor, dim: int, index: Tensor, source: Tensor" =>
+            |a| Ok(index_copy(a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?)?.into());
+    }
+    "index_fill" BOTH | INPLACE "The tensor with one value at the indices of a dimension that a vector lists." [] {
+        "input: Tensor, dim: int, index: Tensor, value: Operand" => index_fill_op;
+    }
+    "take" BOTH | OUT "The elements at positions in the tensor as one vector." [] {
+        "input: Tensor, index: Tensor" => |a| Ok(take(a.tensor(0)?, a.tensor(1)?)?.into());
+    }
+    "put" BOTH | INPLACE "The tensor with `source` at positions in the tensor as one vector." [] {
+        "input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False" =>
+            |a| Ok(put(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.bool(3)?)?.into());
+    }
+}

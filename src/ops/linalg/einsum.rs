@@ -1,0 +1,263 @@
+//! Sums of products in index notation.
+
+use super::super::reduce::sum_mask;
+use super::super::schema::{Args, Out};
+use super::super::{arith, matmul, view};
+use super::identity;
+use crate::error::Result;
+use crate::layout::Dims;
+use crate::tensor::Tensor;
+use crate::{bail, ensure};
+
+/// An index of an equation: a letter, or a dimension that an ellipsis stands for, counted from its last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+enum Label {
+    Ellipsis(usize),
+    Letter(char),
+}
+
+/// An operand with a label per dimension.
+struct Term {
+    t: Tensor,
+    labels: Vec<Label>,
+}
+
+/// One side of an equation: letters, with None for an ellipsis.
+fn parse_side(side: &str) -> Result<Vec<Option<char>>> {
+    let mut labels = Vec::new();
+    let mut rest = side;
+    while let Some(c) = rest.chars().next() {
+        if let Some(after) = rest.strip_prefix("...") {
+            ensure!(
+                !labels.contains(&None),
+                Runtime,
+                "einsum(): found '.' for operand 0 for which an ellipsis was already found"
+            );
+            labels.push(None);
+            rest = after;
+            continue;
+        }
+        ensure!(
+            c.is_ascii_alphabetic(),
+            Runtime,
+            "einsum(): invalid subscript given at index {}, subscripts must be in [a-zA-Z]",
+            side.len() - rest.len()
+        );
+        labels.push(Some(c));
+        rest = &rest[c.len_utf8()..];
+    }
+    Ok(labels)
+}
+
+/// The labels of an operand's dimensions.
+fn label(t: &Tensor, side: &[Option<char>], number: usize) -> Result<Vec<Label>> {
+    let letters = side.iter().flatten().count();
+    let dots = side.contains(&None);
+    ensure!(
+        if dots { t.rank() >= letters } else { t.rank() == letters },
+        Runtime,
+        "einsum(): the number of subscripts in the equation ({letters}) {} the number of dimensions ({}) for operand \
+         {number}{}",
+        if t.rank() >= letters || dots { "is different from" } else { "is more than" },
+        t.rank(),
+        if dots { "" } else { " and no ellipsis was given" }
+    );
+    let hidden = t.rank() - letters;
+    let mut labels = Vec::with_capacity(t.rank());
+    for s in side {
+        match s {
+            Some(c) => labels.push(Label::Letter(*c)),
+            None => labels.extend((0..hidden).rev().map(Label::Ellipsis)),
+        }
+    }
+    Ok(labels)
+}
+
+impl Term {
+    /// The diagonal of dimensions with the same label, which leaves each label once.
+    fn diagonals(mut self) -> Result<Term> {
+        while let Some((i, j)) = (0..self.labels.len())
+            .flat_map(|j| (0..j).map(move |i| (i, j)))
+            .find(|&(i, j)| self.labels[i] == self.labels[j])
+        {
+            let (m, n) = (self.t.shape()[i], self.t.shape()[j]);
+            ensure!(
+                m == n,
+                Runtime,
+                "einsum(): subscript {} is repeated for operand but the sizes don't match, {n} != {m}",
+                self.letter(j)
+            );
+            let rest: Vec<usize> = (0..self.t.rank()).filter(|&d| d != i && d != j).collect();
+            let order: Vec<usize> = rest.iter().copied().chain([i, j]).collect();
+            let moved = view::permute_dims(&self.t, &order, "PermuteBackward0")?;
+            let on_diagonal = arith::mul(&moved, &identity(n, n, self.t.dtype())?)?;
+            self.t = sum_mask(&on_diagonal, 1 << (rest.len() + 1), false, Some(self.t.dtype()))?;
+            self.labels = rest.iter().copied().chain([i]).map(|d| self.labels[d]).collect();
+        }
+        Ok(self)
+    }
+
+    fn letter(&self, d: usize) -> char {
+        if let Label::Letter(c) = self.labels[d] { c } else { '.' }
+    }
+
+    /// Sums the dimensions whose labels `keep` refuses.
+    fn summed(self, keep: impl Fn(Label) -> bool) -> Result<Term> {
+        let mask = self.labels.iter().enumerate().filter(|(_, l)| !keep(**l)).fold(0u64, |m, (d, _)| m | 1 << d);
+        if mask == 0 {
+            return Ok(self);
+        }
+        let t = sum_mask(&self.t, mask, false, Some(self.t.dtype()))?;
+        Ok(Term { t, labels: self.labels.into_iter().filter(|&l| keep(l)).collect() })
+    }
+
+    fn size(&self, l: Label) -> Option<usize> {
+        self.labels.iter().position(|m| *m == l).map(|d| self.t.shape()[d])
+    }
+
+    /// A view with the dimensions of `order`; those that the term lacks have size 1.
+    fn arranged(&self, order: &[Label]) -> Result<Tensor> {
+        let present: Vec<usize> =
+            order.iter().filter_map(|l| self.labels.iter().position(|m| m == l)).collect();
+        let moved = view::permute_dims(&self.t, &present, "PermuteBackward0")?;
+        let shape: Dims = order.iter().map(|l| self.size(*l).unwrap_or(1)).collect();
+        view::reshape_to(&moved, &shape)
+    }
+}
+
+/// The product of two terms, summed over the labels that `keep` refuses, as one batched matrix product.
+fn multiply(a: Term, b: Term, keep: impl Fn(Label) -> bool) -> Result<Term> {
+    // A label of size 1 in one term broadcasts there; summing it away makes it absent.
+    let lone = |t: &Term, o: &Term, l: Label| t.size(l) == Some(1) && o.size(l).is_some_and(|n| n != 1);
+    let only = |t: Term, o: &Term| t_summed(t, o, &keep, lone);
+    let a = only(a, &b)?;
+    let b = only(b, &a)?;
+    let (mut batch, mut left, mut right, mut summed) = (vec![], vec![], vec![], vec![]);
+    for &l in &a.labels {
+        match b.size(l) {
+            None => left.push(l),
+            Some(_) if keep(l) => batch.push(l),
+            Some(_) => summed.push(l),
+        }
+    }
+    right.extend(b.labels.iter().copied().filter(|l| a.size(*l).is_none()));
+    let sizes = |t: &Term, labels: &[Label]| labels.iter().map(|l| t.size(*l).unwrap_or(1)).collect::<Vec<_>>();
+    let count = |t: &Term, labels: &[Label]| sizes(t, labels).iter().product::<usize>();
+    let flat = |t: &Term, groups: [&[Label]; 3]| -> Result<Tensor> {
+        let order: Vec<Label> = groups.concat();
+        view::reshape_to(&t.arranged(&order)?, &groups.map(|g| count(t, g)).into())
+    };
+    let product = if summed.is_empty() {
+        let order: Vec<Label> = [&batch[..], &left, &right].concat();
+        arith::mul(&a.arranged(&order)?, &b.arranged(&order)?)?
+    } else {
+        matmul::bmm(&flat(&a, [&batch, &left, &summed])?, &flat(&b, [&batch, &summed, &right])?)?
+    };
+    let shape: Dims = [sizes(&a, &batch), sizes(&a, &left), sizes(&b, &right)].concat().into_iter().collect();
+    Ok(Term { t: view::reshape_to(&product, &shape)?, labels: [batch, left, right].concat() })
+}
+
+fn t_summed(t: Term, o: &Term, keep: &impl Fn(Label) -> bool, lone: impl Fn(&Term, &Term, Label) -> bool) -> Result<Term> {
+    let drop: Vec<Label> =
+        t.labels.iter().copied().filter(|&l| (o.size(l).is_none() && !keep(l)) || lone(&t, o, l)).collect();
+    t.summed(|l| !drop.contains(&l))
+}
+
+/// The sum of products that `equation` describes, as in `"bij,bjk->bik"`.
+pub fn einsum(equation: &str, operands: &[Tensor]) -> Result<Tensor> {
+    ensure!(!operands.is_empty(), Runtime, "einsum(): must provide at least one operand");
+    let compact: String = equation.chars().filter(|c| *c != ' ').collect();
+    let (inputs, output) = match compact.split_once("->") {
+        Some((i, o)) => (i, Some(o)),
+        None => (&compact[..], None),
+    };
+    let sides: Vec<&str> = inputs.split(',').collect();
+    ensure!(
+        sides.len() <= operands.len(),
+        Runtime,
+        "einsum(): more subscripts were given in the equation than operands were provided"
+    );
+    ensure!(
+        sides.len() >= operands.len(),
+        Runtime,
+        "einsum(): fewer subscripts were given in the equation than operands were provided"
+    );
+    let mut terms = Vec::with_capacity(operands.len());
+    for (number, (side, t)) in sides.iter().zip(operands).enumerate() {
+        let labels = label(t, &parse_side(side)?, number)?;
+        terms.push(Term { t: t.clone(), labels }.diagonals()?);
+    }
+    check_sizes(&terms)?;
+    let result = output_labels(output, &terms)?;
+    let mut terms = terms.into_iter();
+    let Some(mut product) = terms.next() else { bail!(Runtime, "einsum(): must provide at least one operand") };
+    let mut rest: Vec<Term> = terms.collect();
+    while !rest.is_empty() {
+        let next = rest.remove(0);
+        product = multiply(product, next, |l| result.contains(&l) || rest.iter().any(|t| t.size(l).is_some()))?;
+    }
+    product.summed(|l| result.contains(&l))?.arranged(&result)
+}
+
+fn check_sizes(terms: &[Term]) -> Result<()> {
+    let mut seen: Vec<(Label, usize)> = Vec::new();
+    for (number, term) in terms.iter().enumerate() {
+        for (d, &l) in term.labels.iter().enumerate() {
+            let n = term.t.shape()[d];
+            match seen.iter_mut().find(|(m, _)| *m == l) {
+                None => seen.push((l, n)),
+                Some((_, size)) if *size == 1 => *size = n,
+                Some((_, size)) => ensure!(
+                    n == 1 || n == *size,
+                    Runtime,
+                    "einsum(): subscript {} has size {n} for operand {number} which does not broadcast with previously \
+                     seen size {size}",
+                    term.letter(d)
+                ),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The labels of the result: as given, or the ellipsis and then the letters that occur once, in order.
+fn output_labels(output: Option<&str>, terms: &[Term]) -> Result<Vec<Label>> {
+    let all: Vec<Label> = terms.iter().flat_map(|t| t.labels.iter().copied()).collect();
+    let hidden = all.iter().filter_map(|l| if let Label::Ellipsis(i) = l { Some(i + 1) } else { None }).max();
+    let dots = || (0..hidden.unwrap_or(0)).rev().map(Label::Ellipsis);
+    let Some(output) = output else {
+        let mut letters: Vec<Label> =
+            all.iter().copied().filter(|l| matches!(l, Label::Letter(_)) && count(&all, *l) == 1).collect();
+        letters.sort();
+        return Ok(dots().chain(letters).collect());
+    };
+    let mut labels = Vec::new();
+    for s in parse_side(output)? {
+        match s {
+            None => labels.extend(dots()),
+            Some(c) => {
+                let l = Label::Letter(c);
+                ensure!(
+                    !labels.contains(&l),
+                    Runtime,
+                    "einsum(): output subscript {c} appears more than once in the output"
+                );
+                ensure!(
+                    all.contains(&l),
+                    Runtime,
+                    "einsum(): output subscript {c} does not appear in the equation for any input operand"
+                );
+                labels.push(l);
+            }
+        }
+    }
+    Ok(labels)
+}
+
+fn count(all: &[Label], l: Label) -> usize {
+    all.iter().filter(|m| **m == l).count()
+}
+
+pub(super) fn einsum_op(a: &Args) -> Result<Out> {
+    Ok(einsum(a.str(0)?, a.tensors(1)?)?.into())
+}

@@ -1,0 +1,221 @@
+//! Largest and smallest elements, and where they stand.
+
+use smallvec::smallvec;
+
+use super::{Chosen, along, compute_float, dim_mask, reduce_float, reduced_shape, restored, sum_mask};
+use crate::backend::cpu::reduce as kernels;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::graph::{Cx, Function, Grads, SavedTensor, record, record_all};
+use crate::layout::wrap_dim;
+use crate::ops::schema::{Args, Out};
+use crate::ops::{arith, rows};
+use crate::tensor::Tensor;
+use crate::{bail, ensure, with_dtype};
+
+/// Errors where a reduction without identity would run over no elements.
+fn expect_elements(op: &str, t: &Tensor, dims: Option<&[i64]>) -> Result<()> {
+    let Some(dims) = dims.filter(|d| !d.is_empty()) else {
+        ensure!(
+            t.numel() > 0,
+            Runtime,
+            "{op}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the \
+             'dim' argument."
+        );
+        return Ok(());
+    };
+    for &d in dims {
+        let d = wrap_dim(d, t.rank())?;
+        ensure!(
+            t.shape().get(d) != Some(&0),
+            Index,
+            "{op}(): Expected reduction dim {d} to have non-zero size."
+        );
+    }
+    Ok(())
+}
+
+/// The extremum over the dimensions of `mask`, without history.
+fn raw_extremum(t: &Tensor, mask: u64, keepdim: bool, largest: bool) -> Result<Tensor> {
+    if t.dtype().is_float() {
+        return Ok(reduce_float!(t, mask, keepdim, t.dtype(), |x: T, d, out| {
+            kernels::extremum::<T>(x, d, largest, out, None)
+        }));
+    }
+    let (x, d) = along(t, mask)?;
+    let out = Tensor::empty(reduced_shape(t.shape(), mask, keepdim), t.dtype())?;
+    with_dtype!(t.dtype(), T => kernels::extremum::<T>(x.slice()?, d, largest, out.slice_mut()?, None));
+    Ok(out)
+}
+
+/// The extrema along `mask` and the index of the first occurrence of each, without history.
+fn located(t: &Tensor, mask: u64, keepdim: bool, largest: bool) -> Result<(Tensor, Tensor)> {
+    let compute = compute_float(t.dtype());
+    let (x, d) = along(&t.dense(compute)?, mask)?;
+    let shape = reduced_shape(t.shape(), mask, keepdim);
+    let (values, indices) = (Tensor::empty(shape.clone(), compute)?, Tensor::empty(shape, DType::I64)?);
+    with_dtype!(compute, T => {
+        kernels::extremum::<T>(x.slice()?, d, largest, values.slice_mut()?, Some(indices.slice_mut()?))
+    });
+    Ok((values.dense(t.dtype())?, indices))
+}
+
+/// Values and indices of `max` or `min` along a dimension.
+pub fn extremum_along(t: &Tensor, dim: i64, keepdim: bool, largest: bool) -> Result<Vec<Tensor>> {
+    let (op, node) = if largest { ("max", "MaxBackward0") } else { ("min", "MinBackward0") };
+    let d = wrap_dim(dim, t.rank())?;
+    expect_elements(op, t, Some(&[dim]))?;
+    let (values, indices) = located(t, dim_mask(Some(&[dim]), t.rank())?, keepdim, largest)?;
+    record_all(vec![values, indices], &[t], |o| Chosen::new(node, t, d, &o[1]))
+}
+
+fn extremum_of_all(t: &Tensor, largest: bool) -> Result<Out> {
+    let (op, node) = if largest { ("max", "MaxBackward1") } else { ("min", "MinBackward1") };
+    expect_elements(op, t, None)?;
+    let mask = dim_mask(None, t.rank())?;
+    let out = raw_extremum(t, mask, false, largest)?;
+    Ok(record(out, &[t], |y| Shared::new(node, t, &[y], mask))?.into())
+}
+
+pub(super) fn max_all(a: &Args) -> Result<Out> {
+    extremum_of_all(a.tensor(0)?, true)
+}
+
+pub(super) fn min_all(a: &Args) -> Result<Out> {
+    extremum_of_all(a.tensor(0)?, false)
+}
+
+const CHOSEN: &[&str] = &["values", "indices"];
+
+pub(super) fn max_dim(a: &Args) -> Result<Out> {
+    Ok(Out::Named("max", CHOSEN, extremum_along(a.tensor(0)?, a.int(1)?, a.bool(2)?, true)?))
+}
+
+pub(super) fn min_dim(a: &Args) -> Result<Out> {
+    Ok(Out::Named("min", CHOSEN, extremum_along(a.tensor(0)?, a.int(1)?, a.bool(2)?, false)?))
+}
+
+pub(super) fn max_other(a: &Args) -> Result<Out> {
+    Ok(rows::maximum.call(&[a.operand(0)?, a.operand(1)?], &[])?.into())
+}
+
+pub(super) fn min_other(a: &Args) -> Result<Out> {
+    Ok(rows::minimum.call(&[a.operand(0)?, a.operand(1)?], &[])?.into())
+}
+
+/// The largest element over several dimensions.
+pub fn amax(t: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    extremum_of_dims("amax", "AmaxBackward0", t, dims, keepdim, true)
+}
+
+/// The smallest element over several dimensions, which stay as ones.
+pub(super) fn amin(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    extremum_of_dims("amin", "AminBackward0", t, Some(dims), true, false)
+}
+
+fn extremum_of_dims(
+    op: &str,
+    node: &'static str,
+    t: &Tensor,
+    dims: Option<&[i64]>,
+    keepdim: bool,
+    largest: bool,
+) -> Result<Tensor> {
+    let mask = dim_mask(dims, t.rank())?;
+    expect_elements(op, t, dims)?;
+    record(raw_extremum(t, mask, keepdim, largest)?, &[t], |y| Shared::new(node, t, &[y], mask))
+}
+
+pub(super) fn amax_op(a: &Args) -> Result<Out> {
+    Ok(amax(a.tensor(0)?, a.opt_ints(1)?, a.bool(2)?)?.into())
+}
+
+pub(super) fn amin_op(a: &Args) -> Result<Out> {
+    Ok(extremum_of_dims("amin", "AminBackward0", a.tensor(0)?, a.opt_ints(1)?, a.bool(2)?, false)?.into())
+}
+
+pub(super) fn aminmax(a: &Args) -> Result<Out> {
+    let (t, dim, keepdim) = (a.tensor(0)?, a.opt_int(1)?, a.bool(2)?);
+    let mask = dim_mask(dim.as_ref().map(std::slice::from_ref), t.rank())?;
+    if let Some(d) = dim {
+        let d = wrap_dim(d, t.rank())?;
+        ensure!(
+            t.shape().get(d) != Some(&0),
+            Index,
+            "aminmax: Expected reduction dim {d} to have non-zero size."
+        );
+    } else if t.numel() == 0 {
+        bail!(
+            Runtime,
+            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
+        );
+    }
+    let both = vec![raw_extremum(t, mask, keepdim, false)?, raw_extremum(t, mask, keepdim, true)?];
+    let both = record_all(both, &[t], |y| Shared::new("AminmaxBackward0", t, &[&y[0], &y[1]], mask))?;
+    Ok(Out::Named("aminmax", &["min", "max"], both))
+}
+
+/// The index of the first largest or smallest element, of all or along a dimension.
+pub fn argument_extremum(op: &str, t: &Tensor, dim: Option<i64>, keepdim: bool, largest: bool) -> Result<Tensor> {
+    ensure!(t.dtype() != DType::Bool, NotImplemented, "{op}(): does not support bool input");
+    let Some(dim) = dim else {
+        ensure!(
+            t.numel() > 0,
+            Index,
+            "{op}(): Expected reduction dim to be specified for input.numel() == 0."
+        );
+        return Ok(located(t, dim_mask(None, t.rank())?, keepdim, largest)?.1);
+    };
+    expect_elements(op, t, Some(&[dim]))?;
+    Ok(located(t, dim_mask(Some(&[dim]), t.rank())?, keepdim, largest)?.1)
+}
+
+/// The node of reductions whose gradient is shared evenly by the elements that equal the result.
+pub(super) struct Shared {
+    node: &'static str,
+    input: SavedTensor,
+    results: Vec<SavedTensor>,
+    mask: u64,
+}
+
+impl Shared {
+    pub(super) fn new(node: &'static str, t: &Tensor, results: &[&Tensor], mask: u64) -> Shared {
+        // The gradient reads the results only in comparisons, so their history does not matter.
+        let results = results.iter().map(|y| SavedTensor::input(&y.detach())).collect();
+        Shared { node, input: SavedTensor::input(t), results, mask }
+    }
+
+    fn share(&self, x: &Tensor, y: &Tensor, g: &Tensor) -> Result<Tensor> {
+        let (y, g) = (restored(y, x.shape(), self.mask)?, restored(g, x.shape(), self.mask)?);
+        let equal = rows::eq.call(&[x.into(), (&y).into()], &[])?;
+        let both_nan = arith::mul(&super::isnan(x)?, &super::isnan(&y)?)?;
+        let hit = rows::logical_or.call(&[(&equal).into(), (&both_nan).into()], &[])?;
+        let count = sum_mask(&hit, self.mask, true, None)?;
+        arith::mul(&arith::div(&g, &count)?, &hit)
+    }
+}
+
+impl Function for Shared {
+    fn name(&self) -> &'static str {
+        self.node
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let x = self.input.get(cx)?;
+        let mut total: Option<Tensor> = None;
+        for (g, y) in grads.iter().zip(&self.results) {
+            let Some(g) = g else { continue };
+            let part = self.share(&x, &y.get(cx)?, g)?;
+            total = Some(match total {
+                Some(t) => arith::add(&t, &part)?,
+                None => part,
+            });
+        }
+        Ok(smallvec![total])
+    }
+
+    fn release(&self) {
+        self.input.free();
+        self.results.iter().for_each(SavedTensor::free);
+    }
+}

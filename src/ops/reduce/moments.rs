@@ -1,0 +1,186 @@
+//! Variance and standard deviation.
+
+use smallvec::smallvec;
+
+use super::{along, compute_float, dim_mask, mean_mask, reduced_count, reduced_shape, restored};
+use crate::backend::cpu::reduce as kernels;
+use crate::error::{Error, Result};
+use crate::graph::{Cx, Function, Grads, SavedTensor, record, record_all};
+use crate::ops::schema::{Args, Out};
+use crate::ops::{arith, rows};
+use crate::tensor::Tensor;
+use crate::{bail, ensure, with_dtype};
+
+/// Mean and variance, or its square root, without history.
+fn raw(t: &Tensor, mask: u64, keepdim: bool, correction: f64, root: bool) -> Result<(Tensor, Tensor)> {
+    let compute = compute_float(t.dtype());
+    let (x, d) = along(&t.dense(compute)?, mask)?;
+    let shape = reduced_shape(t.shape(), mask, keepdim);
+    let (mean, spread) = (Tensor::empty(shape.clone(), compute)?, Tensor::empty(shape, compute)?);
+    let freedom = (d.n as f64 - correction).max(0.0);
+    with_dtype!(float compute, T => {
+        let out = spread.slice_mut::<T>()?;
+        kernels::moments::<T>(x.slice()?, d, mean.slice_mut()?, out);
+        for v in out {
+            let variance = *v / freedom as T;
+            *v = if root { variance.sqrt() } else { variance };
+        }
+    }, else bail!(Error::DtypeNotImplemented { op: "std_var", dtype: compute }));
+    Ok((mean.dense(t.dtype())?, spread.dense(t.dtype())?))
+}
+
+fn expect_float(op: &str, t: &Tensor) -> Result<()> {
+    ensure!(
+        t.dtype().is_float(),
+        NotImplemented,
+        "{op} only support floating point and complex dtypes"
+    );
+    Ok(())
+}
+
+/// The variance over the dimensions of `mask`; the sum of squares is divided by the count less `correction`.
+pub fn var_mask(t: &Tensor, mask: u64, keepdim: bool, correction: f64) -> Result<Tensor> {
+    expect_float("std and var", t)?;
+    let (_, out) = raw(t, mask, keepdim, correction, false)?;
+    record(out, &[t], |_| Spread::new("VarBackward0", t, SavedTensor::unused(), mask, correction, false))
+}
+
+/// The square root of [`var_mask`].
+pub fn std_mask(t: &Tensor, mask: u64, keepdim: bool, correction: f64) -> Result<Tensor> {
+    expect_float("std and var", t)?;
+    let (_, out) = raw(t, mask, keepdim, correction, true)?;
+    record(out, &[t], |y| Spread::new("StdBackward0", t, SavedTensor::output(y), mask, correction, false))
+}
+
+/// The node of all four: inputs are the gradients by the spread and, in the pairs, by the mean.
+struct Spread {
+    node: &'static str,
+    input: SavedTensor,
+    /// The result, where it is a standard deviation.
+    std: SavedTensor,
+    mask: u64,
+    correction: f64,
+    with_mean: bool,
+}
+
+impl Spread {
+    fn new(node: &'static str, t: &Tensor, std: SavedTensor, mask: u64, correction: f64, with_mean: bool) -> Spread {
+        Spread { node, input: SavedTensor::input(t), std, mask, correction, with_mean }
+    }
+
+    fn by_spread(&self, cx: &Cx, x: &Tensor, g: &Tensor) -> Result<Tensor> {
+        let mut g = g.clone();
+        if let Some(std) = self.std.try_get(cx)? {
+            let by_var = arith::div(&g, &arith::mul(&std, 2.0)?)?;
+            let flat = rows::eq.call(&[(&std).into(), 0.0.into()], &[])?;
+            g = rows::select_where.call(&[(&flat).into(), 0.0.into(), (&by_var).into()], &[])?;
+        }
+        let g = restored(&g, x.shape(), self.mask)?;
+        let away = arith::sub(x, &mean_mask(x, self.mask, true, None)?)?;
+        let freedom = reduced_count(x, self.mask) as f64 - self.correction;
+        if freedom > 0.0 {
+            return arith::mul(&arith::mul(&g, 2.0 / freedom)?, &away);
+        }
+        let flat = rows::eq.call(&[(&away).into(), 0.0.into()], &[])?;
+        let slope = rows::select_where
+            .call(&[(&flat).into(), (&Tensor::scalar(f64::NAN, x.dtype())?).into(), f64::INFINITY.into()], &[])?;
+        arith::mul(&g, &slope)
+    }
+}
+
+impl Function for Spread {
+    fn name(&self) -> &'static str {
+        self.node
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let x = self.input.get(cx)?;
+        let mut total = match &grads[0] {
+            Some(g) => Some(self.by_spread(cx, &x, g)?),
+            None => None,
+        };
+        if let (true, Some(Some(g))) = (self.with_mean, grads.get(1)) {
+            let g = arith::div(&super::expand_reduced(g, x.shape(), self.mask)?, reduced_count(&x, self.mask) as f64)?;
+            total = Some(match total {
+                Some(t) => arith::add(&t, &g)?,
+                None => g,
+            });
+        }
+        Ok(smallvec![total])
+    }
+
+    fn release(&self) {
+        self.input.free();
+        self.std.free();
+    }
+}
+
+/// What a signature asks for: the reduced dimensions, `keepdim`, the correction.
+struct Request {
+    mask: u64,
+    keepdim: bool,
+    correction: f64,
+}
+
+/// `(input, unbiased)`.
+fn whole(a: &Args) -> Result<Request> {
+    Ok(Request { mask: dim_mask(None, a.tensor(0)?.rank())?, keepdim: false, correction: a.bool(1)? as u8 as f64 })
+}
+
+/// `(input, dim, unbiased, keepdim)`.
+fn unbiased(a: &Args) -> Result<Request> {
+    let mask = dim_mask(a.opt_ints(1)?, a.tensor(0)?.rank())?;
+    Ok(Request { mask, keepdim: a.bool(3)?, correction: a.bool(2)? as u8 as f64 })
+}
+
+/// `(input, dim, *, correction, keepdim)`.
+fn corrected(a: &Args) -> Result<Request> {
+    let mask = dim_mask(a.opt_ints(1)?, a.tensor(0)?.rank())?;
+    let correction = a.opt_number(2)?.map_or(1.0, |c| c.to_f64());
+    Ok(Request { mask, keepdim: a.bool(3)?, correction })
+}
+
+/// The four operations.
+#[derive(Clone, Copy)]
+enum Kind {
+    Var,
+    Std,
+    VarMean,
+    StdMean,
+}
+
+fn run(kind: Kind, t: &Tensor, r: Request) -> Result<Out> {
+    let Request { mask, keepdim, correction } = r;
+    let (op, node, root) = match kind {
+        Kind::Var => return Ok(var_mask(t, mask, keepdim, correction)?.into()),
+        Kind::Std => return Ok(std_mask(t, mask, keepdim, correction)?.into()),
+        Kind::VarMean => ("var_mean", "VarMeanBackward0", false),
+        Kind::StdMean => ("std_mean", "StdMeanBackward0", true),
+    };
+    expect_float(op, t)?;
+    let (mean, spread) = raw(t, mask, keepdim, correction, root)?;
+    Ok(Out::Tuple(record_all(vec![spread, mean], &[t], |y| {
+        let std = if root { SavedTensor::output(&y[0]) } else { SavedTensor::unused() };
+        Spread::new(node, t, std, mask, correction, true)
+    })?))
+}
+
+macro_rules! signatures {
+    ($($kind:ident: $whole:ident $unbiased:ident $corrected:ident;)*) => { $(
+        pub(super) fn $whole(a: &Args) -> Result<Out> {
+            run(Kind::$kind, a.tensor(0)?, whole(a)?)
+        }
+        pub(super) fn $unbiased(a: &Args) -> Result<Out> {
+            run(Kind::$kind, a.tensor(0)?, unbiased(a)?)
+        }
+        pub(super) fn $corrected(a: &Args) -> Result<Out> {
+            run(Kind::$kind, a.tensor(0)?, corrected(a)?)
+        }
+    )* };
+}
+signatures! {
+    Var: var_whole var_unbiased var_corrected;
+    Std: std_whole std_unbiased std_corrected;
+    VarMean: var_mean_whole var_mean_unbiased var_mean_corrected;
+    StdMean: std_mean_whole std_mean_unbiased std_mean_corrected;
+}

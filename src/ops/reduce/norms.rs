@@ -1,0 +1,281 @@
+//! Norms and `logsumexp`.
+
+use smallvec::smallvec;
+
+use super::{amax, dim_mask, reduce_float, reduced_count, restored, sum_mask};
+use crate::backend::cpu::reduce as kernels;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::layout::wrap_dim;
+use crate::ops::pointwise::{Arg, Row};
+use crate::ops::schema::{Args, Out, Value};
+use crate::ops::{arith, rows};
+use crate::tensor::Tensor;
+use crate::{bail, ensure};
+
+/// The norm of order `p` over some dimensions, or over all elements.
+pub fn vector_norm(t: &Tensor, p: f64, dims: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    ensure!(
+        t.dtype().is_float(),
+        NotImplemented,
+        "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}",
+        t.dtype().scalar_name()
+    );
+    let result = dtype.unwrap_or(t.dtype());
+    ensure!(
+        result.is_float(),
+        Runtime,
+        "linalg.vector_norm: dtype should be floating point or complex. Got {}",
+        result.scalar_name()
+    );
+    let mask = dim_mask(dims, t.rank())?;
+    if (p < 0.0 || p == f64::INFINITY) && t.numel() == 0 {
+        expect_identity(t, p, mask, dims)?;
+    }
+    let x = arith::to_dtype(t, result)?;
+    let out = reduce_float!(x, mask, keepdim, result, |x: T, d, out| kernels::norm_p::<T>(p, x, d, out));
+    record(out, &[&x], |y| NormBackward {
+        input: SavedTensor::input(&x),
+        result: SavedTensor::output(y),
+        p,
+        mask,
+    })
+}
+
+/// Errors where a norm without identity would run over no elements.
+fn expect_identity(t: &Tensor, p: f64, mask: u64, dims: Option<&[i64]>) -> Result<()> {
+    let order = if p.is_infinite() { if p > 0.0 { "inf" } else { "-inf" }.into() } else { format!("{p}") };
+    ensure!(
+        dims.is_some_and(|d| !d.is_empty()),
+        Runtime,
+        "linalg.vector_norm cannot compute the {order} norm on an empty tensor because the operation does not have an \
+         identity"
+    );
+    if let Some(d) = (0..t.rank()).find(|d| mask >> d & 1 == 1 && t.shape()[*d] == 0) {
+        bail!(
+            Runtime,
+            "linalg.vector_norm cannot compute the {order} norm on the dimension {d}because this dimension is empty \
+             and the operation does not have an identity"
+        );
+    }
+    Ok(())
+}
+
+struct NormBackward {
+    input: SavedTensor,
+    result: SavedTensor,
+    p: f64,
+    mask: u64,
+}
+
+fn row(row: &'static Row, args: &[Arg]) -> Result<Tensor> {
+    row.call(args, &[])
+}
+
+/// `t` with 0 where `zero` is 0: what a norm's derivative is set to where it has none.
+fn zero_where_zero(zero: &Tensor, t: &Tensor) -> Result<Tensor> {
+    row(&rows::select_where, &[(&row(&rows::eq, &[zero.into(), 0.0.into()])?).into(), 0.0.into(), t.into()])
+}
+
+impl NormBackward {
+    fn by_input(&self, x: &Tensor, norm: &Tensor, g: &Tensor) -> Result<Tensor> {
+        let p = self.p;
+        let magnitude = || row(&rows::abs, &[x.into()]);
+        let sign = || row(&rows::sgn, &[x.into()]);
+        let power = |t: &Tensor, e: f64| arith::pow(t, e);
+        if p == 0.0 {
+            arith::mul(x, 0.0)
+        } else if p == 1.0 {
+            arith::mul(&sign()?, g)
+        } else if p == 2.0 {
+            arith::mul(g, &zero_where_zero(norm, &arith::div(x, norm)?)?)
+        } else if p.is_infinite() {
+            let size = magnitude()?;
+            let both_nan = arith::mul(&super::isnan(&size)?, &super::isnan(norm)?)?;
+            let equal = row(&rows::eq, &[(&size).into(), norm.into()])?;
+            let hit = row(&rows::logical_or, &[(&equal).into(), (&both_nan).into()])?;
+            let share = arith::div(g, &sum_mask(&hit, self.mask, true, None)?)?;
+            arith::mul(&sign()?, &arith::mul(&share, &hit)?)
+        } else if p < 1.0 {
+            let slope = zero_where_zero(x, &arith::mul(&sign()?, &power(&magnitude()?, p - 1.0)?)?)?;
+            arith::mul(&arith::mul(&slope, g)?, &power(norm, 1.0 - p)?)
+        } else {
+            let slope = if p < 2.0 {
+                arith::mul(&sign()?, &power(&magnitude()?, p - 1.0)?)?
+            } else {
+                arith::mul(x, &power(&magnitude()?, p - 2.0)?)?
+            };
+            arith::mul(&slope, &zero_where_zero(norm, &arith::div(g, &power(norm, p - 1.0)?)?)?)
+        }
+    }
+}
+
+impl Function for NormBackward {
+    fn name(&self) -> &'static str {
+        "LinalgVectorNormBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        let x = self.input.get(cx)?;
+        let norm = restored(&self.result.get(cx)?, x.shape(), self.mask)?;
+        Ok(smallvec![Some(self.by_input(&x, &norm, &restored(g, x.shape(), self.mask)?)?)])
+    }
+
+    fn release(&self) {
+        self.input.free();
+        self.result.free();
+    }
+}
+
+/// The order of a norm: a number or a name.
+pub enum Order<'a> {
+    Number(f64),
+    Name(&'a str),
+}
+
+/// The norm of the matrices in two dimensions.
+pub fn matrix_norm(t: &Tensor, order: Order, dims: &[i64], keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    ensure!(
+        t.rank() >= 2,
+        Runtime,
+        "linalg.matrix_norm: The input tensor A must have at least 2 dimensions."
+    );
+    ensure!(dims.len() == 2, Runtime, "linalg.matrix_norm: dim must be a 2-tuple. Got {dims:?}");
+    let (rows_dim, columns) = (wrap_dim(dims[0], t.rank())?, wrap_dim(dims[1], t.rank())?);
+    ensure!(
+        rows_dim != columns,
+        Runtime,
+        "linalg.matrix_norm: dims must be different. Got ({}, {})",
+        dims[0],
+        dims[1]
+    );
+    let p = match order {
+        Order::Name("fro") => return vector_norm(t, 2.0, Some(dims), keepdim, dtype),
+        Order::Name("nuc") => bail!(NotImplemented, "linalg.matrix_norm: the nuclear norm is not implemented"),
+        Order::Name(other) => bail!(Runtime, "linalg.matrix_norm: Order {other} not supported."),
+        Order::Number(p) => p,
+    };
+    // The largest sum of magnitudes: of rows for infinity, of columns for one.
+    let (summed, compared) = match p.abs() {
+        1.0 => (rows_dim, columns),
+        f64::INFINITY => (columns, rows_dim),
+        2.0 => bail!(NotImplemented, "linalg.matrix_norm: the spectral norm is not implemented"),
+        _ => bail!(Runtime, "linalg.matrix_norm: Order {p} not supported."),
+    };
+    let sums = vector_norm(t, 1.0, Some(&[summed as i64]), true, dtype)?;
+    let compared = compared as i64;
+    let both = if p > 0.0 { amax(&sums, Some(&[compared]), true)? } else { super::extremum::amin(&sums, &[compared])? };
+    if keepdim {
+        return Ok(both);
+    }
+    let shape = super::reduced_shape(t.shape(), dim_mask(Some(dims), t.rank())?, false);
+    crate::ops::view::view_as(&both, &shape)
+}
+
+fn order_at<'a>(a: &'a Args, i: usize) -> Result<Option<Order<'a>>> {
+    Ok(match &a.values[i] {
+        Value::None => None,
+        Value::Str(s) => Some(Order::Name(s)),
+        _ => Some(Order::Number(a.float(i)?)),
+    })
+}
+
+/// `torch.norm`, whose 'fro' over any dimensions is the 2-norm.
+pub fn norm(a: &Args) -> Result<Out> {
+    let (t, dims, keepdim, dtype) = (a.tensor(0)?, a.opt_ints(2)?, a.bool(3)?, a.opt_dtype(4)?);
+    let out = match order_at(a, 1)? {
+        None | Some(Order::Name("fro")) => vector_norm(t, 2.0, dims, keepdim, dtype)?,
+        Some(Order::Number(p)) => vector_norm(t, p, dims, keepdim, dtype)?,
+        Some(name) => matrix_norm(t, name, dims.unwrap_or(&[-2, -1]), keepdim, dtype)?,
+    };
+    Ok(out.into())
+}
+
+/// `linalg.norm`: a matrix norm where an order and two dimensions are given, else a vector norm.
+pub fn linalg_norm(a: &Args) -> Result<Out> {
+    let (t, dims, keepdim, dtype) = (a.tensor(0)?, a.opt_ints(2)?, a.bool(3)?, a.opt_dtype(4)?);
+    let out = match order_at(a, 1)? {
+        None => vector_norm(t, 2.0, dims, keepdim, dtype)?,
+        Some(order) => {
+            if let Some(d) = dims {
+                ensure!(
+                    d.len() == 1 || d.len() == 2,
+                    Runtime,
+                    "linalg.norm: If dim is specified, it must be of length 1 or 2. Got {d:?}"
+                );
+            } else {
+                ensure!(
+                    t.rank() == 1 || t.rank() == 2,
+                    Runtime,
+                    "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {}D.",
+                    t.rank()
+                );
+            }
+            let matrix = dims.map_or(t.rank() == 2, |d| d.len() == 2);
+            match order {
+                order if matrix => matrix_norm(t, order, dims.unwrap_or(&[-2, -1]), keepdim, dtype)?,
+                Order::Number(p) => vector_norm(t, p, dims, keepdim, dtype)?,
+                Order::Name(name) => bail!(Runtime, "linalg.norm: Order {name} not supported."),
+            }
+        }
+    };
+    Ok(out.into())
+}
+
+/// `linalg.vector_norm`.
+pub fn linalg_vector_norm(a: &Args) -> Result<Out> {
+    Ok(vector_norm(a.tensor(0)?, a.float(1)?, a.opt_ints(2)?, a.bool(3)?, a.opt_dtype(4)?)?.into())
+}
+
+/// `linalg.matrix_norm`.
+pub fn linalg_matrix_norm(a: &Args) -> Result<Out> {
+    let order = order_at(a, 1)?.unwrap_or(Order::Name("fro"));
+    Ok(matrix_norm(a.tensor(0)?, order, a.ints(2)?, a.bool(3)?, a.opt_dtype(4)?)?.into())
+}
+
+/// `log(sum(exp(t)))` over some dimensions, without overflow.
+pub fn logsumexp(t: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    let t = if t.dtype().is_float() { t.clone() } else { t.copied(crate::ops::default_dtype())? };
+    let mask = dim_mask(dims, t.rank())?;
+    let out = if reduced_count(&t, mask) == 0 {
+        let shape = super::reduced_shape(t.shape(), mask, keepdim);
+        Tensor::full(shape, f64::NEG_INFINITY, t.dtype())?
+    } else {
+        reduce_float!(t, mask, keepdim, t.dtype(), |x: T, d, out| kernels::logsumexp::<T>(x, d, out))
+    };
+    record(out, &[&t], |y| LogsumexpBackward {
+        input: SavedTensor::input(&t),
+        result: SavedTensor::output(y),
+        mask,
+    })
+}
+
+struct LogsumexpBackward {
+    input: SavedTensor,
+    result: SavedTensor,
+    mask: u64,
+}
+
+impl Function for LogsumexpBackward {
+    fn name(&self) -> &'static str {
+        "LogsumexpBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        let (x, y) = (self.input.get(cx)?, self.result.get(cx)?);
+        let share = row(&rows::exp, &[(&arith::sub(&x, &restored(&y, x.shape(), self.mask)?)?).into()])?;
+        Ok(smallvec![Some(arith::mul(&restored(g, x.shape(), self.mask)?, &share)?)])
+    }
+
+    fn release(&self) {
+        self.input.free();
+        self.result.free();
+    }
+}
+
+pub(super) fn logsumexp_op(a: &Args) -> Result<Out> {
+    Ok(logsumexp(a.tensor(0)?, a.opt_ints(1)?, a.bool(2)?)?.into())
+}

@@ -1,0 +1,261 @@
+//! Order statistics: median, mode, quantiles.
+
+use super::extremum::Shared;
+use super::{Chosen, pick};
+use crate::backend::cpu::sort as kernels;
+use crate::dtype::{DType, Element};
+use crate::error::{Error, Result};
+use crate::graph::{record, record_all};
+use crate::layout::{Dims, wrap_dim};
+use crate::ops::pointwise::Arg;
+use crate::ops::schema::{Args, Out};
+use crate::ops::sort::{one_per_row, to_rows};
+use crate::ops::{arith, rows, view};
+use crate::tensor::Tensor;
+use crate::{bail, ensure, with_dtype};
+
+const CHOSEN: &[&str] = &["values", "indices"];
+
+/// The position of the median among `n` sorted elements, NaN last: the lower middle, and of NaN if any counts.
+fn median_rank<T: Element>(sorted: &[T], ignore_nan: bool) -> usize {
+    let numbers = sorted.iter().take_while(|v| !v.to_f64().is_nan()).count();
+    match (numbers == sorted.len(), ignore_nan) {
+        (false, false) => numbers,
+        (_, _) => numbers.max(1).div_ceil(2) - 1,
+    }
+}
+
+/// Per row of `t` along `dim`, the element that `choose` names in the sorted row, and where it stood.
+fn choose_in_rows(
+    t: &Tensor,
+    dim: usize,
+    keepdim: bool,
+    choose: impl Fn(&Sorted) -> Result<usize>,
+) -> Result<Vec<Tensor>> {
+    let (x, n) = to_rows(t, dim)?;
+    let mut shape = x.shape().clone();
+    if let Some(last) = shape.last_mut() {
+        *last = 1;
+    }
+    let (values, indices) = (Tensor::empty(shape.clone(), x.dtype())?, Tensor::empty(shape, DType::I64)?);
+    let (sorted, order) = (x.empty_like()?, Tensor::empty(x.shape().clone(), DType::I64)?);
+    with_dtype!(x.dtype(), T => {
+        let (s, o) = (sorted.slice_mut::<T>()?, order.slice_mut()?);
+        kernels::sort::<T>(x.slice()?, n, false, s, o);
+        let (values, indices) = (values.slice_mut::<T>()?, indices.slice_mut::<i64>()?);
+        for (row, (value, index)) in values.iter_mut().zip(indices).enumerate() {
+            let at = row * n + choose(&Sorted { t: &sorted, row, n })?;
+            (*value, *index) = (s[at], o[at]);
+        }
+    });
+    Ok(vec![one_per_row(&values, dim, keepdim)?, one_per_row(&indices, dim, keepdim)?])
+}
+
+/// A sorted row.
+struct Sorted<'a> {
+    t: &'a Tensor,
+    row: usize,
+    n: usize,
+}
+
+impl Sorted<'_> {
+    fn median(&self, ignore_nan: bool) -> Result<usize> {
+        with_dtype!(self.t.dtype(), T => {
+            Ok(median_rank(&self.t.slice::<T>()?[self.row * self.n..][..self.n], ignore_nan))
+        })
+    }
+
+    /// The last of the longest run of equal elements, the first such run.
+    fn mode(&self) -> Result<usize> {
+        with_dtype!(self.t.dtype(), T => {
+            let row = &self.t.slice::<T>()?[self.row * self.n..][..self.n];
+            let (mut start, mut best, mut length) = (0, 0, 0);
+            for i in 0..row.len() {
+                let same = row[i] == row[start] || (row[i].to_f64().is_nan() && row[start].to_f64().is_nan());
+                start = if same { start } else { i };
+                if i - start + 1 > length {
+                    (best, length) = (i, i - start + 1);
+                }
+            }
+            Ok(best)
+        })
+    }
+}
+
+fn expect_row(op: &str, t: &Tensor, dim: i64) -> Result<usize> {
+    let d = wrap_dim(dim, t.rank())?;
+    ensure!(t.shape().get(d) != Some(&0), Index, "{op}(): Expected reduction dim {d} to have non-zero size.");
+    Ok(d)
+}
+
+fn median_of_all(t: &Tensor, ignore_nan: bool, node: &'static str) -> Result<Out> {
+    ensure!(
+        t.dtype() != DType::Bool,
+        Error::DtypeNotImplemented { op: "median_cpu", dtype: t.dtype() }
+    );
+    let out = if t.numel() == 0 {
+        Tensor::scalar(f64::NAN, t.dtype())?
+    } else {
+        let flat = t.detach().dense(t.dtype())?;
+        let flat = view::view_as(&flat, &Dims::from([t.numel()]))?;
+        choose_in_rows(&flat, 0, false, |row| row.median(ignore_nan))?.swap_remove(0)
+    };
+    Ok(record(out, &[t], |y| Shared::new(node, t, &[y], super::dim_mask(None, t.rank()).unwrap_or(0)))?.into())
+}
+
+pub(super) fn median_all(a: &Args) -> Result<Out> {
+    median_of_all(a.tensor(0)?, false, "MedianBackward0")
+}
+
+pub(super) fn nanmedian_all(a: &Args) -> Result<Out> {
+    median_of_all(a.tensor(0)?, true, "NanmedianBackward0")
+}
+
+fn median_of_dim(a: &Args, op: &'static str, node: &'static str, ignore_nan: bool) -> Result<Out> {
+    let (t, keepdim) = (a.tensor(0)?, a.bool(2)?);
+    let dim = expect_row("median", t, a.int(1)?)?;
+    ensure!(
+        t.dtype() != DType::Bool,
+        Error::DtypeNotImplemented { op: "median_out", dtype: t.dtype() }
+    );
+    let found = choose_in_rows(&t.detach(), dim, keepdim, |row| row.median(ignore_nan))?;
+    Ok(Out::Named(op, CHOSEN, record_all(found, &[t], |o| Chosen::new(node, t, dim, &o[1]))?))
+}
+
+pub(super) fn median_dim(a: &Args) -> Result<Out> {
+    median_of_dim(a, "median", "MedianBackward1", false)
+}
+
+pub(super) fn nanmedian_dim(a: &Args) -> Result<Out> {
+    median_of_dim(a, "nanmedian", "NanmedianBackward1", true)
+}
+
+pub(super) fn mode(a: &Args) -> Result<Out> {
+    let (t, keepdim) = (a.tensor(0)?, a.bool(2)?);
+    let dim = expect_row("mode", t, a.int(1)?)?;
+    let found = choose_in_rows(&t.detach(), dim, keepdim, |row| row.mode())?;
+    Ok(Out::Named("mode", CHOSEN, record_all(found, &[t], |o| Chosen::new("ModeBackward0", t, dim, &o[1]))?))
+}
+
+/// Quantiles along a dimension: `q` is a number or a vector, whose dimension then comes first in the result.
+fn quantile_of(a: &Args, op: &'static str, ignore_nan: bool) -> Result<Out> {
+    let (t, dim, keepdim) = (a.tensor(0)?, a.opt_int(2)?, a.bool(3)?);
+    let interpolation = a.str(4)?;
+    ensure!(
+        matches!(t.dtype(), DType::F32 | DType::F64),
+        Runtime,
+        "{op}() input tensor must be either float or double dtype"
+    );
+    ensure!(t.numel() > 0, Runtime, "{op}() input tensor must be non-empty");
+    let q = match a.operand(1)? {
+        Arg::S(s) => {
+            let q = s.to_f64();
+            ensure!((0.0..=1.0).contains(&q), Runtime, "{op}() q must be in the range [0, 1] but got {q}");
+            Tensor::scalar(s, t.dtype())?
+        }
+        Arg::T(q) => {
+            ensure!(q.rank() <= 1, Runtime, "{op}() q must be a scalar or 1D tensor");
+            ensure!(
+                q.dtype() == t.dtype(),
+                Runtime,
+                "{op}() q tensor must be same dtype as the input tensor"
+            );
+            ensure!(
+                q.to_vec::<f64>().iter().all(|v| (0.0..=1.0).contains(v)),
+                Runtime,
+                "{op}() q values must be in the range [0, 1]"
+            );
+            q.detach()
+        }
+    };
+    let (flat, d) = match dim {
+        Some(d) => (t.clone(), wrap_dim(d, t.rank())?),
+        None => (view::reshape_to(t, &Dims::from([t.numel()]))?, 0),
+    };
+    let flat = if flat.rank() == 0 { view::reshape_to(&flat, &Dims::from([1]))? } else { flat };
+    let sorted = crate::ops::sort::sort(&flat, d as i64, false, "SortBackward0")?.swap_remove(0);
+    let (lower, upper, weight) = neighbours(&sorted, d, &q, ignore_nan, interpolation, op)?;
+    let (below, above) = (pick(&sorted, d, &lower)?, pick(&sorted, d, &upper)?);
+    let found = rows::lerp.call(&[(&below).into(), (&above).into(), (&weight).into()], &[])?;
+    quantile_shape(&found, t, &q, d, dim.is_some(), keepdim)
+}
+
+/// For each row and each of `q`: the two sorted positions around the quantile and the weight of the upper one.
+fn neighbours(
+    sorted: &Tensor,
+    dim: usize,
+    q: &Tensor,
+    ignore_nan: bool,
+    interpolation: &str,
+    op: &str,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let d = super::lanes(sorted.shape(), dim);
+    let mut shape = sorted.shape().clone();
+    shape[dim] = q.numel();
+    let (lower, upper) = (Tensor::empty(shape.clone(), DType::I64)?, Tensor::empty(shape.clone(), DType::I64)?);
+    let weight = Tensor::empty(shape, DType::F64)?;
+    let (values, q) = (sorted.to_vec::<f64>(), q.to_vec::<f64>());
+    let narrow = sorted.dtype() == DType::F32;
+    let (lo, hi, w) = (lower.slice_mut::<i64>()?, upper.slice_mut::<i64>()?, weight.slice_mut::<f64>()?);
+    for lane in 0..d.lanes() {
+        let (outer, inner) = (lane / d.inner, lane % d.inner);
+        let at = |i: usize| values[(outer * d.n + i) * d.inner + inner];
+        let numbers = (0..d.n).take_while(|&i| !at(i).is_nan()).count();
+        for (j, &q) in q.iter().enumerate() {
+            let rank = if numbers == d.n || (ignore_nan && numbers > 0) {
+                let rank = q * (numbers - 1) as f64;
+                // The rank is a float32 among float32 elements.
+                if narrow { (q as f32 * (numbers - 1) as f32) as f64 } else { rank }
+            } else {
+                // Any NaN is the quantile, and it stands last.
+                (d.n - 1) as f64
+            };
+            let (from, to) = (rank.floor(), rank.ceil());
+            let (from, to, share) = match interpolation {
+                "linear" => (from, to, rank - from),
+                "lower" => (from, from, 0.0),
+                "higher" => (to, to, 0.0),
+                "midpoint" => (from, to, 0.5),
+                "nearest" => (rank.round_ties_even(), rank.round_ties_even(), 0.0),
+                other => bail!(
+                    Runtime,
+                    "{op}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {other}"
+                ),
+            };
+            let to_write = (outer * q_count(w.len(), d.lanes()) + j) * d.inner + inner;
+            (lo[to_write], hi[to_write], w[to_write]) = (from as i64, to as i64, share);
+        }
+    }
+    Ok((lower, upper, weight.dense(sorted.dtype())?))
+}
+
+fn q_count(total: usize, lanes: usize) -> usize {
+    total / lanes.max(1)
+}
+
+/// Moves the dimension of `q` to the front and keeps or drops the reduced one.
+fn quantile_shape(found: &Tensor, t: &Tensor, q: &Tensor, d: usize, by_dim: bool, keepdim: bool) -> Result<Out> {
+    let order: Vec<usize> = [d].into_iter().chain((0..found.rank()).filter(|&i| i != d)).collect();
+    let moved = view::permute_dims(found, &order, "PermuteBackward0")?;
+    let mut shape = Dims::default();
+    if q.rank() == 1 {
+        shape.push(q.numel());
+    }
+    for (i, &n) in t.shape().iter().enumerate() {
+        let reduced = !by_dim || i == d;
+        if !reduced {
+            shape.push(n);
+        } else if keepdim {
+            shape.push(1);
+        }
+    }
+    Ok(arith::clone(&view::reshape_to(&moved, &shape)?)?.into())
+}
+
+pub(super) fn quantile(a: &Args) -> Result<Out> {
+    quantile_of(a, "quantile", false)
+}
+
+pub(super) fn nanquantile(a: &Args) -> Result<Out> {
+    quantile_of(a, "nanquantile", true)
+}

@@ -1,0 +1,131 @@
+//! Products, and the logical reductions.
+
+use smallvec::smallvec;
+
+use super::{along, dim_mask, reduce_float, reduced_shape, restored};
+use crate::backend::cpu::reduce as kernels;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::ops::schema::{Args, Out};
+use crate::ops::{arith, rows, scan, view};
+use crate::layout::{Dims, wrap_dim};
+use crate::tensor::Tensor;
+use crate::with_dtype;
+
+fn raw_prod(t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tensor> {
+    if result.is_float() {
+        return Ok(reduce_float!(t, mask, keepdim, result, |x: T, d, out| kernels::prod::<T>(x, d, out)));
+    }
+    let converts = t.dtype().is_float() || result == DType::Bool;
+    let x = if converts { t.dense(result)? } else { t.clone() };
+    let (x, d) = along(&x, mask)?;
+    let out = Tensor::empty(reduced_shape(t.shape(), mask, keepdim), DType::I64)?;
+    with_dtype!(x.dtype(), T => kernels::prod_int::<T>(x.slice()?, d, out.slice_mut()?));
+    out.dense(result)
+}
+
+/// The product of all elements, or along a dimension.
+pub fn prod(t: &Tensor, dim: Option<i64>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    let result = dtype.unwrap_or(if t.dtype().is_float() { t.dtype() } else { DType::I64 });
+    let mask = dim_mask(dim.as_ref().map(std::slice::from_ref), t.rank())?;
+    let node = if dim.is_some() { "ProdBackward1" } else { "ProdBackward0" };
+    let dim = dim.map(|d| wrap_dim(d, t.rank())).transpose()?;
+    let out = raw_prod(t, mask, keepdim, result)?;
+    record(out, &[t], |y| ProdBackward {
+        node,
+        input: SavedTensor::input(t),
+        result: SavedTensor::output(y),
+        mask,
+        dim,
+    })
+}
+
+struct ProdBackward {
+    node: &'static str,
+    input: SavedTensor,
+    result: SavedTensor,
+    mask: u64,
+    dim: Option<usize>,
+}
+
+impl Function for ProdBackward {
+    fn name(&self) -> &'static str {
+        self.node
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        let (x, y) = (self.input.get(cx)?, self.result.get(cx)?);
+        let g = restored(g, x.shape(), self.mask)?;
+        if !super::any_zero(&x) {
+            let y = restored(&y, x.shape(), self.mask)?;
+            return Ok(smallvec![Some(arith::div(&arith::mul(&g, &y)?, &x)?)]);
+        }
+        let others = match self.dim {
+            Some(d) => product_of_others(&x, d)?,
+            None => {
+                let flat = view::reshape_to(&x, &Dims::from([x.numel()]))?;
+                view::reshape_to(&product_of_others(&flat, 0)?, x.shape())?
+            }
+        };
+        Ok(smallvec![Some(arith::mul(&g, &others)?)])
+    }
+
+    fn release(&self) {
+        self.input.free();
+        self.result.free();
+    }
+}
+
+/// For each element, the product of the others along `dim`: those before it times those after it, so that zeros do
+/// no harm.
+fn product_of_others(x: &Tensor, dim: usize) -> Result<Tensor> {
+    if x.rank() == 0 {
+        return Tensor::ones(x.shape().clone(), x.dtype());
+    }
+    let before = |x: &Tensor| scan::cumprod(&scan::shifted(x, dim, true, 1.0)?, dim, None);
+    arith::mul(&before(x)?, &scan::flipped(&before(&scan::flipped(x, dim)?)?, dim)?)
+}
+
+pub(super) fn prod_all(a: &Args) -> Result<Out> {
+    Ok(prod(a.tensor(0)?, None, false, a.opt_dtype(1)?)?.into())
+}
+
+pub(super) fn prod_dim(a: &Args) -> Result<Out> {
+    Ok(prod(a.tensor(0)?, Some(a.int(1)?), a.bool(2)?, a.opt_dtype(3)?)?.into())
+}
+
+/// Whether all (`every`) or some elements differ from zero. Bytes answer in bytes, as PyTorch's do.
+fn truth(t: &Tensor, dims: Option<&[i64]>, keepdim: bool, every: bool) -> Result<Tensor> {
+    let result = if t.dtype() == DType::U8 { DType::U8 } else { DType::Bool };
+    if dims.is_some_and(|d| d.is_empty()) {
+        return rows::ne.call(&[t.into(), 0i64.into()], &[])?.dense(result);
+    }
+    let mask = dim_mask(dims, t.rank())?;
+    let (x, d) = along(&t.dense(t.dtype())?, mask)?;
+    let bytes = Tensor::empty(reduced_shape(t.shape(), mask, keepdim), DType::U8)?;
+    with_dtype!(x.dtype(), T => {
+        let (x, out) = (x.slice::<T>()?, bytes.slice_mut()?);
+        if every { kernels::all(x, d, out) } else { kernels::any(x, d, out) }
+    });
+    bytes.dense(result)
+}
+
+/// Whether all elements differ from zero.
+pub fn all(t: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    truth(t, dims, keepdim, true)
+}
+
+/// Whether some element differs from zero.
+pub fn any(t: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    truth(t, dims, keepdim, false)
+}
+
+pub(super) fn all_op(a: &Args) -> Result<Out> {
+    Ok(all(a.tensor(0)?, a.opt_ints(1)?, a.bool(2)?)?.into())
+}
+
+pub(super) fn any_op(a: &Args) -> Result<Out> {
+    Ok(any(a.tensor(0)?, a.opt_ints(1)?, a.bool(2)?)?.into())
+}

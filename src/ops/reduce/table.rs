@@ -1,0 +1,245 @@
+//! The table of reductions.
+
+use super::{extremum, mean, moments, nanmean, nansum, norms, order, products, sum};
+use crate::ops::schema::{Call, Op, Overload, Surface};
+
+const REDUCTION: &str = "input: Tensor, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None";
+const TRUTH: &str = "input: Tensor, dim: int[]? = None, keepdim: bool = False";
+const ALONG: &str = "input: Tensor, dim: int, keepdim: bool = False -> tuple[Tensor, Tensor]";
+const LAST: &str = "input: Tensor, dim: int = -1, keepdim: bool = False -> tuple[Tensor, Tensor]";
+const WHOLE: &str = "input: Tensor, unbiased: bool";
+const UNBIASED: &str = "input: Tensor, dim: int[]?, unbiased: bool, keepdim: bool = False";
+const CORRECTED: &str = "input: Tensor, dim: int[]? = None, *, correction: Number? = None, keepdim: bool = False";
+const UNBIASED_LATER: &str = "input: Tensor, dim: int[]? = None, unbiased: bool = True, keepdim: bool = False";
+const QUANTILE: &str =
+    "input: Tensor, q: Operand, dim: int? = None, keepdim: bool = False, *, interpolation: str = 'linear'";
+
+pub static OPS: &[Op] = &[
+    Op {
+        name: "sum",
+        doc: "Sum of all elements, or over the dimensions `dim`.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[
+            Overload { sig: REDUCTION, call: Call::Fn(sum) },
+        ],
+        ..Op::NEW
+    },
+    Op {
+        name: "nansum",
+        doc: "Sum of all elements, or over the dimensions `dim`, with NaN as 0.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[
+            Overload { sig: REDUCTION, call: Call::Fn(nansum) },
+        ],
+        ..Op::NEW
+    },
+    Op {
+        name: "mean",
+        doc: "Mean of all elements, or over the dimensions `dim`.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[
+            Overload { sig: REDUCTION, call: Call::Fn(mean) },
+        ],
+        ..Op::NEW
+    },
+    Op {
+        name: "nanmean",
+        doc: "Mean of the elements that are not NaN.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[
+            Overload { sig: REDUCTION, call: Call::Fn(nanmean) },
+        ],
+        ..Op::NEW
+    },
+    Op {
+        name: "prod",
+        doc: "Product of all elements, or along `dim`.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[
+            Overload { sig: "input: Tensor, *, dtype: dtype? = None", call: Call::Fn(products::prod_all) },
+            Overload { sig: "input: Tensor, dim: int, keepdim: bool = False, *, dtype: dtype? = None", call: Call::Fn(products::prod_dim) },
+        ],
+        ..Op::NEW
+    },
+    Op {
+        name: "all",
+        doc: "Whether all elements differ from zero.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[
+            Overload { sig: TRUTH, call: Call::Fn(products::all_op) },
+        ],
+        ..Op::NEW
+    },
+    Op {
+        name: "any",
+        doc: "Whether some element differs from zero.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[
+            Overload { sig: TRUTH, call: Call::Fn(products::any_op) },
+        ],
+        ..Op::NEW
+    },
+    Op {
+        name: "max",
+        doc: "The largest element; along `dim` with where it stands; or the larger of two tensors.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[
+            Overload { sig: "input: Tensor", call: Call::Fn(extremum::max_all) },
+            Overload { sig: ALONG, call: Call::Fn(extremum::max_dim) },
+            Overload { sig: "input: Tensor, other: Tensor", call: Call::Fn(extremum::max_other) },
+        ],
+        ..Op::NEW
+    },
+    Op {
+        name: "min",
+        doc: "The smallest element; along `dim` with where it stands; or the smaller of two tensors.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[
+            Overload { sig: "input: Tensor", call: Call::Fn(extremum::min_all) },
+            Overload { sig: ALONG, call: Call::Fn(extremum::min_dim) },
+            Overload { sig: "input: Tensor, other: Tensor", call: Call::Fn(extremum::min_other) },
+        ],
+        ..Op::NEW
+    },
+    Op {
+        name: "amax",
+        doc: "The largest element over the dimensions `dim`; equal elements share the gradient.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[
+            Overload { sig: TRUTH, call: Call::Fn(extremum::amax_op) },
+        ],
+        ..Op::NEW
+    },
+    Op {
+        name: "amin",
+        doc: "The smallest element over the dimensions `dim`; equal elements share the gradient.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[
+            Overload { sig: TRUTH, call: Call::Fn(extremum::amin_op) },
+        ],
+        ..Op::NEW
+    },
+    Op {
+        name: "aminmax",
+        doc: "The smallest and the largest element.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[
+            Overload { sig: "input: Tensor, *, dim: int? = None, keepdim: bool = False -> tuple[Tensor, Tensor]", call: Call::Fn(extremum::aminmax) },
+        ],
+        ..Op::NEW
+    },
+    Op {
+        name: "var",
+        doc: "Variance of all elements, or over the dimensions `dim`; `correction` is taken from the divisor.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[
+            Overload { sig: WHOLE, call: Call::Fn(moments::var_whole) },
+            Overload { sig: UNBIASED, call: Call::Fn(moments::var_unbiased) },
+            Overload { sig: CORRECTED, call: Call::Fn(moments::var_corrected) },
+            Overload { sig: UNBIASED_LATER, call: Call::Fn(moments::var_unbiased) },
+        ],
+        ..Op::NEW
+    },
+    Op {
+        name: "std",
+        doc: "Standard deviation of all elements, or over the dimensions `dim`; `correction` is taken from the divisor.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[
+            Overload { sig: WHOLE, call: Call::Fn(moments::std_whole) },
+            Overload { sig: UNBIASED, call: Call::Fn(moments::std_unbiased) },
+            Overload { sig: CORRECTED, call: Call::Fn(moments::std_corrected) },
+            Overload { sig: UNBIASED_LATER, call: Call::Fn(moments::std_unbiased) },
+        ],
+        ..Op::NEW
+    },
+    Op {
+        name: "var_mean",
+        doc: "Variance and mean of all elements, or over the dimensions `dim`; `correction` is taken from the divisor.",
+        surface: Surface::FUNCTION,
+        overloads: &[
+            Overload { sig: WHOLE, call: Call::Fn(moments::var_mean_whole) },
+            Overload { sig: UNBIASED, call: Call::Fn(moments::var_mean_unbiased) },
+            Overload { sig: CORRECTED, call: Call::Fn(moments::var_mean_corrected) },
+            Overload { sig: UNBIASED_LATER, call: Call::Fn(moments::var_mean_unbiased) },
+        ],
+        ..Op::NEW
+    },
+    Op {
+        name: "std_mean",
+        doc: "Standard deviation and mean of all elements, or over the dimensions `dim`; `correction` is taken from the divisor.",
+        surface: Surface::FUNCTION,
+        overloads: &[
+            Overload { sig: WHOLE, call: Call::Fn(moments::std_mean_whole) },
+            Overload { sig: UNBIASED, call: Call::Fn(moments::std_mean_unbiased) },
+            Overload { sig: CORRECTED, call: Call::Fn(moments::std_mean_corrected) },
+            Overload { sig: UNBIASED_LATER, call: Call::Fn(moments::std_mean_unbiased) },
+        ],
+        ..Op::NEW
+    },
+    Op {
+        name: "norm",
+        doc: "Norm of order `p` of all elements, or over the dimensions `dim`.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[
+            Overload { sig: "input: Tensor, p: Number? = 2, dim: int[]? = None, keepdim: bool = False, dtype: dtype? = None", call: Call::Fn(norms::norm) },
+            Overload { sig: "input: Tensor, p: str, dim: int[]? = None, keepdim: bool = False, dtype: dtype? = None", call: Call::Fn(norms::norm) },
+        ],
+        ..Op::NEW
+    },
+    Op {
+        name: "logsumexp",
+        doc: "Logarithm of the sum of exponentials over the dimensions `dim`, without overflow.",
+        surface: Surface::BOTH.and(Surface::OUT).and(Surface::SPECIAL),
+        overloads: &[
+            Overload { sig: "input: Tensor, dim: int[], keepdim: bool = False", call: Call::Fn(norms::logsumexp_op) },
+        ],
+        ..Op::NEW
+    },
+    Op {
+        name: "median",
+        doc: "The median, the lower of two in the middle.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[
+            Overload { sig: "input: Tensor", call: Call::Fn(order::median_all) },
+            Overload { sig: ALONG, call: Call::Fn(order::median_dim) },
+        ],
+        ..Op::NEW
+    },
+    Op {
+        name: "nanmedian",
+        doc: "The median of the elements that are not NaN.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[
+            Overload { sig: "input: Tensor", call: Call::Fn(order::nanmedian_all) },
+            Overload { sig: ALONG, call: Call::Fn(order::nanmedian_dim) },
+        ],
+        ..Op::NEW
+    },
+    Op {
+        name: "mode",
+        doc: "The most frequent element along `dim`, and where it stands.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[
+            Overload { sig: LAST, call: Call::Fn(order::mode) },
+        ],
+        ..Op::NEW
+    },
+    Op {
+        name: "quantile",
+        doc: "The quantiles `q`, of all elements or along `dim`.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[
+            Overload { sig: QUANTILE, call: Call::Fn(order::quantile) },
+        ],
+        ..Op::NEW
+    },
+    Op {
+        name: "nanquantile",
+        doc: "The quantiles `q` of the elements that are not NaN.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[
+            Overload { sig: QUANTILE, call: Call::Fn(order::nanquantile) },
+        ],
+        ..Op::NEW
+    },
+];

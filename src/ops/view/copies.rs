@@ -1,0 +1,371 @@
+//! Rearrangements that need a copy: reversed, rolled and repeated elements, and copies of views.
+
+use smallvec::{SmallVec, smallvec};
+
+use super::{cut, expand_to, flatten, permute, reshape_to, squeeze, t_of, transpose, unsqueeze};
+use crate::backend::cpu::copy;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::graph::{Cx, Function, Grads, record};
+use crate::layout::{Dims, Layout, infer_shape, wrap_dim};
+use crate::ops::schema::{Args, Out};
+use crate::ops::{arith, index, reduce};
+use crate::tensor::Tensor;
+use crate::{bail, ensure, table};
+
+/// `t` with the order of the indices of `dims` reversed.
+pub fn flip(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    let wrapped: SmallVec<[usize; 6]> = dims.iter().map(|&d| wrap_dim(d, t.rank())).collect::<Result<_>>()?;
+    for (i, d) in wrapped.iter().enumerate() {
+        ensure!(!wrapped[..i].contains(d), Runtime, "dim {d} appears multiple times in the list of dims");
+    }
+    let mut from = t.layout().clone();
+    for &d in wrapped.iter().filter(|&&d| d < t.rank() && t.shape()[d] > 1) {
+        from.offset = (from.offset as isize + (from.shape[d] as isize - 1) * from.strides[d]) as usize;
+        from.strides[d] = -from.strides[d];
+    }
+    let out = t.with_layout(from).copied(t.dtype())?;
+    record(out, &[t], |_| Flip { dims: SmallVec::from_slice(dims) })
+}
+
+struct Flip {
+    dims: SmallVec<[i64; 6]>,
+}
+
+impl Function for Flip {
+    fn name(&self) -> &'static str {
+        "FlipBackward0"
+    }
+
+    fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        Ok(smallvec![Some(flip(g, &self.dims)?)])
+    }
+}
+
+/// `t` with the indices of `dims` moved on by `shifts`, those that leave the end coming back at the start; of all
+/// elements as one vector where no dimension is named.
+pub fn roll(t: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
+    ensure!(!shifts.is_empty(), Runtime, "`shifts` required");
+    if dims.is_empty() && shifts.len() == 1 {
+        let flat = reshape_to(t, &Dims::from([t.numel()]))?;
+        return reshape_to(&roll(&flat, shifts, &[0])?, t.shape());
+    }
+    ensure!(
+        shifts.len() == dims.len(),
+        Runtime,
+        "shifts and dimensions must align. shifts: {}, dims:{}",
+        shifts.len(),
+        dims.len()
+    );
+    let mut out = t.detach();
+    for (&shift, &dim) in shifts.iter().zip(dims) {
+        out = roll_one(&out, shift, wrap_dim(dim, t.rank())?)?;
+    }
+    record(out, &[t], |_| Roll { shifts: SmallVec::from_slice(shifts), dims: SmallVec::from_slice(dims) })
+}
+
+fn roll_one(t: &Tensor, shift: i64, d: usize) -> Result<Tensor> {
+    let out = t.empty_like()?;
+    let n = t.shape().get(d).copied().unwrap_or(1);
+    if t.rank() == 0 || n == 0 {
+        copy::copy(t.raw(), out.raw());
+        return Ok(out);
+    }
+    let shift = shift.rem_euclid(n as i64) as usize;
+    for (from, to, length) in [(0, shift, n - shift), (n - shift, 0, shift)] {
+        let part = t.with_layout(t.layout().slice(d, from, length, 1));
+        copy::copy(part.raw(), out.with_layout(out.layout().slice(d, to, length, 1)).raw());
+    }
+    Ok(out)
+}
+
+struct Roll {
+    shifts: SmallVec<[i64; 6]>,
+    dims: SmallVec<[i64; 6]>,
+}
+
+impl Function for Roll {
+    fn name(&self) -> &'static str {
+        "RollBackward0"
+    }
+
+    fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        let back: SmallVec<[i64; 6]> = self.shifts.iter().map(|s| -s).collect();
+        Ok(smallvec![Some(roll(g, &back, &self.dims)?)])
+    }
+}
+
+/// `t` turned by quarter turns in the plane of two dimensions, from the first towards the second.
+fn rot90(t: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
+    let rank = t.rank();
+    ensure!(
+        dims.len() == 2,
+        Runtime,
+        "expected total rotation dims == 2, but got dims = {}",
+        dims.len()
+    );
+    ensure!(rank >= 2, Runtime, "expected total dims >= 2, but got total dims = {rank}");
+    let n = rank as i64;
+    ensure!(
+        dims[0] != dims[1] && (dims[0] - dims[1]).abs() != n,
+        Runtime,
+        "expected rotation dims to be different, but got dim0 = {} and dim1 = {}",
+        dims[0],
+        dims[1]
+    );
+    for (i, &d) in dims.iter().enumerate() {
+        ensure!(d < n && d >= -n, Runtime, "Rotation dim{i} out of range, dim{i} = {d}");
+    }
+    match k.rem_euclid(4) {
+        1 => transpose(&flip(t, &dims[1..])?, dims[0], dims[1]),
+        2 => flip(t, dims),
+        3 => transpose(&flip(t, &dims[..1])?, dims[0], dims[1]),
+        _ => arith::clone(t),
+    }
+}
+
+/// `t` repeated `repeats[d]` times along each dimension; more repeats than dimensions add leading ones.
+pub fn repeat(t: &Tensor, repeats: &[i64]) -> Result<Tensor> {
+    ensure!(
+        repeats.len() >= t.rank(),
+        Runtime,
+        "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
+    );
+    if let Some(r) = repeats.iter().find(|&&r| r < 0) {
+        bail!(Runtime, "Trying to create tensor with negative dimension {r}: {repeats:?}");
+    }
+    let lead = repeats.len() - t.rank();
+    // Source and result as [times, size, times, size, ...]: the source stands still along `times`.
+    let (mut whole, mut interleaved) = (Dims::default(), Dims::default());
+    let mut from = Layout { offset: t.layout().offset, ..Layout::default() };
+    for (d, &times) in repeats.iter().enumerate() {
+        let (n, stride) =
+            if d < lead { (1, 0) } else { (t.shape()[d - lead], t.strides()[d - lead]) };
+        whole.push(times as usize * n);
+        for (n, stride) in [(times as usize, 0), (n, stride)] {
+            interleaved.push(n);
+            from.shape.push(n);
+            from.strides.push(stride);
+        }
+    }
+    let out = Tensor::empty(whole, t.dtype())?;
+    let to = Layout::contiguous(interleaved.clone());
+    copy::copy(t.with_layout(from).raw(), out.with_layout(to).raw());
+    record(out, &[t], |_| Repeat { shape: t.shape().clone(), interleaved })
+}
+
+struct Repeat {
+    shape: Dims,
+    interleaved: Dims,
+}
+
+impl Function for Repeat {
+    fn name(&self) -> &'static str {
+        "RepeatBackward0"
+    }
+
+    fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        let g = reshape_to(g, &self.interleaved)?;
+        let times = (0..self.interleaved.len()).step_by(2).fold(0, |mask, d| mask | 1 << d);
+        let sum = reduce::sum_mask(&g, times, false, Some(g.dtype()))?;
+        Ok(smallvec![Some(reshape_to(&sum, &self.shape)?)])
+    }
+}
+
+fn tile(a: &Args) -> Result<Out> {
+    let (t, dims) = (a.tensor(0)?, a.ints(1)?);
+    let missing = t.rank().saturating_sub(dims.len());
+    let repeats: SmallVec<[i64; 6]> = (0..missing).map(|_| 1).chain(dims.iter().copied()).collect();
+    Ok(repeat(t, &repeats)?.into())
+}
+
+/// Each index of `dim` (of all elements as one vector where it is None) `times` times in a row.
+fn repeat_each(t: &Tensor, times: i64, dim: Option<i64>) -> Result<Tensor> {
+    ensure!(times >= 0, Runtime, "Repeats must be non-negative");
+    let (t, dim) = match dim {
+        Some(d) => (t.clone(), wrap_dim(d, t.rank())?),
+        None => (flatten(t, 0, -1)?, 0),
+    };
+    let t = super::atleast_1d(&t)?;
+    let mut shape = t.shape().clone();
+    shape.insert(dim + 1, times as usize);
+    let wide = expand_to(&unsqueeze(&t, dim as i64 + 1)?, &shape)?;
+    let out = arith::clone(&wide)?;
+    let mut merged = t.shape().clone();
+    merged[dim] *= times as usize;
+    reshape_to(&out, &merged)
+}
+
+/// Index `i` repeated `repeats[i]` times, for each `i` in order.
+fn repeated_indices(repeats: &Tensor) -> Result<Tensor> {
+    ensure!(
+        repeats.rank() <= 1 && matches!(repeats.dtype(), DType::I64 | DType::I32),
+        Runtime,
+        "repeat_interleave only accept 1D vector as repeat"
+    );
+    let counts = repeats.to_vec::<i64>();
+    ensure!(counts.iter().all(|&n| n >= 0), Runtime, "repeats can not be negative");
+    let indices: Vec<i64> =
+        counts.iter().enumerate().flat_map(|(i, &n)| std::iter::repeat_n(i as i64, n as usize)).collect();
+    Tensor::from_slice(&indices, [indices.len()])
+}
+
+fn repeat_interleave_by_tensor(a: &Args) -> Result<Out> {
+    let (t, repeats, dim) = (a.tensor(0)?, a.tensor(1)?, a.opt_int(2)?);
+    ensure!(repeats.rank() <= 1, Runtime, "repeats must be 0-dim or 1-dim tensor");
+    if repeats.numel() == 1 {
+        return Ok(repeat_each(t, repeats.item()?.to_i64(), dim)?.into());
+    }
+    let (t, dim) = match dim {
+        Some(d) => (t.clone(), wrap_dim(d, t.rank())?),
+        None => (flatten(t, 0, -1)?, 0),
+    };
+    let n = t.shape().get(dim).copied().unwrap_or(1);
+    ensure!(
+        repeats.numel() == n,
+        Runtime,
+        "repeats must have the same size as input along dim, but got repeats.size(0) = {} and input.size({dim}) = {n}",
+        repeats.numel()
+    );
+    Ok(index::index_select(&t, dim as i64, &repeated_indices(repeats)?)?.into())
+}
+
+/// One tensor per input, each with the shape of the grid that all span.
+fn meshgrid(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
+    ensure!(!tensors.is_empty(), Runtime, "meshgrid expects a non-empty TensorList");
+    let swaps = match indexing {
+        "ij" => false,
+        "xy" => tensors.len() >= 2,
+        _ => bail!(
+            Runtime,
+            "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: {indexing}"
+        ),
+    };
+    for t in tensors {
+        ensure!(
+            t.rank() <= 1,
+            Runtime,
+            "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {t:?}"
+        );
+        ensure!(
+            t.dtype() == tensors[0].dtype(),
+            Runtime,
+            "torch.meshgrid expects all tensors to have the same dtype"
+        );
+    }
+    let place = |i: usize| if swaps && i < 2 { 1 - i } else { i };
+    let shape: Dims = (0..tensors.len()).map(|d| tensors[place(d)].numel()).collect();
+    let grid = |(i, t): (usize, &Tensor)| {
+        let mut along: Dims = shape.iter().map(|_| 1).collect();
+        along[place(i)] = t.numel();
+        expand_to(&reshape_to(t, &along)?, &shape)
+    };
+    tensors.iter().enumerate().map(grid).collect()
+}
+
+/// All combinations of one element per tensor, as rows.
+fn cartesian_prod(tensors: &[Tensor]) -> Result<Tensor> {
+    for t in tensors {
+        ensure!(t.rank() == 1, Runtime, "Expect a 1D vector, but got shape {}", t.shape());
+    }
+    if let [only] = tensors {
+        return Ok(only.clone());
+    }
+    let columns: Vec<Tensor> =
+        meshgrid(tensors, "ij")?.iter().map(|t| flatten(t, 0, -1)).collect::<Result<_>>()?;
+    crate::ops::join::stack(&columns, 1)
+}
+
+/// A copy of what a view shows.
+fn copied(view: Result<Tensor>) -> Result<Out> {
+    Ok(arith::clone(&view?)?.into())
+}
+
+table! {
+    "flip" BOTH "A copy with the order of the indices of `dims` reversed." [] {
+        "input: Tensor, dims: size" => |a| Ok(flip(a.tensor(0)?, a.ints(1)?)?.into());
+    }
+    "fliplr" BOTH "A copy with the columns reversed." [] {
+        "input: Tensor" => |a| {
+            ensure!(a.tensor(0)?.rank() >= 2, Runtime, "Input must be >= 2-d.");
+            Ok(flip(a.tensor(0)?, &[1])?.into())
+        };
+    }
+    "flipud" BOTH "A copy with the rows reversed." [] {
+        "input: Tensor" => |a| {
+            ensure!(a.tensor(0)?.rank() >= 1, Runtime, "Input must be >= 1-d.");
+            Ok(flip(a.tensor(0)?, &[0])?.into())
+        };
+    }
+    "roll" BOTH "A copy with indices moved on by `shifts`, those that leave the end coming back at the start." [] {
+        "input: Tensor, shifts: int[], dims: int[]? = None" =>
+            |a| Ok(roll(a.tensor(0)?, a.ints(1)?, a.opt_ints(2)?.unwrap_or(&[]))?.into());
+    }
+    "rot90" BOTH "A copy turned by `k` quarter turns in the plane of two dimensions." [] {
+        "input: Tensor, k: int = 1, dims: int[] = [0, 1]" =>
+            |a| Ok(rot90(a.tensor(0)?, a.int(1)?, a.ints(2)?)?.into());
+    }
+    "repeat" METHOD "The tensor repeated along each dimension." [] {
+        "input: Tensor, repeats: size" => |a| Ok(repeat(a.tensor(0)?, a.ints(1)?)?.into());
+    }
+    "tile" BOTH "The tensor repeated along its last dimensions." [] {
+        "input: Tensor, dims: size" => tile;
+    }
+    "repeat_interleave" BOTH "Each index of a dimension repeated in place." [] {
+        "input: Tensor, repeats: int, dim: int? = None, *, output_size: int? = None" =>
+            |a| Ok(repeat_each(a.tensor(0)?, a.int(1)?, a.opt_int(2)?)?.into());
+        "input: Tensor, repeats: Tensor, dim: int? = None, *, output_size: int? = None" => repeat_interleave_by_tensor;
+        "repeats: Tensor, *, output_size: int? = None" => |a| Ok(repeated_indices(a.tensor(0)?)?.into());
+    }
+    "meshgrid" FUNCTION "One tensor per input, each with the shape of the grid that all span." [] {
+        "tensors: Tensor[], *, indexing: str? = None -> Tensor[]" =>
+            |a| Ok(Out::Tuple(meshgrid(a.tensors(0)?, a.opt_str(1)?.unwrap_or("ij"))?));
+    }
+    "cartesian_prod" FUNCTION "All combinations of one element per tensor, as rows." [] {
+        "tensors: Tensor[]" => |a| Ok(cartesian_prod(a.tensors(0)?)?.into());
+    }
+    "permute_copy" FUNCTION | OUT "A copy with the dimensions in another order." [] {
+        "input: Tensor, dims: size" => |a| copied(permute(a.tensor(0)?, a.ints(1)?));
+    }
+    "transpose_copy" FUNCTION | OUT "A copy with two dimensions swapped." [] {
+        "input: Tensor, dim0: int, dim1: int" => |a| copied(transpose(a.tensor(0)?, a.int(1)?, a.int(2)?));
+    }
+    "t_copy" FUNCTION | OUT "A copy of a matrix, transposed." [] {
+        "input: Tensor" => |a| copied(t_of(a.tensor(0)?));
+    }
+    "squeeze_copy" FUNCTION | OUT "A copy without dimensions of size 1." [] {
+        "input: Tensor" => |a| copied(squeeze(a.tensor(0)?, None));
+        "input: Tensor, dim: int" => |a| copied(squeeze(a.tensor(0)?, Some(&[a.int(1)?])));
+        "input: Tensor, dim: int[]" => |a| copied(squeeze(a.tensor(0)?, Some(a.ints(1)?)));
+    }
+    "unsqueeze_copy" FUNCTION | OUT "A copy with a new dimension of size 1." [] {
+        "input: Tensor, dim: int" => |a| copied(unsqueeze(a.tensor(0)?, a.int(1)?));
+    }
+    "view_copy" FUNCTION | OUT "A copy in another shape." [] {
+        "input: Tensor, size: size" => |a| {
+            let t = a.tensor(0)?;
+            copied(super::view_as(t, &infer_shape(a.ints(1)?, t.numel())?))
+        };
+    }
+    "expand_copy" FUNCTION | OUT "A copy repeated over dimensions of size 1 and new leading ones." [] {
+        "input: Tensor, size: size, *, implicit: bool = False" => |a| copied(super::expand(a.tensor(0)?, a.ints(1)?));
+    }
+    "diagonal_copy" FUNCTION | OUT "A copy of a diagonal of two dimensions." [] {
+        "input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1" =>
+            |a| copied(cut::diagonal(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?));
+    }
+    "unfold_copy" FUNCTION | OUT "A copy of windows of `size` indices of a dimension, `step` apart." [] {
+        "input: Tensor, dimension: int, size: int, step: int" =>
+            |a| copied(cut::unfold(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?));
+    }
+    "as_strided_copy" FUNCTION | OUT "A copy of what `as_strided` shows." [] {
+        "input: Tensor, size: int[], stride: int[], storage_offset: int? = None" =>
+            |a| copied(super::as_strided(a.tensor(0)?, a.ints(1)?, a.ints(2)?, a.opt_int(3)?));
+    }
+    "alias_copy" FUNCTION | OUT "A copy of the tensor." [] {
+        "input: Tensor" => |a| copied(Ok(a.tensor(0)?.clone()));
+    }
+}

@@ -1,0 +1,226 @@
+//! Views that come in tuples.
+
+use super::cut::{Cut, narrow, take_one_of};
+use crate::error::Result;
+use crate::layout::wrap_dim;
+use crate::ops::schema::{Args, Out};
+use crate::tensor::Tensor;
+use crate::{bail, ensure, table};
+
+/// One view per index of `dim`.
+pub fn unbind(t: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
+    ensure!(t.rank() > 0, Index, "Dimension specified as {dim} but tensor has no dimensions");
+    let d = wrap_dim(dim, t.rank())?;
+    (0..t.shape()[d]).map(|index| take_one_of(t, Cut::Select { dim: d, index }, "UnbindBackward0")).collect()
+}
+
+/// Views of consecutive pieces of `dim` with the given lengths, which fit.
+fn pieces(t: &Tensor, d: usize, lengths: impl Iterator<Item = usize>, node: &'static str) -> Result<Vec<Tensor>> {
+    let mut start = 0;
+    lengths
+        .map(|length| {
+            let piece = take_one_of(t, Cut::Slice { dim: d, start, length, step: 1 }, node);
+            start += length;
+            piece
+        })
+        .collect()
+}
+
+fn require_dims(t: &Tensor, op: &str) -> Result<()> {
+    ensure!(t.rank() > 0, Runtime, "{op} expects at least a 1-dimensional tensor");
+    Ok(())
+}
+
+/// Views of `size` indices of `dim` each; the last one may be shorter.
+pub fn split(t: &Tensor, size: i64, dim: i64) -> Result<Vec<Tensor>> {
+    require_dims(t, "split")?;
+    ensure!(size >= 0, Runtime, "split expects split_size be non-negative, but got split_size={size}");
+    let d = wrap_dim(dim, t.rank())?;
+    let (n, size) = (t.shape()[d], size as usize);
+    ensure!(
+        size > 0 || n == 0,
+        Runtime,
+        "split_size can only be 0 if dimension size is 0, but got dimension size of {n}"
+    );
+    let count = if size == 0 { 1 } else { n.div_ceil(size).max(1) };
+    pieces(t, d, (0..count).map(|i| size.min(n - i * size)), "SplitBackward0")
+}
+
+/// Views with the given numbers of indices of `dim`, which add up to its size.
+pub fn split_with_sizes(t: &Tensor, sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+    require_dims(t, "split")?;
+    let d = wrap_dim(dim, t.rank())?;
+    let n = t.shape()[d] as i64;
+    ensure!(
+        sizes.iter().all(|&s| s >= 0),
+        Runtime,
+        "split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={sizes:?}"
+    );
+    ensure!(
+        sizes.iter().sum::<i64>() == n,
+        Runtime,
+        "split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {dim}), but got \
+         split_sizes={sizes:?}"
+    );
+    pieces(t, d, sizes.iter().map(|&s| s as usize), "SplitWithSizesBackward0")
+}
+
+/// At most `chunks` views of equal size, the last one of which may be smaller.
+pub fn chunk(t: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
+    require_dims(t, "chunk")?;
+    ensure!(chunks > 0, Runtime, "chunk expects `chunks` to be greater than 0, got: {chunks}");
+    let d = wrap_dim(dim, t.rank())?;
+    let n = t.shape()[d];
+    let size = n.div_ceil(chunks as usize);
+    if size == 0 {
+        return split_with_sizes(t, &vec![0; chunks as usize], dim);
+    }
+    split(t, size as i64, dim)
+}
+
+/// Views of `sections` nearly equal parts, the first of which are longer by one where the size does not divide.
+fn tensor_split(t: &Tensor, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
+    ensure!(
+        t.rank() > 0,
+        Runtime,
+        "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+    );
+    let d = wrap_dim(dim, t.rank())?;
+    ensure!(sections > 0, Runtime, "number of sections must be larger than 0, got {sections}");
+    let (n, mut start) = (t.shape()[d] as i64, 0);
+    (0..sections)
+        .map(|i| {
+            let length = n / sections + i64::from(i < n % sections);
+            start += length;
+            narrow(t, d as i64, start - length, length)
+        })
+        .collect()
+}
+
+/// Views between the given indices, with Python's clamping.
+fn tensor_split_at(t: &Tensor, indices: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+    ensure!(
+        t.rank() > 0,
+        Runtime,
+        "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+    );
+    let d = wrap_dim(dim, t.rank())?;
+    let ends = indices.iter().map(|&i| Some(i)).chain([None]);
+    let starts = [0].into_iter().chain(indices.iter().copied());
+    starts
+        .zip(ends)
+        .map(|(start, end)| {
+            let (start, length) = super::cut::slice_range(t.shape()[d], Some(start), end, 1);
+            narrow(t, d as i64, start as i64, length as i64)
+        })
+        .collect()
+}
+
+fn tensor_split_by_tensor(a: &Args) -> Result<Out> {
+    let (t, by) = (a.tensor(0)?, a.tensor(1)?);
+    ensure!(
+        by.dtype() == crate::dtype::DType::I64,
+        Runtime,
+        "tensor_split expected tensor_indices_or_sections to have dtype of long, but got {}",
+        by.dtype().scalar_name()
+    );
+    Ok(Out::Tuple(match by.rank() {
+        0 => tensor_split(t, by.item()?.to_i64(), a.int(2)?)?,
+        1 => tensor_split_at(t, &by.to_vec::<i64>(), a.int(2)?)?,
+        r => bail!(
+            Runtime,
+            "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but \
+             got a tensor with {r} dims"
+        ),
+    }))
+}
+
+/// The dimension that `hsplit`, `vsplit` or `dsplit` splits.
+fn grid_dim(t: &Tensor, name: &str) -> Result<usize> {
+    let (dim, least) = match name {
+        "hsplit" => (if t.rank() == 1 { 0 } else { 1 }, 1),
+        "vsplit" => (0, 2),
+        _ => (2, 3),
+    };
+    ensure!(
+        t.rank() >= least,
+        Runtime,
+        "torch.{name} requires a tensor with at least {least} dimension{}, but got a tensor with {} dimensions!",
+        if least == 1 { "" } else { "s" },
+        t.rank()
+    );
+    Ok(dim)
+}
+
+fn grid_split(a: &Args) -> Result<Out> {
+    let (t, sections) = (a.tensor(0)?, a.int(1)?);
+    let dim = grid_dim(t, a.name)?;
+    let n = t.shape()[dim];
+    ensure!(
+        sections != 0 && n as i64 % sections == 0,
+        Runtime,
+        "torch.{} attempted to split along dimension {dim}, but the size of the dimension {n} is not divisible by the \
+         split_size {sections}!",
+        a.name
+    );
+    Ok(Out::Tuple(tensor_split(t, sections, dim as i64)?))
+}
+
+fn grid_split_at(a: &Args) -> Result<Out> {
+    let dim = grid_dim(a.tensor(0)?, a.name)?;
+    Ok(Out::Tuple(tensor_split_at(a.tensor(0)?, a.ints(1)?, dim as i64)?))
+}
+
+fn with_sizes(a: &Args) -> Result<Out> {
+    Ok(Out::Tuple(split_with_sizes(a.tensor(0)?, a.ints(1)?, a.int(2)?)?))
+}
+
+fn copies(parts: Vec<Tensor>) -> Result<Out> {
+    Ok(Out::Tuple(parts.iter().map(crate::ops::arith::clone).collect::<Result<_>>()?))
+}
+
+table! {
+    "unbind" BOTH "A view per index of a dimension." [] {
+        "input: Tensor, dim: int = 0 -> Tensor[]" => |a| Ok(Out::Tuple(unbind(a.tensor(0)?, a.int(1)?)?));
+    }
+    "unbind_copy" FUNCTION "A copy of each index of a dimension." [] {
+        "input: Tensor, dim: int = 0 -> Tensor[]" => |a| copies(unbind(a.tensor(0)?, a.int(1)?)?);
+    }
+    "split" BOTH "Views of pieces of a dimension, of one size or of the sizes listed." [] {
+        "input: Tensor, split_size_or_sections: int, dim: int = 0 -> Tensor[]" =>
+            |a| Ok(Out::Tuple(split(a.tensor(0)?, a.int(1)?, a.int(2)?)?));
+        "input: Tensor, split_size: int, dim: int = 0 -> Tensor[]" =>
+            |a| Ok(Out::Tuple(split(a.tensor(0)?, a.int(1)?, a.int(2)?)?));
+        "input: Tensor, split_size_or_sections: int[], dim: int = 0 -> Tensor[]" => with_sizes;
+    }
+    "split_with_sizes" BOTH "Views of pieces of a dimension, of the sizes listed." [] {
+        "input: Tensor, split_sizes: int[], dim: int = 0 -> Tensor[]" => with_sizes;
+    }
+    "split_with_sizes_copy" FUNCTION | OUT "Copies of pieces of a dimension, of the sizes listed." [] {
+        "input: Tensor, split_sizes: int[], dim: int = 0 -> Tensor[]" =>
+            |a| copies(split_with_sizes(a.tensor(0)?, a.ints(1)?, a.int(2)?)?);
+    }
+    "chunk" BOTH "At most `chunks` views of equal size, the last one of which may be smaller." [] {
+        "input: Tensor, chunks: int, dim: int = 0 -> Tensor[]" =>
+            |a| Ok(Out::Tuple(chunk(a.tensor(0)?, a.int(1)?, a.int(2)?)?));
+    }
+    "tensor_split" BOTH "Views of nearly equal parts of a dimension, or of the parts between the indices listed." [] {
+        "input: Tensor, tensor_indices_or_sections: Tensor, dim: int = 0 -> Tensor[]" => tensor_split_by_tensor;
+        "input: Tensor, sections: int, dim: int = 0 -> Tensor[]" =>
+            |a| Ok(Out::Tuple(tensor_split(a.tensor(0)?, a.int(1)?, a.int(2)?)?));
+        "input: Tensor, indices: int[], dim: int = 0 -> Tensor[]" =>
+            |a| Ok(Out::Tuple(tensor_split_at(a.tensor(0)?, a.ints(1)?, a.int(2)?)?));
+    }
+    "hsplit" BOTH "Views of parts of the columns." [] {
+        "input: Tensor, sections: int -> Tensor[]" => grid_split;
+        "input: Tensor, indices: int[] -> Tensor[]" => grid_split_at;
+    }
+    "vsplit" BOTH "Views of parts of the rows." [] {
+        "input: Tensor, sections: int -> Tensor[]" => grid_split;
+        "input: Tensor, indices: int[] -> Tensor[]" => grid_split_at;
+    }
+    "dsplit" BOTH "Views of parts of the third dimension." [] {
+        "input: Tensor, sections: int -> Tensor[]" => grid_split;
+        "input: Tensor, indices: int[] -> Tensor[]" => grid_split_at;
+    }
+}

@@ -1,0 +1,323 @@
+//! Python values ↔ the core's.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyString, PyTuple};
+use smallvec::SmallVec;
+
+use super::dtype::{PyDType, PyGenerator, device_of, dtype_object, type_name};
+
+use super::tensor::{PyTensor, wrap};
+use crate::dtype::Scalar;
+use crate::layout::Dims;
+use crate::ops::schema::{Out, Value};
+
+/// The type of a parameter, as its signature writes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ty {
+    Tensor,
+    Tensors,
+    OptTensors,
+    Operand,
+    Number,
+    Int,
+    Ints,
+    /// As `Ints`; as the first parameter after the tensor it also takes its numbers one by one.
+    Size,
+    Float,
+    Floats,
+    Bool,
+    DType,
+    Device,
+    Str,
+    Generator,
+    /// Accepted and ignored.
+    Ignored,
+}
+
+impl Ty {
+    pub fn parse(s: &str) -> Option<Ty> {
+        Some(match s {
+            "Tensor" => Ty::Tensor,
+            "Tensor[]" => Ty::Tensors,
+            "Tensor?[]" => Ty::OptTensors,
+            "Operand" => Ty::Operand,
+            "Number" => Ty::Number,
+            "int" => Ty::Int,
+            "int[]" => Ty::Ints,
+            "size" => Ty::Size,
+            "float" => Ty::Float,
+            "float[]" => Ty::Floats,
+            "bool" => Ty::Bool,
+            "dtype" => Ty::DType,
+            "device" => Ty::Device,
+            "str" => Ty::Str,
+            "Generator" => Ty::Generator,
+            "memory_format" | "layout" | "any" => Ty::Ignored,
+            _ => return None,
+        })
+    }
+
+    /// As PyTorch's messages name it.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Ty::Tensor => "Tensor",
+            Ty::Tensors | Ty::OptTensors => "tuple of Tensors",
+            Ty::Operand => "Tensor",
+            Ty::Number => "Number",
+            Ty::Int => "int",
+            Ty::Ints | Ty::Size => "tuple of ints",
+            Ty::Float => "float",
+            Ty::Floats => "tuple of floats",
+            Ty::Bool => "bool",
+            Ty::DType => "torch.dtype",
+            Ty::Device => "torch.device",
+            Ty::Str => "str",
+            Ty::Generator => "torch.Generator",
+            Ty::Ignored => "object",
+        }
+    }
+}
+
+/// A Python or NumPy number; None for anything else.
+pub fn number(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
+    if obj.is_exact_instance_of::<PyFloat>() {
+        return obj.extract::<f64>().ok().map(Scalar::Float);
+    }
+    if obj.is_exact_instance_of::<PyInt>() {
+        return int_scalar(obj);
+    }
+    if obj.is_instance_of::<PyBool>() {
+        return obj.extract::<bool>().ok().map(Scalar::Bool);
+    }
+    slow_number(obj)
+}
+
+/// An integer; one beyond 64 bits counts as a float, as it would overflow otherwise.
+fn int_scalar(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
+    match obj.extract::<i64>() {
+        Ok(i) => Some(Scalar::Int(i)),
+        Err(_) => obj.extract::<u64>().map(|u| Scalar::Int(u as i64)).ok(),
+    }
+}
+
+#[cold]
+fn slow_number(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
+    if obj.is_instance_of::<PyFloat>() {
+        return obj.extract::<f64>().ok().map(Scalar::Float);
+    }
+    if obj.is_instance_of::<PyInt>() {
+        return int_scalar(obj);
+    }
+    if obj.cast::<PyTensor>().is_ok() || obj.is_instance_of::<PyString>() {
+        return None;
+    }
+    // NumPy scalars: told apart by what they convert to without loss.
+    let kind = obj.getattr("dtype").and_then(|d| d.getattr("kind")).and_then(|k| k.extract::<String>()).ok()?;
+    if obj.getattr("ndim").and_then(|n| n.extract::<usize>()).is_ok_and(|n| n > 0) {
+        return None;
+    }
+    match kind.as_str() {
+        "b" => obj.is_truthy().ok().map(Scalar::Bool),
+        "i" | "u" => obj.call_method0("__int__").ok().and_then(|i| int_scalar(&i)),
+        "f" => obj.call_method0("__float__").ok().and_then(|f| f.extract().ok()).map(Scalar::Float),
+        _ => None,
+    }
+}
+
+/// A number, or a 0-d tensor as one.
+fn number_or_item(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
+    if let Some(s) = number(obj) {
+        return Some(s);
+    }
+    let t = obj.cast::<PyTensor>().ok()?.borrow();
+    if t.inner.rank() == 0 && !t.inner.requires_grad() { t.inner.item().ok() } else { None }
+}
+
+/// A Python integer, or whatever has `__index__`.
+pub fn int(obj: &Bound<'_, PyAny>) -> Option<i64> {
+    if obj.is_instance_of::<PyBool>() {
+        return None;
+    }
+    if obj.is_instance_of::<PyInt>() {
+        return obj.extract().ok();
+    }
+    if let Ok(t) = obj.cast::<PyTensor>() {
+        let t = t.borrow();
+        return match t.inner.item() {
+            Ok(s @ Scalar::Int(_)) if t.inner.numel() == 1 => Some(s.to_i64()),
+            _ => None,
+        };
+    }
+    if obj.is_instance_of::<PyFloat>() || obj.is_instance_of::<PyString>() {
+        return None;
+    }
+    obj.call_method0("__index__").ok().and_then(|i| i.extract().ok())
+}
+
+/// A sequence of integers.
+pub fn ints(obj: &Bound<'_, PyAny>) -> Option<SmallVec<[i64; 6]>> {
+    if let Ok(t) = obj.cast::<PyTuple>() {
+        return t.iter().map(|x| int(&x)).collect();
+    }
+    if let Ok(l) = obj.cast::<PyList>() {
+        return l.iter().map(|x| int(&x)).collect();
+    }
+    None
+}
+
+fn tensors<'py>(obj: &Bound<'py, PyAny>) -> Option<Vec<Bound<'py, PyAny>>> {
+    if let Ok(t) = obj.cast::<PyTuple>() {
+        return Some(t.iter().collect());
+    }
+    obj.cast::<PyList>().ok().map(|l| l.iter().collect())
+}
+
+/// An argument as a parameter of type `ty` takes it; Ok(None) where it does not fit.
+pub fn value(obj: &Bound<'_, PyAny>, ty: Ty, optional: bool) -> PyResult<Option<Value>> {
+    if optional && obj.is_none() {
+        return Ok(Some(Value::None));
+    }
+    Ok(match ty {
+        Ty::Tensor => obj.cast::<PyTensor>().ok().map(|t| Value::Tensor(t.borrow().inner.clone())),
+        Ty::Operand => match obj.cast::<PyTensor>() {
+            Ok(t) => Some(Value::Tensor(t.borrow().inner.clone())),
+            Err(_) => number(obj).map(Value::Number),
+        },
+        Ty::Tensors => tensors(obj).and_then(|v| {
+            v.iter()
+                .map(|x| x.cast::<PyTensor>().ok().map(|t| t.borrow().inner.clone()))
+                .collect::<Option<Vec<_>>>()
+                .map(Value::Tensors)
+        }),
+        Ty::OptTensors => tensors(obj).and_then(|v| {
+            v.iter()
+                .map(|x| {
+                    if x.is_none() {
+                        return Some(None);
+                    }
+                    x.cast::<PyTensor>().ok().map(|t| Some(t.borrow().inner.clone()))
+                })
+                .collect::<Option<Vec<_>>>()
+                .map(Value::OptTensors)
+        }),
+        Ty::Number => number_or_item(obj).map(Value::Number),
+        Ty::Int => int(obj).map(|i| Value::Number(Scalar::Int(i))),
+        Ty::Float => number_or_item(obj).map(|s| Value::Number(Scalar::Float(s.to_f64()))),
+        Ty::Bool => match obj.cast::<PyBool>() {
+            Ok(b) => Some(Value::Number(Scalar::Bool(b.is_true()))),
+            Err(_) => None,
+        },
+        Ty::Ints | Ty::Size => match ints(obj) {
+            Some(v) => Some(Value::Ints(v)),
+            None => int(obj).map(|i| Value::Ints(SmallVec::from_slice(&[i]))),
+        },
+        Ty::Floats => match number(obj) {
+            Some(s) => Some(Value::Floats(vec![s.to_f64()])),
+            None => tensors(obj).and_then(|v| {
+                v.iter().map(|x| number(x).map(Scalar::to_f64)).collect::<Option<Vec<_>>>().map(Value::Floats)
+            }),
+        },
+        Ty::DType => dtype_argument(obj).map(Value::DType),
+        Ty::Device => Some(Value::Device(device_of(obj)?)),
+        Ty::Str => obj.extract::<String>().ok().map(Value::Str),
+        Ty::Generator => obj.cast::<PyGenerator>().ok().map(|g| Value::Generator(g.get().0.clone())),
+        Ty::Ignored => Some(Value::None),
+    })
+}
+
+/// A `torch.dtype`, or one of Python's number types standing for one.
+pub fn dtype_argument(obj: &Bound<'_, PyAny>) -> Option<crate::dtype::DType> {
+    use crate::dtype::DType;
+    if let Ok(d) = obj.cast::<PyDType>() {
+        return Some(d.get().0);
+    }
+    let py = obj.py();
+    if obj.is(py.get_type::<PyFloat>()) {
+        Some(DType::F64)
+    } else if obj.is(py.get_type::<PyInt>()) {
+        Some(DType::I64)
+    } else if obj.is(py.get_type::<PyBool>()) {
+        Some(DType::Bool)
+    } else {
+        None
+    }
+}
+
+static SIZE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static RETURN_TYPES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// A shape as `torch.Size`.
+pub fn size(py: Python<'_>, shape: &Dims) -> PyResult<Py<PyAny>> {
+    let class = SIZE.get_or_try_init(py, || py.import("rgrad._size")?.getattr("Size").map(Bound::unbind))?;
+    let dims = PyTuple::new(py, shape.iter())?;
+    class.call1(py, (dims,))
+}
+
+/// A result of the core as Python sees it.
+pub fn out(py: Python<'_>, out: Out) -> PyResult<Py<PyAny>> {
+    let all = |v: Vec<crate::Tensor>| v.into_iter().map(|t| wrap(py, t)).collect::<PyResult<Vec<_>>>();
+    Ok(match out {
+        Out::Tensor(t) => wrap(py, t)?,
+        Out::Tuple(v) => PyTuple::new(py, all(v)?)?.into_any().unbind(),
+        Out::List(v) => PyList::new(py, all(v)?)?.into_any().unbind(),
+        Out::Named(name, _, v) => {
+            let types =
+                RETURN_TYPES.get_or_try_init(py, || py.import("rgrad.return_types").map(|m| m.into_any().unbind()))?;
+            types.getattr(py, name)?.call1(py, (PyTuple::new(py, all(v)?)?,))?
+        }
+        Out::Number(s) => scalar(py, s)?,
+        Out::Str(s) => s.into_pyobject(py)?.into_any().unbind(),
+        Out::Ints(v) => PyTuple::new(py, v)?.into_any().unbind(),
+        Out::DType(d) => dtype_object(py, d)?.into_any(),
+        Out::None => py.None(),
+    })
+}
+
+pub fn scalar(py: Python<'_>, s: Scalar) -> PyResult<Py<PyAny>> {
+    Ok(match s {
+        Scalar::Bool(b) => b.into_pyobject(py)?.to_owned().into_any().unbind(),
+        Scalar::Int(i) => i.into_pyobject(py)?.into_any().unbind(),
+        Scalar::Float(f) => f.into_pyobject(py)?.into_any().unbind(),
+    })
+}
+
+/// The tensors of a Python sequence.
+pub fn tensor_list(obj: &Bound<'_, PyAny>) -> PyResult<Vec<crate::Tensor>> {
+    if let Ok(t) = obj.cast::<PyTensor>() {
+        return Ok(vec![t.borrow().inner.clone()]);
+    }
+    obj.try_iter()?
+        .map(|x| {
+            let x = x?;
+            let t = x.cast::<PyTensor>().map_err(|_| {
+                PyTypeError::new_err(format!("expected a Tensor, got {}", type_name(&x)))
+            })?;
+            Ok(t.borrow().inner.clone())
+        })
+        .collect()
+}
+
+/// As `tensor_list`, None allowed.
+pub fn opt_tensor_list(obj: &Bound<'_, PyAny>) -> PyResult<Vec<Option<crate::Tensor>>> {
+    if obj.is_none() {
+        return Ok(Vec::new());
+    }
+    if obj.cast::<PyTensor>().is_ok() {
+        return Ok(tensor_list(obj)?.into_iter().map(Some).collect());
+    }
+    obj.try_iter()?
+        .map(|x| {
+            let x = x?;
+            if x.is_none() {
+                return Ok(None);
+            }
+            let t = x.cast::<PyTensor>().map_err(|_| {
+                PyTypeError::new_err(format!("expected a Tensor or None, got {}", type_name(&x)))
+            })?;
+            Ok(Some(t.borrow().inner.clone()))
+        })
+        .collect()
+}
+

@@ -1,0 +1,253 @@
+//! `torch.dtype`, `torch.device` and `torch.Generator` objects.
+
+use std::sync::Arc;
+
+use pyo3::basic::CompareOp;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyTuple;
+
+use super::error::IntoPy;
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::ops::random::{Generator, State};
+
+/// An element type, such as `rgrad.float32`. There is one object of each.
+#[pyclass(frozen, name = "dtype", module = "rgrad")]
+pub struct PyDType(pub DType);
+
+#[pymethods]
+impl PyDType {
+    fn __repr__(&self) -> String {
+        self.0.to_string()
+    }
+
+    fn __hash__(&self) -> isize {
+        self.0 as isize
+    }
+
+    fn __richcmp__(&self, other: &Bound<'_, PyAny>, op: CompareOp) -> bool {
+        let same = other.cast::<PyDType>().is_ok_and(|o| o.get().0 == self.0);
+        match op {
+            CompareOp::Eq => same,
+            CompareOp::Ne => !same,
+            _ => false,
+        }
+    }
+
+    /// Pickled by name: an attribute of the package.
+    fn __reduce__(&self) -> &'static str {
+        self.0.name()
+    }
+
+    #[getter]
+    fn is_floating_point(&self) -> bool {
+        self.0.is_float()
+    }
+
+    #[getter]
+    fn is_complex(&self) -> bool {
+        false
+    }
+
+    #[getter]
+    fn is_signed(&self) -> bool {
+        self.0.is_signed()
+    }
+
+    #[getter]
+    fn itemsize(&self) -> usize {
+        self.0.size()
+    }
+}
+
+static DTYPES: PyOnceLock<Vec<Py<PyDType>>> = PyOnceLock::new();
+
+/// The object of a dtype.
+pub fn dtype_object(py: Python<'_>, d: DType) -> PyResult<Py<PyDType>> {
+    let all = DTYPES.get_or_try_init(py, || {
+        DType::ALL.iter().map(|&d| Py::new(py, PyDType(d))).collect::<PyResult<Vec<_>>>()
+    })?;
+    Ok(all[d as usize].clone_ref(py))
+}
+
+/// Adds `float32` and its kin, and their other names, to the module.
+pub fn add_dtypes(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    for d in DType::ALL {
+        m.add(d.name(), dtype_object(m.py(), d)?)?;
+    }
+    for (alias, d) in [
+        ("float", DType::F32),
+        ("double", DType::F64),
+        ("half", DType::F16),
+        ("short", DType::I16),
+        ("int", DType::I32),
+        ("long", DType::I64),
+    ] {
+        m.add(alias, dtype_object(m.py(), d)?)?;
+    }
+    Ok(())
+}
+
+/// Where a tensor lives: `device("cpu")`.
+#[pyclass(frozen, name = "device", module = "rgrad")]
+pub struct PyDevice {
+    pub device: Device,
+    index: Option<usize>,
+}
+
+impl PyDevice {
+    pub fn of(device: Device) -> PyDevice {
+        PyDevice { device, index: None }
+    }
+}
+
+#[pymethods]
+impl PyDevice {
+    #[new]
+    #[pyo3(signature = (r#type, index=None))]
+    fn new(r#type: &Bound<'_, PyAny>, index: Option<usize>) -> PyResult<PyDevice> {
+        if let Ok(d) = r#type.cast::<PyDevice>() {
+            return Ok(PyDevice { device: d.get().device, index: index.or(d.get().index) });
+        }
+        let name: String = r#type.extract().map_err(|_| {
+            PyTypeError::new_err(format!("device(): argument 'type' must be str, not {}", type_name(r#type)))
+        })?;
+        let device = Device::parse(&name).py()?;
+        let given = name.split_once(':').and_then(|(_, i)| i.parse().ok());
+        if given.is_some() && index.is_some() {
+            return Err(PyRuntimeError::new_err(format!(
+                "type (string) must not include an index because index was passed explicitly: {name}"
+            )));
+        }
+        Ok(PyDevice { device, index: index.or(given) })
+    }
+
+    #[getter]
+    fn r#type(&self) -> &'static str {
+        self.device.kind()
+    }
+
+    #[getter]
+    fn index(&self) -> Option<usize> {
+        self.index
+    }
+
+    fn __str__(&self) -> String {
+        match self.index {
+            Some(i) => format!("{}:{i}", self.device),
+            None => self.device.to_string(),
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        match self.index {
+            Some(i) => format!("device(type='{}', index={i})", self.device),
+            None => format!("device(type='{}')", self.device),
+        }
+    }
+
+    fn __hash__(&self) -> u64 {
+        self.index.map_or(0, |i| i as u64 + 1)
+    }
+
+    fn __richcmp__(&self, other: &Bound<'_, PyAny>, op: CompareOp) -> bool {
+        let same = other.cast::<PyDevice>().is_ok_and(|o| o.get().device == self.device && o.get().index == self.index);
+        match op {
+            CompareOp::Eq => same,
+            CompareOp::Ne => !same,
+            _ => false,
+        }
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
+        let py = slf.py();
+        let args = (slf.get().__str__(),).into_pyobject(py)?;
+        (slf.get_type(), args).into_pyobject(py)
+    }
+}
+
+/// The device that an argument names.
+pub fn device_of(obj: &Bound<'_, PyAny>) -> PyResult<Device> {
+    if let Ok(d) = obj.cast::<PyDevice>() {
+        return Ok(d.get().device);
+    }
+    if let Ok(name) = obj.extract::<&str>() {
+        return Device::parse(name).py();
+    }
+    Err(PyTypeError::new_err(format!("expected a device or a device string, not {}", type_name(obj))))
+}
+
+/// The class name of an object, as PyTorch's messages show it.
+pub fn type_name(obj: &Bound<'_, PyAny>) -> String {
+    obj.get_type().name().map_or_else(|_| "object".into(), |n| n.to_string())
+}
+
+/// A stream of random numbers.
+#[pyclass(frozen, name = "Generator", module = "rgrad")]
+pub struct PyGenerator(pub Arc<Generator>);
+
+#[pymethods]
+impl PyGenerator {
+    #[new]
+    #[pyo3(signature = (device=None))]
+    fn new(device: Option<&Bound<'_, PyAny>>) -> PyResult<PyGenerator> {
+        if let Some(d) = device {
+            device_of(d)?;
+        }
+        Ok(PyGenerator(Arc::new(Generator::new(67_280_421_310_721))))
+    }
+
+    /// Starts the stream of a seed; returns the generator.
+    fn manual_seed<'py>(slf: &Bound<'py, Self>, seed: i128) -> PyResult<Bound<'py, Self>> {
+        let seed = seed_of(seed)?;
+        slf.get().0.set_state(State { seed, offset: 0 });
+        Ok(slf.clone())
+    }
+
+    /// A seed that differs from call to call; returns it.
+    fn seed(&self) -> u64 {
+        let nanos = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |d| d.as_nanos() as u64);
+        let seed = nanos ^ (std::process::id() as u64) << 32;
+        self.0.set_state(State { seed, offset: 0 });
+        seed
+    }
+
+    fn initial_seed(&self) -> u64 {
+        self.0.state().seed
+    }
+
+    /// Seed and position, as 16 bytes.
+    fn _state(&self) -> [u8; 16] {
+        let s = self.0.state();
+        let mut out = [0; 16];
+        out[..8].copy_from_slice(&s.seed.to_le_bytes());
+        out[8..].copy_from_slice(&s.offset.to_le_bytes());
+        out
+    }
+
+    fn _set_state(&self, bytes: [u8; 16]) {
+        let word = |i: usize| {
+            let mut w = [0; 8];
+            w.copy_from_slice(&bytes[i..i + 8]);
+            u64::from_le_bytes(w)
+        };
+        self.0.set_state(State { seed: word(0), offset: word(8) });
+    }
+
+    #[getter]
+    fn device(&self) -> PyDevice {
+        PyDevice::of(Device::Cpu)
+    }
+}
+
+/// PyTorch's range of seeds: 64 bits, negative ones wrapped.
+fn seed_of(seed: i128) -> PyResult<u64> {
+    if seed < i64::MIN as i128 || seed > u64::MAX as i128 {
+        return Err(PyRuntimeError::new_err("Overflow when unpacking long long"));
+    }
+    Ok(seed as u64)
+}

@@ -1,0 +1,57 @@
+//! Errors of the core → Python exceptions.
+
+use pyo3::exceptions::{
+    PyIndexError, PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError
+};
+use pyo3::prelude::*;
+
+use crate::error::{Error, Kind};
+
+/// The one mapping.
+pub fn to_py(e: Error) -> PyErr {
+    if let Error::Foreign(any) = e {
+        return match any.downcast::<PyErr>() {
+            Ok(err) => *err,
+            Err(_) => PyRuntimeError::new_err("an error of unknown origin passed through the engine"),
+        };
+    }
+    if matches!(e, Error::ZeroDivision) {
+        return PyRuntimeError::new_err("ZeroDivisionError");
+    }
+    let text = e.to_string();
+    match e.kind() {
+        Kind::Runtime | Kind::Foreign => PyRuntimeError::new_err(text),
+        Kind::Index => PyIndexError::new_err(text),
+        Kind::Type => PyTypeError::new_err(text),
+        Kind::Value => PyValueError::new_err(text),
+        Kind::NotImplemented => PyNotImplementedError::new_err(text),
+    }
+}
+
+/// A Python exception on its way through the core.
+pub fn foreign(e: PyErr) -> Error {
+    Error::Foreign(Box::new(e))
+}
+
+/// A Rust panic: a bug in rgrad, which the process survives.
+pub fn panicked(payload: Box<dyn std::any::Any + Send>) -> PyErr {
+    let what = payload
+        .downcast_ref::<&str>()
+        .map(|s| s.to_string())
+        .or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".into());
+    PyRuntimeError::new_err(format!("rgrad panicked: {what}. This is a bug in rgrad; please report it."))
+}
+
+/// Runs `f` with errors mapped.
+pub trait IntoPy<T> {
+    fn py(self) -> PyResult<T>;
+}
+
+impl<T> IntoPy<T> for crate::error::Result<T> {
+    #[inline(always)]
+    fn py(self) -> PyResult<T> {
+        self.map_err(to_py)
+    }
+}
+

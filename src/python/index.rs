@@ -1,0 +1,93 @@
+//! What stands between the brackets of `x[...]`.
+
+use pyo3::exceptions::{PyIndexError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyEllipsis, PyInt, PyList, PySlice, PyTuple};
+use smallvec::SmallVec;
+
+use super::convert;
+use super::dtype::type_name;
+use super::error::IntoPy;
+use super::interop;
+use super::tensor::{PyTensor, wrap};
+use crate::ops::index::{Index, getitem, setitem};
+use crate::ops::pointwise::Arg;
+use crate::tensor::Tensor;
+
+type Indices = SmallVec<[Index; 4]>;
+
+fn one(key: &Bound<'_, PyAny>) -> PyResult<Index> {
+    if key.is_exact_instance_of::<PyInt>() {
+        return key.extract().map(Index::Int);
+    }
+    if let Ok(s) = key.cast::<PySlice>() {
+        let bound = |name: &str| -> PyResult<Option<i64>> {
+            let v = s.getattr(name)?;
+            if v.is_none() {
+                return Ok(None);
+            }
+            convert::int(&v).map(Some).ok_or_else(|| {
+                PyTypeError::new_err("slice indices must be integers or None or have an __index__ method")
+            })
+        };
+        return Ok(Index::Slice(bound("start")?, bound("stop")?, bound("step")?));
+    }
+    if key.is_none() {
+        return Ok(Index::NewAxis);
+    }
+    if key.cast::<PyEllipsis>().is_ok() {
+        return Ok(Index::Ellipsis);
+    }
+    if let Ok(b) = key.cast::<PyBool>() {
+        return Ok(Index::Bool(b.is_true()));
+    }
+    if let Ok(t) = key.cast::<PyTensor>() {
+        return Ok(Index::Tensor(t.borrow().inner.clone()));
+    }
+    if key.cast::<PyList>().is_ok() || key.cast::<PyTuple>().is_ok() || interop::is_array(key) {
+        let t = interop::tensor_from(key, None)?;
+        // An empty list selects nothing; its dtype says nothing.
+        let t = if t.numel() == 0 && t.dtype().is_float() { t.copied(crate::dtype::DType::I64).py()? } else { t };
+        return Ok(Index::Tensor(t));
+    }
+    if let Some(i) = convert::int(key) {
+        return Ok(Index::Int(i));
+    }
+    Err(PyIndexError::new_err(format!(
+        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {})",
+        type_name(key)
+    )))
+}
+
+fn indices(key: &Bound<'_, PyAny>) -> PyResult<Indices> {
+    match key.cast::<PyTuple>() {
+        Ok(t) => t.iter().map(|k| one(&k)).collect(),
+        Err(_) => Ok(SmallVec::from_iter([one(key)?])),
+    }
+}
+
+pub fn get(py: Python<'_>, t: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    let indices = indices(key)?;
+    let advanced = indices.iter().any(|i| matches!(i, Index::Tensor(_)));
+    let out = if advanced { py.detach(|| getitem(t, &indices)) } else { getitem(t, &indices) };
+    wrap(py, out.py()?)
+}
+
+pub fn set(py: Python<'_>, t: &Tensor, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    let indices = indices(key)?;
+    if let Some(s) = convert::number(value) {
+        return py.detach(|| setitem(t, &indices, Arg::S(s))).py();
+    }
+    let value = match value.cast::<PyTensor>() {
+        Ok(v) => v.borrow().inner.clone(),
+        Err(_) if interop::is_array(value) => interop::tensor_from(value, None)?,
+        Err(_) => {
+            return Err(PyTypeError::new_err(format!(
+                "can't assign a {} to a torch.{}Tensor",
+                type_name(value),
+                t.dtype().scalar_name()
+            )));
+        }
+    };
+    py.detach(|| setitem(t, &indices, Arg::T(&value))).py()
+}

@@ -1,0 +1,340 @@
+//! Memory shared with others: NumPy arrays, buffers; nested lists.
+#![allow(unsafe_code)]
+
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+use super::convert::{dtype_argument, number, scalar};
+use super::dtype::type_name;
+use super::error::IntoPy;
+use super::tensor::{PyTensor, wrap};
+use crate::dtype::{DType, Element, Scalar, promote};
+use crate::layout::{Dims, Layout};
+use crate::ops;
+use crate::storage::Storage;
+use crate::tensor::Tensor;
+use crate::with_dtype;
+
+/// The Python object that a tensor already has; see Note [A tensor's Python object].
+#[inline]
+pub fn host_object(py: Python<'_>, t: &Tensor) -> Option<Py<PyAny>> {
+    let p: *mut ffi::PyObject = t.host().cast();
+    if p.is_null() {
+        return None;
+    }
+    // SAFETY: the pointer is cleared when the object dies, under the GIL that `py` proves; an object that is being
+    // torn down has no references left and is not handed out again.
+    unsafe { if ffi::Py_REFCNT(p) > 0 { Some(Bound::from_borrowed_ptr(py, p).unbind()) } else { None } }
+}
+
+/// Whether an object is a NumPy array or scalar, without importing NumPy.
+pub fn is_array(obj: &Bound<'_, PyAny>) -> bool {
+    obj.hasattr("__array_interface__").unwrap_or(false)
+}
+
+/// NumPy's description of an element type.
+fn type_string(d: DType) -> Option<&'static str> {
+    Some(match d {
+        DType::Bool => "|b1",
+        DType::U8 => "|u1",
+        DType::I8 => "|i1",
+        DType::I16 => "<i2",
+        DType::I32 => "<i4",
+        DType::I64 => "<i8",
+        DType::F16 => "<f2",
+        DType::F32 => "<f4",
+        DType::F64 => "<f8",
+        DType::BF16 => return None,
+    })
+}
+
+/// What NumPy asks an object for whose memory it is to use.
+#[pyclass(frozen)]
+struct ArrayInterface {
+    tensor: Tensor,
+    kind: &'static str,
+}
+
+#[pymethods]
+impl ArrayInterface {
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let t = &self.tensor;
+        let size = t.dtype().size();
+        let d = PyDict::new(py);
+        d.set_item("shape", PyTuple::new(py, t.shape().iter())?)?;
+        d.set_item("strides", PyTuple::new(py, t.strides().iter().map(|s| s * size as isize))?)?;
+        let at = t.storage().data_ptr() as usize + t.layout().offset * size;
+        d.set_item("data", (at, t.storage().is_readonly()))?;
+        d.set_item("typestr", self.kind)?;
+        d.set_item("version", 3)?;
+        Ok(d)
+    }
+}
+
+/// A NumPy array over the tensor's memory.
+pub fn to_numpy(py: Python<'_>, t: &Tensor) -> PyResult<Py<PyAny>> {
+    let Some(kind) = type_string(t.dtype()) else {
+        return Err(PyTypeError::new_err(format!("Got unsupported ScalarType {}", t.dtype().scalar_name())));
+    };
+    let interface = Py::new(py, ArrayInterface { tensor: t.detach(), kind })?;
+    Ok(py.import("numpy")?.getattr("asarray")?.call1((interface,))?.unbind())
+}
+
+/// A tensor over the memory of a NumPy array.
+#[pyfunction]
+pub fn from_numpy(py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    if !array.hasattr("__array_interface__")? || array.get_type().name()? != "ndarray" && !array.hasattr("flags")? {
+        return Err(PyTypeError::new_err(format!("expected np.ndarray (got {})", type_name(array))));
+    }
+    wrap(py, share_array(array)?)
+}
+
+/// The memory of an array as a tensor, which keeps the array alive.
+fn share_array(array: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+    let interface = array.getattr("__array_interface__")?;
+    let interface = interface.cast::<PyDict>()?;
+    let get = |k: &str| {
+        interface.get_item(k)?.ok_or_else(|| PyValueError::new_err(format!("__array_interface__ has no '{k}'")))
+    };
+    let kind: String = get("typestr")?.extract()?;
+    let dtype = DType::ALL.into_iter().find(|&d| type_string(d).is_some_and(|k| k == kind)).ok_or_else(|| {
+        PyTypeError::new_err(format!(
+            "can't convert np.ndarray of type {}. The only supported types are: float64, float32, float16, int64, \
+             int32, int16, int8, uint8, and bool.",
+            array.getattr("dtype").map_or(kind.clone(), |d| d.to_string())
+        ))
+    })?;
+    let shape: Vec<usize> = get("shape")?.extract()?;
+    let (address, readonly): (usize, bool) = get("data")?.extract()?;
+    let strides: Option<Vec<isize>> = match interface.get_item("strides")? {
+        Some(s) if !s.is_none() => Some(s.extract()?),
+        _ => None,
+    };
+    let shape = Dims::from(&shape[..]);
+    let size = dtype.size() as isize;
+    let strides = match strides {
+        None => shape.contiguous_strides(),
+        Some(bytes) => {
+            if bytes.iter().any(|s| s % size != 0) {
+                return Err(PyValueError::new_err(
+                    "given numpy array strides not a multiple of the element byte size. Copy the numpy array to \
+                     reallocate the memory.",
+                ));
+            }
+            bytes.iter().map(|s| s / size).collect()
+        }
+    };
+    let layout = Layout { shape, strides, offset: 0 };
+    if layout.numel() == 0 {
+        return Tensor::empty(layout.shape, dtype).py();
+    }
+    if address % dtype.size() != 0 {
+        return Err(PyValueError::new_err("given numpy array is not aligned. Copy it to reallocate the memory."));
+    }
+    let (lo, hi) = layout.extent().ok_or_else(|| PyValueError::new_err("numpy array is too large"))?;
+    let start = (address as isize + lo * size) as *mut u8;
+    let layout = Layout { offset: (-lo) as usize, ..layout };
+    // SAFETY: the array interface promises memory for every index of the shape, which is the extent computed here,
+    // for as long as the array lives; the storage keeps it alive.
+    let storage = unsafe {
+        Storage::borrowed(start, ((hi - lo + 1) * size) as usize, readonly, Box::new(array.clone().unbind()))
+    }
+    .py()?;
+    Ok(Tensor::from_parts(storage, layout, dtype))
+}
+
+/// A new tensor of the values of a number, a nested list, an array or a tensor.
+pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
+    if let Ok(t) = data.cast::<PyTensor>() {
+        let t = t.borrow().inner.clone();
+        return t.copied(dtype.unwrap_or(t.dtype())).py();
+    }
+    if let Some(s) = number(data).filter(|_| !is_array(data)) {
+        return Tensor::scalar(s, dtype.unwrap_or(natural_dtype(&[s]))).py();
+    }
+    if is_array(data) {
+        let array = if data.hasattr("flags")? && data.get_type().name()? == "ndarray" {
+            data.clone()
+        } else {
+            data.py().import("numpy")?.getattr("asarray")?.call1((data,))?
+        };
+        let t = share_array(&array)?;
+        return t.copied(dtype.unwrap_or(t.dtype())).py();
+    }
+    let mut shape = Vec::new();
+    let mut leaf = data.clone();
+    while let Some(n) = sequence_len(&leaf) {
+        shape.push(n);
+        if n == 0 {
+            break;
+        }
+        leaf = leaf.get_item(0)?;
+        if shape.len() > 64 {
+            return Err(PyValueError::new_err("too many dimensions"));
+        }
+    }
+    if shape.is_empty() {
+        return Err(PyRuntimeError::new_err(format!("Could not infer dtype of {}", type_name(data))));
+    }
+    // Elements that are tensors or arrays add dimensions of their own.
+    if let Some(inner) = tensor_like(&leaf)? {
+        shape.extend(inner.shape().iter());
+    }
+    let mut values = Vec::new();
+    let mut seen: Option<DType> = None;
+    collect(data, &shape, 0, &mut values, &mut seen)?;
+    let dtype = dtype.or(seen).unwrap_or(if values.is_empty() { ops::default_dtype() } else { natural_dtype(&values) });
+    let out = Tensor::empty(Dims::from(&shape[..]), dtype).py()?;
+    with_dtype!(dtype, T => {
+        for (o, v) in out.slice_mut::<T>().py()?.iter_mut().zip(&values) {
+            *o = T::from_scalar(*v);
+        }
+    });
+    Ok(out)
+}
+
+fn sequence_len(obj: &Bound<'_, PyAny>) -> Option<usize> {
+    if let Ok(l) = obj.cast::<PyList>() {
+        return Some(l.len());
+    }
+    if let Ok(t) = obj.cast::<PyTuple>() {
+        return Some(t.len());
+    }
+    if obj.cast::<PyTensor>().is_ok() || is_array(obj) || obj.is_instance_of::<pyo3::types::PyString>() {
+        return None;
+    }
+    if obj.cast::<pyo3::types::PySequence>().is_ok() { obj.len().ok() } else { None }
+}
+
+fn tensor_like(obj: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
+    if obj.cast::<PyTensor>().is_ok() || is_array(obj) { tensor_from(obj, None).map(Some) } else { Ok(None) }
+}
+
+/// bool, int64 or the default dtype, as Python's numbers ask for.
+fn natural_dtype(values: &[Scalar]) -> DType {
+    match values.iter().map(|v| v.category()).max() {
+        Some(0) => DType::Bool,
+        Some(1) => DType::I64,
+        _ => ops::default_dtype(),
+    }
+}
+
+fn collect(
+    obj: &Bound<'_, PyAny>,
+    shape: &[usize],
+    depth: usize,
+    out: &mut Vec<Scalar>,
+    seen: &mut Option<DType>,
+) -> PyResult<()> {
+    if let Some(t) = tensor_like(obj)? {
+        if t.shape()[..] != shape[depth..] {
+            return Err(PyValueError::new_err("expected elements of one shape"));
+        }
+        *seen = Some(seen.map_or(t.dtype(), |d| promote(d, t.dtype())));
+        with_dtype!(t.dtype(), T => out.extend(t.to_vec::<T>().into_iter().map(Element::to_scalar)));
+        return Ok(());
+    }
+    if depth == shape.len() {
+        return match number(obj) {
+            Some(s) => {
+                out.push(s);
+                Ok(())
+            }
+            None if sequence_len(obj).is_some() => Err(PyValueError::new_err(format!(
+                "expected a number at dim {depth}, but found a sequence (the nesting is uneven)"
+            ))),
+            None if obj.is_instance_of::<pyo3::types::PyString>() => {
+                Err(PyValueError::new_err(format!("too many dimensions '{}'", type_name(obj))))
+            }
+            None => Err(PyRuntimeError::new_err(format!("Could not infer dtype of {}", type_name(obj)))),
+        };
+    }
+    let Some(n) = sequence_len(obj) else {
+        return Err(PyTypeError::new_err(format!("not a sequence: {}", type_name(obj))));
+    };
+    if n != shape[depth] {
+        return Err(PyValueError::new_err(format!(
+            "expected sequence of length {} at dim {depth} (got {n})",
+            shape[depth]
+        )));
+    }
+    if let Ok(l) = obj.cast::<PyList>() {
+        return l.iter().try_for_each(|x| collect(&x, shape, depth + 1, out, seen));
+    }
+    (0..n).try_for_each(|i| collect(&obj.get_item(i)?, shape, depth + 1, out, seen))
+}
+
+/// `torch.tensor`: always a copy, always a leaf.
+#[pyfunction]
+#[pyo3(signature = (data, *, dtype=None, device=None, requires_grad=false, pin_memory=false))]
+pub fn tensor(
+    py: Python<'_>,
+    data: &Bound<'_, PyAny>,
+    dtype: Option<&Bound<'_, PyAny>>,
+    device: Option<&Bound<'_, PyAny>>,
+    requires_grad: bool,
+    pin_memory: bool,
+) -> PyResult<Py<PyAny>> {
+    let _ = pin_memory;
+    if let Some(d) = device {
+        super::dtype::device_of(d)?;
+    }
+    let t = tensor_from(data, dtype_of(dtype)?)?;
+    t.set_requires_grad(requires_grad).py()?;
+    wrap(py, t)
+}
+
+/// `torch.as_tensor`: shares memory where it can.
+#[pyfunction]
+#[pyo3(signature = (data, dtype=None, device=None))]
+pub fn as_tensor<'py>(
+    data: &Bound<'py, PyAny>,
+    dtype: Option<&Bound<'py, PyAny>>,
+    device: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Py<PyAny>> {
+    if let Some(d) = device {
+        super::dtype::device_of(d)?;
+    }
+    let wanted = dtype_of(dtype)?;
+    let t = match data.cast::<PyTensor>() {
+        Ok(t) if wanted.is_none_or(|d| d == t.borrow().inner.dtype()) => return Ok(data.clone().unbind()),
+        Ok(t) => return wrap(data.py(), ops::arith::to_dtype(&t.borrow().inner, wanted.unwrap_or(DType::F32)).py()?),
+        Err(_) if is_array(data) && data.get_type().name()? == "ndarray" => {
+            let shared = share_array(data)?;
+            match wanted {
+                Some(d) if d != shared.dtype() => shared.copied(d).py()?,
+                _ => shared,
+            }
+        }
+        Err(_) => tensor_from(data, wanted)?,
+    };
+    wrap(data.py(), t)
+}
+
+fn dtype_of(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<DType>> {
+    obj.map(|d| {
+        dtype_argument(d).ok_or_else(|| {
+            PyTypeError::new_err(format!("argument 'dtype' must be torch.dtype, not {}", type_name(d)))
+        })
+    })
+    .transpose()
+}
+
+/// Nested lists of a tensor's values; a number for a 0-d tensor.
+pub fn to_list(py: Python<'_>, t: &Tensor) -> PyResult<Py<PyAny>> {
+    let values: Vec<Scalar> =
+        with_dtype!(t.dtype(), T => t.to_vec::<T>().into_iter().map(Element::to_scalar).collect());
+    fn nest(py: Python<'_>, shape: &[usize], values: &mut std::slice::Iter<Scalar>) -> PyResult<Py<PyAny>> {
+        match shape.split_first() {
+            None => scalar(py, values.next().copied().unwrap_or(Scalar::Int(0))),
+            Some((&n, rest)) => {
+                let items = (0..n).map(|_| nest(py, rest, values)).collect::<PyResult<Vec<_>>>()?;
+                Ok(PyList::new(py, items)?.into_any().unbind())
+            }
+        }
+    }
+    nest(py, t.shape(), &mut values.iter())
+}

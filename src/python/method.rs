@@ -1,0 +1,581 @@
+//! The operation table as Python callables.
+//!
+//! Note [One trampoline per table entry]
+//! Python calls a built-in through a C function that is told nothing about which built-in it is. So there is one tiny
+//! function per table entry, stamped out from a constant: it passes its number on to [`dispatch`], which matches the
+//! arguments against the entry's signatures and calls the operation. Binding code per operation does not exist.
+#![allow(unsafe_code)]
+
+use std::ffi::{CString, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use smallvec::SmallVec;
+
+use super::convert::{self, Ty};
+use super::dtype::type_name;
+use super::error::{IntoPy, panicked};
+use super::tensor::PyTensor;
+use crate::ops::schema::{Op, Overload, Surface, Value};
+use crate::ops::{self};
+
+/// A parameter of a signature.
+#[derive(Debug)]
+struct Param {
+    name: &'static str,
+    ty: Ty,
+    optional: bool,
+    default: Option<Value>,
+    keyword_only: bool,
+}
+
+/// A parsed signature.
+struct Signature {
+    params: Vec<Param>,
+    positional: usize,
+    overload: &'static Overload,
+}
+
+/// What a trampoline leads to.
+struct Entry {
+    op: &'static Op,
+    name: &'static str,
+    inplace: bool,
+    /// The operation changes the geometry of its first argument (`t_`, `squeeze_`).
+    replaces: bool,
+    signatures: Vec<Signature>,
+}
+
+static ENTRIES: OnceLock<Vec<Entry>> = OnceLock::new();
+
+type Fast = unsafe extern "C" fn(
+    *mut ffi::PyObject,
+    *const *mut ffi::PyObject,
+    ffi::Py_ssize_t,
+    *mut ffi::PyObject,
+) -> *mut ffi::PyObject;
+
+unsafe extern "C" fn trampoline<const I: usize>(
+    slf: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    nargs: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: Python passes valid, borrowed arguments and holds the GIL.
+    unsafe { enter(I, slf, args, nargs, names) }
+}
+
+macro_rules! trampolines {
+    ($($hi:literal)*) => { [$(trampolines!(@row $hi)),*] };
+    (@row $hi:literal) => { trampolines!(@cells $hi 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31) };
+    (@cells $hi:literal $($lo:literal)*) => { [$(trampoline::<{ $hi * 32 + $lo }> as Fast),*] };
+}
+static TRAMPOLINES: [[Fast; 32]; 40] = trampolines!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39);
+
+/// # Safety
+/// As Python's fast call convention: `args` holds `nargs` positional values, then one for each of `names`.
+unsafe fn enter(
+    i: usize,
+    slf: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    nargs: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    Python::attach(|py| {
+        let run = || {
+            // SAFETY: borrowed references that live for this call.
+            let (mut values, names) = unsafe {
+                let names = Bound::from_borrowed_ptr_or_opt(py, names).and_then(|n| n.cast_into::<PyTuple>().ok());
+                let count = nargs as usize + names.as_ref().map_or(0, |n| n.len());
+                let given = (0..count).map(|k| Bound::from_borrowed_ptr(py, *args.add(k)));
+                let slf = Bound::from_borrowed_ptr_or_opt(py, slf);
+                (slf.into_iter().chain(given).collect::<SmallVec<[Bound<PyAny>; 6]>>(), names)
+            };
+            let keywords = values.split_off_keywords(names.as_ref().map_or(0, |n| n.len()));
+            dispatch(py, i, &values, names.as_ref(), &keywords)
+        };
+        match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(Ok(obj)) => obj.into_ptr(),
+            Ok(Err(e)) => {
+                e.restore(py);
+                null_mut()
+            }
+            Err(panic) => {
+                panicked(panic).restore(py);
+                null_mut()
+            }
+        }
+    })
+}
+
+trait SplitOff<'py> {
+    fn split_off_keywords(&mut self, n: usize) -> SmallVec<[Bound<'py, PyAny>; 6]>;
+}
+
+impl<'py> SplitOff<'py> for SmallVec<[Bound<'py, PyAny>; 6]> {
+    #[inline]
+    fn split_off_keywords(&mut self, n: usize) -> SmallVec<[Bound<'py, PyAny>; 6]> {
+        if n == 0 { SmallVec::new() } else { self.drain(self.len() - n..).collect() }
+    }
+}
+
+/// Elements from which on the GIL is released for the time of the operation.
+const DETACH_FROM: usize = 1 << 16;
+
+fn is_large(values: &[Value]) -> bool {
+    values.iter().any(|v| match v {
+        Value::Tensor(t) => t.numel() >= DETACH_FROM,
+        Value::Tensors(ts) => ts.iter().map(|t| t.numel()).sum::<usize>() >= DETACH_FROM,
+        Value::Ints(v) => v.iter().try_fold(1i64, |a, b| a.checked_mul(*b)).unwrap_or(i64::MAX) >= DETACH_FROM as i64,
+        _ => false,
+    })
+}
+
+fn dispatch(
+    py: Python<'_>,
+    i: usize,
+    args: &[Bound<'_, PyAny>],
+    names: Option<&Bound<'_, PyTuple>>,
+    keywords: &[Bound<'_, PyAny>],
+) -> PyResult<Py<PyAny>> {
+    let Some(entry) = ENTRIES.get().and_then(|e| e.get(i)) else {
+        return Err(PyTypeError::new_err("operation table is not loaded"));
+    };
+    let mut out: Option<Bound<PyAny>> = None;
+    let mut given: SmallVec<[(Bound<PyString>, &Bound<PyAny>); 4]> = SmallVec::new();
+    if let Some(names) = names {
+        for (name, v) in names.iter().zip(keywords) {
+            let name = name.cast_into::<PyString>()?;
+            if entry.op.surface.has(Surface::OUT) && !entry.inplace && name.to_cow()? == "out" {
+                out = (!v.is_none()).then(|| v.clone());
+                continue;
+            }
+            given.push((name, v));
+        }
+    }
+    let (signature, values) = find(entry, args, &given)?;
+    if entry.inplace {
+        if is_large(&values) {
+            py.detach(|| ops::call_inplace(entry.op, signature.overload, &values)).py()?;
+        } else {
+            ops::call_inplace(entry.op, signature.overload, &values).py()?;
+        }
+        return Ok(args[0].clone().unbind());
+    }
+    if let Some(out) = out {
+        return call_out(py, entry, signature, &values, &out);
+    }
+    let result = if is_large(&values) {
+        py.detach(|| ops::call(entry.op, signature.overload, &values)).py()?
+    } else {
+        ops::call(entry.op, signature.overload, &values).py()?
+    };
+    if entry.replaces {
+        if let Some(slf) = args.first() {
+            PyTensor::replace_view(slf.cast::<PyTensor>()?, result.tensor().py()?);
+            return Ok(slf.clone().unbind());
+        }
+    }
+    convert::out(py, result)
+}
+
+fn call_out(
+    py: Python<'_>,
+    entry: &Entry,
+    signature: &Signature,
+    values: &[Value],
+    out: &Bound<'_, PyAny>,
+) -> PyResult<Py<PyAny>> {
+    let targets: Vec<Bound<PyAny>> = if out.cast::<PyTensor>().is_ok() {
+        vec![out.clone()]
+    } else if let Ok(t) = out.cast::<PyTuple>() {
+        t.iter().collect()
+    } else if let Ok(l) = out.cast::<PyList>() {
+        l.iter().collect()
+    } else {
+        return Err(PyTypeError::new_err(format!(
+            "{}(): argument 'out' must be Tensor, not {}",
+            entry.name,
+            type_name(out)
+        )));
+    };
+    let tensors = targets
+        .iter()
+        .map(|t| Ok(t.cast::<PyTensor>()?.borrow().inner.clone()))
+        .collect::<PyResult<Vec<_>>>()?;
+    let stored = py.detach(|| ops::call_out(entry.op, signature.overload, values, &tensors)).py()?;
+    for ((target, before), after) in targets.iter().zip(&tensors).zip(stored) {
+        if !after.same(before) {
+            if before.numel() > 0 {
+                warn_resized(py, before, &after)?;
+            }
+            PyTensor::replace(target.cast::<PyTensor>()?, after);
+        }
+    }
+    Ok(out.clone().unbind())
+}
+
+fn warn_resized(py: Python<'_>, before: &crate::Tensor, after: &crate::Tensor) -> PyResult<()> {
+    let text = CString::new(format!(
+        "An output with one or more elements was resized since it had shape {}, which does not match the required output \
+         shape {}.",
+        before.shape(),
+        after.shape()
+    ))?;
+    PyErr::warn(py, &py.get_type::<pyo3::exceptions::PyUserWarning>(), &text, 1)
+}
+
+type Given<'a, 'py> = SmallVec<[(Bound<'py, PyString>, &'a Bound<'py, PyAny>); 4]>;
+type Values = SmallVec<[Value; 6]>;
+
+/// The first signature that the arguments fit.
+fn find<'e>(entry: &'e Entry, args: &[Bound<'_, PyAny>], given: &Given) -> PyResult<(&'e Signature, Values)> {
+    let mut first = None;
+    for s in &entry.signatures {
+        match bind(entry.name, s, args, given)? {
+            Ok(values) => return Ok((s, values)),
+            Err(why) => first = first.or(Some(why)),
+        }
+    }
+    Err(match first {
+        Some(why) if entry.signatures.len() == 1 => PyTypeError::new_err(why),
+        _ => invalid_combination(entry, args, given),
+    })
+}
+
+/// Numpy's and Python's other names for a parameter.
+fn also_named(name: &str, param: &str) -> bool {
+    matches!(
+        (name, param),
+        ("axis", "dim") | ("keepdims", "keepdim") | ("self" | "x" | "x1", "input") | ("x2", "other")
+    )
+}
+
+/// Values by position; Err(why) where the signature does not fit.
+fn bind(
+    name: &str,
+    s: &Signature,
+    args: &[Bound<'_, PyAny>],
+    given: &Given,
+) -> PyResult<Result<Values, String>> {
+    let mut values = Values::new();
+    let mut next = 0;
+    let mut used = 0;
+    for (position, p) in s.params.iter().enumerate() {
+        let mut arg: Option<&Bound<PyAny>> = None;
+        if !p.keyword_only && next < args.len() {
+            // Numbers one by one: x.view(2, 3).
+            if p.ty == Ty::Size && args.len() - next > 1 && convert::int(&args[next]).is_some() {
+                let mut dims: SmallVec<[i64; 6]> = SmallVec::new();
+                while next < args.len() {
+                    match convert::int(&args[next]) {
+                        Some(i) => dims.push(i),
+                        None => return Ok(Err(wrong_type(name, p, next + 1, &args[next]))),
+                    }
+                    next += 1;
+                }
+                values.push(Value::Ints(dims));
+                continue;
+            }
+            arg = Some(&args[next]);
+            next += 1;
+        } else if !given.is_empty() {
+            for (n, v) in given {
+                let n = n.to_cow()?;
+                if n == p.name || also_named(&n, p.name) {
+                    arg = Some(*v);
+                    used += 1;
+                    break;
+                }
+            }
+        }
+        match (arg, &p.default) {
+            (Some(a), default) => match convert::value(a, p.ty, p.optional)? {
+                Some(v) => values.push(v),
+                None if a.is_none() && default.is_some() && p.ty == Ty::Ignored => values.push(Value::None),
+                None => return Ok(Err(wrong_type(name, p, position + 1, a))),
+            },
+            (None, Some(d)) => values.push(d.clone()),
+            (None, None) if p.ty == Ty::Size && s.positional > 0 && next >= args.len() && position + 1 == s.positional && given.iter().all(|(n, _)| n.to_cow().is_ok_and(|n| n != p.name)) && position == 0 => {
+                values.push(Value::Ints(SmallVec::new()))
+            }
+            (None, None) => {
+                return Ok(Err(format!("{name}() missing 1 required positional arguments: \"{}\"", p.name)));
+            }
+        }
+    }
+    if next < args.len() {
+        return Ok(Err(format!(
+            "{name}() takes {} positional argument{} but {} {} given",
+            s.positional,
+            if s.positional == 1 { "" } else { "s" },
+            args.len(),
+            if args.len() == 1 { "was" } else { "were" }
+        )));
+    }
+    if used < given.len() {
+        for (n, _) in given {
+            let n = n.to_cow()?;
+            match s.params.iter().position(|p| n == p.name || also_named(&n, p.name)) {
+                None => return Ok(Err(format!("{name}() got an unexpected keyword argument '{n}'"))),
+                Some(p) if p < args.len() => {
+                    return Ok(Err(format!("{name}() got multiple values for argument '{n}'")));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    Ok(Ok(values))
+}
+
+fn wrong_type(name: &str, p: &Param, position: usize, a: &Bound<'_, PyAny>) -> String {
+    format!(
+        "{name}(): argument '{}' (position {position}) must be {}, not {}",
+        p.name,
+        p.ty.describe(),
+        type_name(a)
+    )
+}
+
+#[cold]
+fn invalid_combination(entry: &Entry, args: &[Bound<'_, PyAny>], given: &Given) -> PyErr {
+    let mut got: Vec<String> = args.iter().map(|a| type_name(a)).collect();
+    got.extend(given.iter().map(|(n, v)| format!("{n}={}", type_name(v))));
+    let expected: Vec<String> = entry.signatures.iter().map(|s| format!("\n * ({})", s.overload.sig)).collect();
+    PyTypeError::new_err(format!(
+        "{}() received an invalid combination of arguments - got ({}), but expected one of:{}",
+        entry.name,
+        got.join(", "),
+        expected.concat()
+    ))
+}
+
+// ---- signatures
+
+/// Parses `"input: Tensor, dim: int[]? = None, *, dtype: dtype? = None -> …"`.
+fn parse(overload: &'static Overload) -> Result<Signature, String> {
+    let text = overload.sig.split("->").next().unwrap_or("").trim();
+    let mut params = Vec::new();
+    let mut keyword_only = false;
+    for part in split_params(text) {
+        let part = part.trim();
+        if part == "*" {
+            keyword_only = true;
+            continue;
+        }
+        let bad = || format!("bad parameter '{part}' in \"{}\"", overload.sig);
+        let (name, rest) = part.split_once(':').ok_or_else(bad)?;
+        let (ty, default) = match rest.split_once('=') {
+            Some((ty, d)) => (ty.trim(), Some(d.trim())),
+            None => (rest.trim(), None),
+        };
+        let (ty, optional) = match ty {
+            "Tensor?[]" => (ty, false),
+            _ => match ty.strip_suffix('?') {
+                Some(ty) => (ty, true),
+                None => (ty, false),
+            },
+        };
+        let ty = Ty::parse(ty).ok_or_else(bad)?;
+        let default = default.map(|d| default_value(d, ty).ok_or_else(bad)).transpose()?;
+        params.push(Param { name: name.trim(), ty, optional, default, keyword_only });
+    }
+    let positional = params.iter().filter(|p| !p.keyword_only).count();
+    Ok(Signature { params, positional, overload })
+}
+
+/// Splits at commas that are not inside brackets.
+fn split_params(text: &'static str) -> Vec<&'static str> {
+    let (mut depth, mut start, mut out) = (0, 0, Vec::new());
+    for (i, c) in text.char_indices() {
+        match c {
+            '[' | '(' => depth += 1,
+            ']' | ')' => depth -= 1,
+            ',' if depth == 0 => {
+                out.push(&text[start..i]);
+                start = i + 1;
+            }
+            _ => {}
+        }
+    }
+    if !text[start..].trim().is_empty() {
+        out.push(&text[start..]);
+    }
+    out
+}
+
+fn default_value(text: &str, ty: Ty) -> Option<Value> {
+    use crate::dtype::Scalar;
+    let list = || text.strip_prefix(['(', '['])?.strip_suffix([')', ']']);
+    Some(match text {
+        "None" => Value::None,
+        "True" => Value::Number(Scalar::Bool(true)),
+        "False" => Value::Number(Scalar::Bool(false)),
+        _ if ty == Ty::Str => Value::Str(text.trim_matches(['"', '\'']).into()),
+        _ if matches!(ty, Ty::Ints | Ty::Size) => {
+            let items = list().unwrap_or(text);
+            Value::Ints(items.split(',').map(str::trim).filter(|s| !s.is_empty()).map(|s| s.parse().ok()).collect::<Option<_>>()?)
+        }
+        _ => match text.parse::<i64>() {
+            Ok(i) if ty == Ty::Float => Value::Number(Scalar::Float(i as f64)),
+            Ok(i) => Value::Number(Scalar::Int(i)),
+            Err(_) => Value::Number(Scalar::Float(text.parse().ok()?)),
+        },
+    })
+}
+
+// ---- the module
+
+/// Adds every operation to the module and to the tensor class, and the table itself as `_op_table()`.
+pub fn add_operations(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = m.py();
+    let entries = ENTRIES.get_or_init(build);
+    let class = py.get_type::<PyTensor>();
+    let nn = PyModule::new(py, "rgrad._C._nn")?;
+    let special = PyModule::new(py, "rgrad._C._special")?;
+    let linalg = PyModule::new(py, "rgrad._C._linalg")?;
+    let attributes = PyDict::new(py);
+    for (i, e) in entries.iter().enumerate() {
+        let s = e.op.surface;
+        let def = definition(e, i)?;
+        if s.has(Surface::METHOD) || e.inplace {
+            // SAFETY: the definition lives as long as the process.
+            let descriptor = unsafe {
+                Bound::from_owned_ptr_or_err(py, ffi::PyDescr_NewMethod(class.as_type_ptr(), def))?
+            };
+            for name in names(e) {
+                class.setattr(name.as_str(), &descriptor)?;
+            }
+        }
+        if s.has(Surface::ATTRIBUTE) {
+            attributes.set_item(e.name, function(py, def)?)?;
+        }
+        if s.has(Surface::FUNCTION) || e.inplace {
+            add_all(m, e, &function(py, def)?)?;
+        }
+        if s.has(Surface::NN) {
+            add_all(&nn, e, &function(py, def)?)?;
+        }
+        if s.has(Surface::SPECIAL) {
+            add_all(&special, e, &function(py, def)?)?;
+        }
+        if s.has(Surface::LINALG) {
+            add_all(&linalg, e, &function(py, def)?)?;
+        }
+    }
+    // An attribute is a property over the operation's function.
+    let property = py.import("builtins")?.getattr("property")?;
+    for (name, f) in attributes.iter() {
+        class.setattr(name.cast::<PyString>()?, property.call1((f,))?)?;
+    }
+    m.add("_nn", nn)?;
+    m.add("_special", special)?;
+    m.add("_linalg", linalg)?;
+    m.add_function(wrap_pyfunction!(op_table, m)?)?;
+    Ok(())
+}
+
+fn build() -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for op in ops::all() {
+        let mut push = |name: &'static str, inplace: bool| {
+            let signatures = op.overloads.iter().map(parse).collect::<Result<Vec<_>, _>>();
+            // A signature that does not parse is a mistake in the table; `every_signature_parses` finds it, and the
+            // operation is left out here.
+            if let Ok(signatures) = signatures {
+                let replaces = name.ends_with('_') && !inplace && op.surface == Surface::METHOD;
+                entries.push(Entry { op, name, inplace, replaces, signatures });
+            }
+        };
+        push(op.name, false);
+        if op.surface.has(Surface::INPLACE) {
+            // Once per operation, for the life of the process.
+            push(Box::leak(format!("{}_", op.name).into_boxed_str()), true);
+        }
+    }
+    entries
+}
+
+fn names(e: &Entry) -> Vec<String> {
+    let suffix = if e.inplace { "_" } else { "" };
+    std::iter::once(e.name.to_string()).chain(e.op.aliases.iter().map(|a| format!("{a}{suffix}"))).collect()
+}
+
+fn add_all(m: &Bound<'_, PyModule>, e: &Entry, f: &Bound<'_, PyAny>) -> PyResult<()> {
+    for name in names(e) {
+        m.add(name.as_str(), f)?;
+    }
+    Ok(())
+}
+
+fn definition(e: &Entry, i: usize) -> PyResult<*mut ffi::PyMethodDef> {
+    let Some(&f) = TRAMPOLINES.iter().flatten().nth(i) else {
+        return Err(PyTypeError::new_err("more operations than trampolines: add a row to TRAMPOLINES"));
+    };
+    let name = CString::new(e.name)?;
+    let doc = CString::new(format!("{}({})\n\n{}", e.name, signature_text(e), e.op.doc.trim()))?;
+    Ok(Box::leak(Box::new(ffi::PyMethodDef {
+        ml_name: name.into_raw(),
+        ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: f },
+        ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS as c_int,
+        ml_doc: doc.into_raw(),
+    })))
+}
+
+fn signature_text(e: &Entry) -> &'static str {
+    e.op.overloads.first().map_or("", |o| o.sig)
+}
+
+fn function<'py>(py: Python<'py>, def: *mut ffi::PyMethodDef) -> PyResult<Bound<'py, PyAny>> {
+    // SAFETY: the definition lives as long as the process; no self object, no module.
+    unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyCFunction_NewEx(def, null_mut(), null_mut())) }
+}
+
+/// The table: one dict per operation, from which stubs and documentation are written.
+#[pyfunction(name = "_op_table")]
+fn op_table(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+    let rows = PyList::empty(py);
+    for op in ops::all() {
+        let d = PyDict::new(py);
+        d.set_item("name", op.name)?;
+        d.set_item("doc", op.doc.trim())?;
+        d.set_item("aliases", op.aliases.to_vec())?;
+        d.set_item("signatures", op.overloads.iter().map(|o| o.sig).collect::<Vec<_>>())?;
+        let surfaces = [
+            ("method", Surface::METHOD),
+            ("function", Surface::FUNCTION),
+            ("nn", Surface::NN),
+            ("inplace", Surface::INPLACE),
+            ("out", Surface::OUT),
+            ("special", Surface::SPECIAL),
+            ("linalg", Surface::LINALG),
+            ("attribute", Surface::ATTRIBUTE),
+        ];
+        for (name, s) in surfaces {
+            d.set_item(name, op.surface.has(s))?;
+        }
+        rows.append(d)?;
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_signature_parses() {
+        for op in ops::all() {
+            for o in op.overloads {
+                if let Err(e) = parse(o) {
+                    panic!("{}: {e}", op.name);
+                }
+            }
+        }
+    }
+}

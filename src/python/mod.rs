@@ -1,0 +1,51 @@
+//! The Python module `rgrad._C`: converts arguments, enters Rust, converts errors. No arithmetic here.
+
+mod autograd;
+mod convert;
+mod dtype;
+mod error;
+mod function;
+mod index;
+mod interop;
+mod method;
+mod modes;
+mod operators;
+mod tensor;
+
+use pyo3::prelude::*;
+
+/// The core of rgrad.
+#[allow(non_snake_case)] // the name that Python imports
+#[pymodule(gil_used = true)]
+mod _C {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use super::dtype::{PyDType, PyDevice, PyGenerator};
+    #[pymodule_export]
+    use super::modes::{
+        default_generator, empty_cache, promote_types, result_type, get_default_dtype, get_num_threads, is_grad_enabled, is_inference_mode_enabled,
+        memory_stats, reset_peak_memory, set_anomaly_enabled, set_autocast, get_autocast, set_cpu_isa, set_default_dtype,
+        set_grad_enabled, set_inference_mode, set_num_threads,
+    };
+    #[pymodule_export]
+    use super::autograd::{backward, grad, PyHookHandle, PyNode};
+    #[pymodule_export]
+    use super::function::record_function;
+    #[pymodule_export]
+    use super::interop::{as_tensor, from_numpy, tensor};
+    #[pymodule_export]
+    use super::tensor::{PyTensor, make_subclass};
+
+    #[pymodule_init]
+    fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::init(m)
+    }
+}
+
+fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    dtype::add_dtypes(m)?;
+    method::add_operations(m)?;
+    crate::engine::set_interrupt_check(|| Python::attach(|py| py.check_signals().map_err(error::foreign)));
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! Switches and counters of the core.
+
+use pyo3::prelude::*;
+
+use super::dtype::{PyDType, PyGenerator, dtype_object};
+use super::error::IntoPy;
+use super::tensor::Operand;
+use crate::backend::cpu::{parallel, simd};
+use crate::ops::{self, autocast};
+use crate::{graph, storage};
+
+#[pyfunction]
+pub fn is_grad_enabled() -> bool {
+    graph::grad_enabled()
+}
+
+/// Sets the grad mode of this thread and returns the one before.
+#[pyfunction(name = "_set_grad_enabled")]
+pub fn set_grad_enabled(mode: bool) -> bool {
+    graph::set_grad_enabled(mode)
+}
+
+#[pyfunction]
+pub fn is_inference_mode_enabled() -> bool {
+    graph::inference_enabled()
+}
+
+#[pyfunction(name = "_set_inference_mode")]
+pub fn set_inference_mode(mode: bool) -> bool {
+    graph::set_inference_enabled(mode)
+}
+
+#[pyfunction(name = "_set_anomaly_enabled")]
+pub fn set_anomaly_enabled(mode: bool) -> bool {
+    graph::set_anomaly(mode)
+}
+
+#[pyfunction]
+pub fn get_default_dtype(py: Python<'_>) -> PyResult<Py<PyDType>> {
+    dtype_object(py, ops::default_dtype())
+}
+
+#[pyfunction]
+pub fn set_default_dtype(d: &Bound<'_, PyDType>) -> PyResult<()> {
+    ops::set_default_dtype(d.get().0).py()
+}
+
+#[pyfunction]
+pub fn get_num_threads() -> usize {
+    parallel::num_threads()
+}
+
+#[pyfunction]
+pub fn set_num_threads(num: isize) -> PyResult<()> {
+    if num <= 0 {
+        return Err(pyo3::exceptions::PyRuntimeError::new_err("set_num_threads expects a positive integer"));
+    }
+    parallel::set_num_threads(num as usize);
+    Ok(())
+}
+
+/// Forces an instruction set ("baseline", "avx2", "avx512"); returns the one in use, which is at most the machine's.
+#[pyfunction(name = "_set_cpu_isa")]
+#[pyo3(signature = (name=None))]
+pub fn set_cpu_isa(name: Option<&str>) -> PyResult<&'static str> {
+    let isa = match name {
+        None => simd::isa(),
+        Some("baseline") => simd::force_isa(simd::Isa::Baseline),
+        Some("avx2") => simd::force_isa(simd::Isa::Avx2),
+        Some("avx512") => simd::force_isa(simd::Isa::Avx512),
+        Some(other) => {
+            return Err(pyo3::exceptions::PyValueError::new_err(format!("unknown instruction set '{other}'")));
+        }
+    };
+    Ok(match isa {
+        simd::Isa::Baseline => "baseline",
+        simd::Isa::Avx2 => "avx2",
+        simd::Isa::Avx512 => "avx512",
+    })
+}
+
+/// Sets autocast of this thread; returns whether it was on, and its dtype.
+#[pyfunction(name = "_set_autocast")]
+#[pyo3(signature = (enabled, dtype=None))]
+pub fn set_autocast(py: Python<'_>, enabled: bool, dtype: Option<&Bound<'_, PyDType>>) -> PyResult<(bool, Py<PyDType>)> {
+    let wanted = dtype.map_or(crate::dtype::DType::BF16, |d| d.get().0);
+    let before = autocast::set(enabled.then_some(wanted));
+    Ok((before.is_some(), dtype_object(py, before.unwrap_or(crate::dtype::DType::BF16))?))
+}
+
+#[pyfunction(name = "_get_autocast")]
+pub fn get_autocast(py: Python<'_>) -> PyResult<(bool, Py<PyDType>)> {
+    let now = autocast::dtype();
+    Ok((now.is_some(), dtype_object(py, now.unwrap_or(crate::dtype::DType::BF16))?))
+}
+
+#[pyfunction(name = "_default_generator")]
+pub fn default_generator() -> PyGenerator {
+    PyGenerator(ops::random::default_generator().clone())
+}
+
+/// Bytes live in storages, their peak, bytes cached.
+#[pyfunction(name = "_memory_stats")]
+pub fn memory_stats() -> (usize, usize, usize) {
+    storage::alloc::stats()
+}
+
+#[pyfunction(name = "_reset_peak_memory")]
+pub fn reset_peak_memory() {
+    storage::alloc::reset_peak();
+}
+
+#[pyfunction(name = "_empty_cache")]
+pub fn empty_cache() {
+    storage::alloc::empty_cache();
+}
+
+#[pyfunction(name = "_promote_types")]
+pub fn promote_types(py: Python<'_>, a: &Bound<'_, PyDType>, b: &Bound<'_, PyDType>) -> PyResult<Py<PyDType>> {
+    dtype_object(py, crate::dtype::promote(a.get().0, b.get().0))
+}
+
+/// The dtype of arithmetic between two tensors or numbers.
+#[pyfunction(name = "_result_type")]
+pub fn result_type(py: Python<'_>, a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<Py<PyDType>> {
+    let operand = |x: &Bound<'_, PyAny>| {
+        Operand::of(x).ok_or_else(|| {
+            pyo3::exceptions::PyTypeError::new_err("result_type(): arguments must be Tensors or Numbers")
+        })
+    };
+    let (a, b) = (operand(a)?, operand(b)?);
+    dtype_object(py, ops::pointwise::result_type(&[a.arg(), b.arg()]))
+}

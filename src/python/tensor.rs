@@ -1,0 +1,425 @@
+//! `rgrad.Tensor`: the Rust class itself, without a Python frame per operation.
+
+use pyo3::basic::CompareOp;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple, PyType};
+
+use super::convert::{self, number, scalar, size};
+use super::dtype::{PyDType, PyDevice, dtype_object, type_name};
+use super::error::IntoPy;
+use super::{index, interop};
+use crate::dtype::Scalar;
+use crate::ops::pointwise::{Arg, Row};
+use crate::ops::{self, rows};
+use crate::tensor::{Tensor, check_inplace};
+
+/// A multi-dimensional array of one element type, with autograd.
+#[pyclass(name = "Tensor", module = "rgrad", subclass, dict, weakref)]
+pub struct PyTensor {
+    pub inner: Tensor,
+}
+
+// Note [A tensor's Python object]
+// Users compare tensors by identity (`p.grad is g`), so one tensor has one Python object while that lives. The
+// tensor holds a borrowed pointer to it, set here and cleared when the object dies; both happen under the GIL.
+impl Drop for PyTensor {
+    fn drop(&mut self) {
+        self.inner.set_host(std::ptr::null_mut());
+    }
+}
+
+/// The Python object of a tensor.
+#[inline]
+pub fn wrap(py: Python<'_>, t: Tensor) -> PyResult<Py<PyAny>> {
+    if let Some(obj) = interop::host_object(py, &t) {
+        return Ok(obj);
+    }
+    let obj = Py::new(py, PyTensor { inner: t.clone() })?;
+    t.set_host(obj.as_ptr().cast());
+    Ok(obj.into_any())
+}
+
+impl PyTensor {
+    /// The object is from now on another tensor: after `.data = …`, `resize_`, `out=`.
+    pub fn replace(slf: &Bound<'_, PyTensor>, new: Tensor) {
+        let mut me = slf.borrow_mut();
+        me.inner.set_host(std::ptr::null_mut());
+        new.set_host(slf.as_ptr().cast());
+        me.inner = new;
+    }
+
+    /// As `replace`, for a change of geometry: a leaf stays the same leaf.
+    pub fn replace_view(slf: &Bound<'_, PyTensor>, view: Tensor) {
+        let old = slf.borrow().inner.clone();
+        let new = if old.is_leaf() && old.meta().is_some() { old.with_data(&view) } else { view };
+        PyTensor::replace(slf, new);
+    }
+}
+
+/// A tensor, or a number that stands for one.
+pub enum Operand {
+    T(Tensor),
+    S(Scalar),
+}
+
+impl Operand {
+    #[inline]
+    pub fn of(obj: &Bound<'_, PyAny>) -> Option<Operand> {
+        match obj.cast::<PyTensor>() {
+            Ok(t) => Some(Operand::T(t.borrow().inner.clone())),
+            Err(_) => number(obj).map(Operand::S),
+        }
+    }
+
+    #[inline]
+    pub fn arg(&self) -> Arg<'_> {
+        match self {
+            Operand::T(t) => Arg::T(t),
+            Operand::S(s) => Arg::S(*s),
+        }
+    }
+
+    fn numel(&self) -> usize {
+        match self {
+            Operand::T(t) => t.numel(),
+            Operand::S(_) => 1,
+        }
+    }
+}
+
+const DETACH_FROM: usize = 1 << 16;
+
+/// Runs a row on a tensor and whatever stands on the other side of an operator.
+#[inline]
+pub fn operator(py: Python<'_>, row: &'static Row, t: &Tensor, other: &Bound<'_, PyAny>, swapped: bool) -> PyResult<Py<PyAny>> {
+    let Some(o) = Operand::of(other) else { return Ok(py.NotImplemented()) };
+    let args = if swapped { [o.arg(), Arg::T(t)] } else { [Arg::T(t), o.arg()] };
+    let out = if t.numel().max(o.numel()) >= DETACH_FROM {
+        py.detach(|| row.call(&args, &[]))
+    } else {
+        row.call(&args, &[])
+    };
+    wrap(py, out.py()?)
+}
+
+pub fn operator_inplace(py: Python<'_>, row: &'static Row, t: &Tensor, other: &Bound<'_, PyAny>) -> PyResult<()> {
+    let Some(o) = Operand::of(other) else {
+        return Err(PyTypeError::new_err(format!(
+            "unsupported operand type(s) for {}=: 'Tensor' and '{}'",
+            row.name,
+            type_name(other)
+        )));
+    };
+    check_inplace(t).py()?;
+    let args = [Arg::T(t), o.arg()];
+    py.detach(|| {
+        if !row.call_inplace(&args, &[])? {
+            ops::store(t, &row.call(&args, &[])?, row.name)?;
+        }
+        Ok(())
+    })
+    .py()
+}
+
+#[pymethods]
+impl PyTensor {
+    #[new]
+    #[pyo3(signature = (*args))]
+    fn new(args: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
+        let inner = match args.len() {
+            0 => Tensor::empty([0], ops::default_dtype()).py()?,
+            1 => {
+                let data = args.get_item(0)?;
+                match data.cast::<PyTensor>() {
+                    Ok(t) => t.borrow().inner.detach(),
+                    Err(_) => match convert::int(&data) {
+                        Some(n) if n >= 0 => Tensor::zeros([n as usize], ops::default_dtype()).py()?,
+                        _ => interop::tensor_from(&data, Some(ops::default_dtype()))?,
+                    },
+                }
+            }
+            _ => {
+                let Some(dims) = convert::ints(args.as_any()) else {
+                    return Err(PyTypeError::new_err("Tensor(): sizes must be integers"));
+                };
+                let shape: crate::layout::Dims = dims.iter().map(|&d| d.max(0) as usize).collect();
+                Tensor::zeros(shape, ops::default_dtype()).py()?
+            }
+        };
+        Ok(PyTensor { inner })
+    }
+
+    // ---- what it is
+
+    #[getter]
+    fn shape(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        size(py, self.inner.shape())
+    }
+
+    #[pyo3(signature = (dim=None))]
+    fn size(&self, py: Python<'_>, dim: Option<i64>) -> PyResult<Py<PyAny>> {
+        match dim {
+            None => size(py, self.inner.shape()),
+            Some(d) => Ok(self.inner.size(d).py()?.into_pyobject(py)?.into_any().unbind()),
+        }
+    }
+
+    #[pyo3(signature = (dim=None))]
+    fn stride(&self, py: Python<'_>, dim: Option<i64>) -> PyResult<Py<PyAny>> {
+        match dim {
+            None => Ok(PyTuple::new(py, self.inner.strides().iter())?.into_any().unbind()),
+            Some(d) => {
+                let d = crate::layout::wrap_dim(d, self.inner.rank()).py()?;
+                Ok(self.inner.strides()[d].into_pyobject(py)?.into_any().unbind())
+            }
+        }
+    }
+
+    fn storage_offset(&self) -> usize {
+        self.inner.layout().offset
+    }
+
+    fn data_ptr(&self) -> usize {
+        let t = &self.inner;
+        if t.numel() == 0 { 0 } else { t.storage().data_ptr() as usize + t.layout().offset * t.dtype().size() }
+    }
+
+    #[getter]
+    fn ndim(&self) -> usize {
+        self.inner.rank()
+    }
+
+    fn dim(&self) -> usize {
+        self.inner.rank()
+    }
+
+    fn ndimension(&self) -> usize {
+        self.inner.rank()
+    }
+
+    fn numel(&self) -> usize {
+        self.inner.numel()
+    }
+
+    fn nelement(&self) -> usize {
+        self.inner.numel()
+    }
+
+    fn element_size(&self) -> usize {
+        self.inner.dtype().size()
+    }
+
+    #[getter]
+    fn itemsize(&self) -> usize {
+        self.inner.dtype().size()
+    }
+
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.inner.numel() * self.inner.dtype().size()
+    }
+
+    #[getter]
+    fn dtype(&self, py: Python<'_>) -> PyResult<Py<PyDType>> {
+        dtype_object(py, self.inner.dtype())
+    }
+
+    #[getter(device)]
+    fn device_object(&self) -> PyDevice {
+        PyDevice::of(self.inner.device())
+    }
+
+    #[getter]
+    fn is_cuda(&self) -> bool {
+        false
+    }
+
+    #[getter]
+    fn is_sparse(&self) -> bool {
+        false
+    }
+
+    #[getter]
+    fn is_quantized(&self) -> bool {
+        false
+    }
+
+    #[pyo3(name = "get_device")]
+    fn device_index(&self) -> i64 {
+        -1
+    }
+
+    #[pyo3(signature = (memory_format=None))]
+    fn is_contiguous(&self, memory_format: Option<&Bound<'_, PyAny>>) -> bool {
+        let _ = memory_format;
+        self.inner.is_contiguous()
+    }
+
+    fn is_floating_point(&self) -> bool {
+        self.inner.dtype().is_float()
+    }
+
+    fn is_complex(&self) -> bool {
+        false
+    }
+
+    fn is_signed(&self) -> bool {
+        self.inner.dtype().is_signed()
+    }
+
+    fn is_pinned(&self) -> bool {
+        false
+    }
+
+    // ---- elements
+
+    fn item(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        scalar(py, self.inner.item().py()?)
+    }
+
+    fn tolist(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        interop::to_list(py, &self.inner)
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        match self.inner.shape().first() {
+            Some(&n) => Ok(n),
+            None => Err(PyTypeError::new_err("len() of a 0-d tensor")),
+        }
+    }
+
+    fn __bool__(&self) -> PyResult<bool> {
+        match self.inner.numel() {
+            1 => Ok(!self.inner.item().py()?.is_zero()),
+            0 => Err(PyRuntimeError::new_err("Boolean value of Tensor with no values is ambiguous")),
+            _ => Err(PyRuntimeError::new_err("Boolean value of Tensor with more than one value is ambiguous")),
+        }
+    }
+
+    fn __float__(&self) -> PyResult<f64> {
+        Ok(self.inner.item().py()?.to_f64())
+    }
+
+    fn __int__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let v = scalar(py, self.inner.item().py()?)?;
+        py.get_type::<pyo3::types::PyInt>().call1((v,)).map(Bound::unbind)
+    }
+
+    fn __index__(&self) -> PyResult<i64> {
+        match self.inner.item() {
+            Ok(s) if s.category() < 2 => Ok(s.to_i64()),
+            _ => Err(PyTypeError::new_err("only integer tensors of a single element can be converted to an index")),
+        }
+    }
+
+    fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let t = slf.borrow().inner.clone();
+        if t.rank() == 0 {
+            return Err(PyTypeError::new_err("iteration over a 0-d tensor"));
+        }
+        let rows = slf.call_method1("unbind", (0,))?;
+        drop(t);
+        PyList::new(py, rows.try_iter()?.collect::<PyResult<Vec<_>>>()?)?.into_any().call_method0("__iter__")
+    }
+
+    fn __contains__(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let Some(v) = Operand::of(value) else {
+            return Err(PyRuntimeError::new_err(format!(
+                "Tensor.__contains__ only supports Tensor or scalar, but you passed in a {}.",
+                value.get_type()
+            )));
+        };
+        let hits = py.detach(|| rows::eq.call(&[Arg::T(&self.inner), v.arg()], &[])).py()?;
+        Ok(hits.to_vec::<crate::dtype::Bool8>().iter().any(|b| b.0 != 0))
+    }
+
+    fn __hash__(slf: &Bound<'_, Self>) -> isize {
+        // By identity; objects are aligned, so the low bits carry nothing.
+        (slf.as_ptr() as isize) >> 4
+    }
+
+    fn __richcmp__(&self, py: Python<'_>, other: &Bound<'_, PyAny>, op: CompareOp) -> PyResult<Py<PyAny>> {
+        let row = match op {
+            CompareOp::Eq => &rows::eq,
+            CompareOp::Ne => &rows::ne,
+            CompareOp::Lt => &rows::lt,
+            CompareOp::Le => &rows::le,
+            CompareOp::Gt => &rows::gt,
+            CompareOp::Ge => &rows::ge,
+        };
+        operator(py, row, &self.inner, other, false)
+    }
+
+    fn __neg__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        wrap(py, rows::neg.call(&[Arg::T(&self.inner)], &[]).py()?)
+    }
+
+    fn __pos__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __abs__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        wrap(py, rows::abs.call(&[Arg::T(&self.inner)], &[]).py()?)
+    }
+
+    fn __matmul__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let Ok(o) = other.cast::<PyTensor>() else { return Ok(py.NotImplemented()) };
+        let (a, b) = (self.inner.clone(), o.borrow().inner.clone());
+        let out = if a.numel().max(b.numel()) >= 4096 {
+            py.detach(|| ops::matmul::matmul(&a, &b))
+        } else {
+            ops::matmul::matmul(&a, &b)
+        };
+        wrap(py, out.py()?)
+    }
+
+    // ---- indexing
+
+    fn __getitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        index::get(py, &self.inner, key)
+    }
+
+    fn __setitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        index::set(py, &self.inner, key, value)
+    }
+
+    // ---- NumPy
+
+    #[pyo3(signature = (*, force=false))]
+    fn numpy(&self, py: Python<'_>, force: bool) -> PyResult<Py<PyAny>> {
+        if self.inner.requires_grad() && !force {
+            return Err(PyRuntimeError::new_err(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
+            ));
+        }
+        interop::to_numpy(py, &self.inner)
+    }
+
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__(&self, py: Python<'_>, dtype: Option<Bound<'_, PyAny>>, copy: Option<bool>) -> PyResult<Py<PyAny>> {
+        let array = self.numpy(py, false)?;
+        let array = match dtype {
+            Some(d) => array.call_method1(py, "astype", (d,))?,
+            None => array,
+        };
+        if copy == Some(true) { array.call_method0(py, "copy") } else { Ok(array) }
+    }
+}
+
+/// A tensor of class `cls` over the memory of `data`: how Parameter is made.
+#[pyfunction(name = "_make_subclass")]
+#[pyo3(signature = (cls, data, require_grad=false))]
+pub fn make_subclass<'py>(
+    cls: &Bound<'py, PyType>,
+    data: &Bound<'py, PyTensor>,
+    require_grad: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = cls.py();
+    let obj = py.get_type::<PyTensor>().getattr("__new__")?.call1((cls, data))?;
+    let t = obj.cast::<PyTensor>()?;
+    t.borrow().inner.set_host(t.as_ptr().cast());
+    t.borrow().inner.set_requires_grad(require_grad).py()?;
+    Ok(obj)
+}

@@ -1,0 +1,138 @@
+//! Every row of the pointwise table, by iteration: derivatives of first and second order, layouts, dtypes,
+//! instruction sets.
+
+use rgrad::backend::cpu::simd::{Isa, best_isa, force_isa};
+use rgrad::dtype::{DType, Scalar};
+use rgrad::engine::gradcheck::{gradcheck, gradgradcheck};
+use rgrad::ops::pointwise::{Arg, Class, Row};
+use rgrad::ops::rows::ROWS;
+use rgrad::{Result, Tensor};
+
+/// Values of input `k` spread over the row's domain, none of them at a corner of the formula.
+fn sample(row: &Row, k: usize, n: usize) -> Tensor {
+    let (lo, hi) = row.meta.on;
+    let at = |i: usize| lo + (hi - lo) * ((i * (2 * k + 3) + 5 * k) as f64 * 0.618_034 + 0.137 * (k + 1) as f64).fract();
+    let v: Vec<f64> = (0..n).map(at).collect();
+    if row.meta.conditional && k == 0 {
+        let bits: Vec<f64> = (0..n).map(|i| (i % 3 == 0) as u8 as f64).collect();
+        return Tensor::from_slice(&bits, [n]).unwrap().copied(DType::Bool).unwrap();
+    }
+    Tensor::from_slice(&v, [n]).unwrap()
+}
+
+fn params(row: &Row) -> Vec<Scalar> {
+    row.params.iter().enumerate().map(|(i, (_, d))| Scalar::Float(d.parse().unwrap_or(0.3 + i as f64 * 0.4))).collect()
+}
+
+fn call(row: &'static Row, x: &[Tensor]) -> Result<Tensor> {
+    let args: Vec<Arg> = x.iter().map(Arg::from).collect();
+    row.call(&args, &params(row))
+}
+
+fn inputs(row: &Row, n: usize) -> Vec<Tensor> {
+    (0..row.inputs.len()).map(|k| sample(row, k, n)).collect()
+}
+
+fn differentiable() -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().copied().filter(|r| r.is_differentiable())
+}
+
+#[test]
+fn every_derivative_agrees_with_finite_differences() {
+    for row in differentiable() {
+        if let Err(e) = gradcheck(&|x| call(row, x), &inputs(row, 7)) {
+            panic!("{}: {e}", row.name);
+        }
+    }
+}
+
+#[test]
+fn every_second_derivative_agrees_with_finite_differences() {
+    for row in differentiable() {
+        if let Err(e) = gradgradcheck(&|x| call(row, x), &inputs(row, 5)) {
+            panic!("{}: {e}", row.name);
+        }
+    }
+}
+
+#[test]
+fn a_derivative_that_is_wrong_by_a_thousandth_is_caught() {
+    let x = Tensor::from_slice(&[0.4, 1.3, -0.7], [3]).unwrap();
+    let off = |x: &[Tensor]| -> Result<Tensor> {
+        // sin with the gradient of 1.001 sin: the excess is added without history.
+        let y = call(&rgrad::ops::rows::sin, x)?;
+        let excess = rgrad::ops::arith::mul(&y.detach(), 0.001)?;
+        rgrad::ops::arith::add(&y, &excess)
+    };
+    assert!(gradcheck(&off, &[x]).is_err());
+}
+
+#[test]
+fn the_result_does_not_depend_on_how_operands_lie_in_memory() {
+    for row in ROWS.iter().copied().filter(|r| r.class != Class::Bits) {
+        let dense = inputs(row, 12);
+        let want = call(row, &dense).unwrap().to_vec::<f64>();
+        let matrix = |t: &Tensor| t.with_layout(t.layout().reshape(&[3, 4].into()).unwrap());
+        let transposed: Vec<Tensor> = dense
+            .iter()
+            .map(|t| {
+                let m = matrix(t);
+                let moved = m.with_layout(m.layout().transpose(0, 1)).copied(t.dtype()).unwrap();
+                moved.with_layout(moved.layout().transpose(0, 1))
+            })
+            .collect();
+        let got = call(row, &transposed).unwrap();
+        assert_eq!(got.shape()[..], [3, 4], "{}", row.name);
+        assert!(same(&got.to_vec::<f64>(), &want), "{} of transposed operands", row.name);
+    }
+}
+
+/// Equal bit for bit, NaN included.
+fn same(a: &[f64], b: &[f64]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x == y || (x.is_nan() && y.is_nan()))
+}
+
+#[test]
+fn half_types_are_computed_in_float32_and_rounded_once() {
+    for row in ROWS.iter().copied().filter(|r| r.class == Class::Float) {
+        for half in [DType::F16, DType::BF16] {
+            let x: Vec<Tensor> = inputs(row, 33).iter().map(|t| t.copied(half).unwrap()).collect();
+            let wide: Vec<Tensor> = x.iter().map(|t| t.copied(DType::F32).unwrap()).collect();
+            let want = call(row, &wide).unwrap().copied(half).unwrap();
+            let got = call(row, &x).unwrap();
+            assert_eq!(got.dtype(), half);
+            assert!(same(&got.to_vec::<f64>(), &want.to_vec::<f64>()), "{} in {half}", row.name);
+        }
+    }
+}
+
+#[test]
+fn every_instruction_set_gives_the_same_numbers() {
+    let chosen = best_isa();
+    for row in ROWS.iter().copied().filter(|r| r.class != Class::Bits) {
+        let x: Vec<Tensor> = inputs(row, 101).iter().map(|t| if t.dtype() == DType::F64 { t.copied(DType::F32).unwrap() } else { t.clone() }).collect();
+        force_isa(Isa::Baseline);
+        let want = call(row, &x).unwrap().to_vec::<f64>();
+        for isa in [Isa::Avx2, Isa::Avx512] {
+            if force_isa(isa) == isa {
+                assert!(same(&call(row, &x).unwrap().to_vec::<f64>(), &want), "{} on {isa:?}", row.name);
+            }
+        }
+        force_isa(chosen);
+    }
+}
+
+#[test]
+fn every_row_has_a_sentence_of_documentation() {
+    for row in ROWS.iter() {
+        assert!(row.doc.trim().ends_with('.'), "{}: {:?}", row.name, row.doc);
+    }
+}
+
+#[test]
+fn names_are_unique() {
+    let mut names: Vec<&str> = rgrad::ops::all().iter().flat_map(|o| std::iter::once(o.name).chain(o.aliases.iter().copied())).collect();
+    names.sort_unstable();
+    let twice: Vec<_> = names.windows(2).filter(|w| w[0] == w[1]).map(|w| w[0]).collect();
+    assert!(twice.is_empty(), "declared twice: {twice:?}");
+}

@@ -1,0 +1,364 @@
+"""Datasets, samplers, collating, and the loader with and without workers."""
+
+import os
+import subprocess
+import sys
+import time
+from collections import namedtuple
+
+import numpy as np
+import pytest
+
+import rgrad as torch
+from rgrad.utils.data import (
+    BatchSampler,
+    ConcatDataset,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    Subset,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+    default_collate,
+    get_worker_info,
+    random_split,
+)
+
+
+class Squares(Dataset):
+    def __init__(self, length=11):
+        self.length = length
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, index):
+        if not 0 <= index < self.length:
+            raise IndexError(index)
+        return index * index
+
+
+class Failing(Squares):
+    def __getitem__(self, index):
+        if index == 3:
+            raise KeyError("no such picture")
+        return index
+
+
+class Dying(Squares):
+    def __getitem__(self, index):
+        os._exit(1)
+
+
+class Slow(Squares):
+    def __getitem__(self, index):
+        time.sleep(60)
+
+
+class Stream(IterableDataset):
+    def __init__(self, length=10):
+        self.length = length
+
+    def __iter__(self):
+        info = get_worker_info()
+        first, step = (0, 1) if info is None else (info.id, info.num_workers)
+        return iter(range(first, self.length, step))
+
+
+class Workers(Squares):
+    def __getitem__(self, index):
+        info = get_worker_info()
+        return -1 if info is None else info.id
+
+
+def lists(loader):
+    return [batch.tolist() for batch in loader]
+
+
+# Datasets and samplers
+
+
+def test_a_tensor_dataset_gives_rows():
+    dataset = TensorDataset(torch.arange(6).view(3, 2), torch.arange(3))
+    assert len(dataset) == 3
+    assert [part.tolist() for part in dataset[1]] == [[2, 3], 1]
+    with pytest.raises(AssertionError, match="Size mismatch between tensors"):
+        TensorDataset(torch.zeros(2), torch.zeros(3))
+
+
+def test_concatenation_and_subsets_find_their_samples():
+    joined = Squares(3) + Squares(2)
+    assert isinstance(joined, ConcatDataset)
+    assert [joined[i] for i in range(5)] == [0, 1, 4, 0, 1]
+    assert joined[-1] == 1
+    assert [Subset(joined, [4, 2])[i] for i in range(2)] == [1, 4]
+
+
+def test_random_split_takes_lengths_and_fractions():
+    dataset = Squares(10)
+    parts = random_split(dataset, [7, 3], generator=torch.Generator().manual_seed(1))
+    assert sorted(parts[0].indices + parts[1].indices) == list(range(10))
+    assert [len(part) for part in random_split(dataset, [0.35, 0.35, 0.3])] == [4, 3, 3]
+    with pytest.raises(
+        ValueError, match="Sum of input lengths does not equal the length of the input dataset!"
+    ):
+        random_split(dataset, [1, 2])
+
+
+def test_a_generator_makes_random_order_repeatable():
+    def order(seed):
+        return list(RandomSampler(range(20), generator=torch.Generator().manual_seed(seed)))
+
+    assert order(3) == order(3) != order(4)
+    assert sorted(order(3)) == list(range(20))
+
+
+def test_random_sampling_counts():
+    assert len(list(RandomSampler(range(5), num_samples=12))) == 12
+    drawn = list(RandomSampler(range(3), replacement=True, num_samples=50))
+    assert len(drawn) == 50 and set(drawn) <= {0, 1, 2}
+    assert sorted(SubsetRandomSampler([5, 7, 9])) == [5, 7, 9]
+
+
+def test_weights_decide_what_is_drawn():
+    generator = torch.Generator().manual_seed(0)
+    drawn = list(WeightedRandomSampler([0.0, 1.0, 3.0], 4000, generator=generator))
+    assert drawn.count(0) == 0
+    assert drawn.count(2) / drawn.count(1) == pytest.approx(3.0, rel=0.15)
+    assert sorted(WeightedRandomSampler([1.0, 0.0, 5.0], 2, replacement=False)) == [0, 2]
+    with pytest.raises(RuntimeError, match="invalid multinomial distribution"):
+        list(WeightedRandomSampler([1.0, 0.0], 2, replacement=False))
+
+
+def test_batches_of_indices():
+    assert list(BatchSampler(SequentialSampler(range(5)), 2, False)) == [[0, 1], [2, 3], [4]]
+    assert list(BatchSampler(SequentialSampler(range(5)), 2, True)) == [[0, 1], [2, 3]]
+    with pytest.raises(ValueError, match="batch_size should be a positive integer value"):
+        BatchSampler(SequentialSampler(range(5)), 0, False)
+
+
+# Collating
+
+
+def test_collating_goes_into_structures():
+    Point = namedtuple("Point", ["x", "y"])
+    batch = default_collate([{"p": Point(1, 2.0), "l": [True, "a"]}, {"p": Point(3, 4.0), "l": [False, "b"]}])
+    assert isinstance(batch["p"], Point)
+    assert batch["p"].x.tolist() == [1, 3] and batch["p"].x.dtype == torch.int64
+    assert batch["p"].y.dtype == torch.float64
+    assert batch["l"][0].tolist() == [True, False] and batch["l"][1] == ("a", "b")
+
+
+def test_collating_numpy_keeps_dtypes():
+    assert default_collate([np.ones(2, np.float32)] * 3).shape == (3, 2)
+    assert default_collate([np.ones(2, np.float32)] * 3).dtype == torch.float32
+    assert default_collate([np.float32(1)] * 3).dtype == torch.float32
+    assert default_collate([np.int16(1)] * 3).dtype == torch.int16
+
+
+def test_what_cannot_be_collated_says_so():
+    with pytest.raises(
+        TypeError, match="default_collate: batch must contain tensors, numpy arrays, numbers, dicts"
+    ):
+        default_collate([object()])
+    with pytest.raises(RuntimeError, match="each element in list of batch should be of equal size"):
+        default_collate([[1, 2], [1]])
+
+
+# The loader without workers
+
+
+def test_batches_come_in_order_with_a_short_last_one():
+    assert lists(DataLoader(Squares(5), batch_size=2)) == [[0, 1], [4, 9], [16]]
+    assert lists(DataLoader(Squares(5), batch_size=2, drop_last=True)) == [[0, 1], [4, 9]]
+    assert len(DataLoader(Squares(5), batch_size=2)) == 3
+
+
+def test_without_a_batch_size_single_samples_come():
+    assert list(DataLoader(Squares(3), batch_size=None)) == [0, 1, 4]
+
+
+def test_shuffling_gives_every_sample_once_and_another_order_each_time():
+    loader = DataLoader(TensorDataset(torch.arange(50)), batch_size=50, shuffle=True)
+    first, second = (next(iter(loader))[0].tolist() for _ in range(2))
+    assert sorted(first) == sorted(second) == list(range(50))
+    assert first != second
+
+
+def test_whole_batches_of_a_tensor_dataset_equal_collated_samples():
+    dataset = TensorDataset(torch.randn(9, 2, 3), torch.arange(9))
+    order = [3, 1, 8, 0, 4]
+    fast = list(DataLoader(dataset, batch_size=2, sampler=order))
+    slow = list(
+        DataLoader(dataset, batch_size=2, sampler=order, collate_fn=lambda samples: default_collate(samples))
+    )
+    for got, expected in zip(fast, slow, strict=True):
+        assert type(got) is type(expected) is list
+        assert all(torch.equal(a, b) for a, b in zip(got, expected, strict=True))
+    part = next(iter(DataLoader(Subset(dataset, [8, 2, 5]), batch_size=3)))
+    assert part[1].tolist() == [8, 2, 5]
+    with pytest.raises(IndexError):
+        list(DataLoader(dataset, sampler=[9]))
+
+
+def test_a_subclass_of_a_tensor_dataset_keeps_its_own_samples():
+    class Doubled(TensorDataset):
+        def __getitem__(self, index):
+            return tuple(tensor * 2 for tensor in super().__getitem__(index))
+
+    assert next(iter(DataLoader(Doubled(torch.arange(3)), batch_size=3)))[0].tolist() == [0, 2, 4]
+
+
+def test_streams_end_by_themselves():
+    assert lists(DataLoader(Stream(5), batch_size=2)) == [[0, 1], [2, 3], [4]]
+    assert lists(DataLoader(Stream(5), batch_size=2, drop_last=True)) == [[0, 1], [2, 3]]
+
+
+# Workers
+
+
+@pytest.mark.parametrize("kind", ["process", "thread"])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_workers_keep_the_order_over_several_passes(kind, persistent):
+    loader = DataLoader(
+        Squares(),
+        batch_size=2,
+        num_workers=3,
+        worker_type=kind,
+        persistent_workers=persistent,
+        prefetch_factor=1,
+    )
+    expected = lists(DataLoader(Squares(), batch_size=2))
+    assert lists(loader) == expected
+    next(iter(loader))  # an abandoned pass leaves nothing behind
+    assert lists(loader) == expected
+
+
+def test_spawned_workers_work_too():
+    loader = DataLoader(Squares(4), batch_size=2, num_workers=1, multiprocessing_context="spawn")
+    assert lists(loader) == [[0, 1], [4, 9]]
+
+
+@pytest.mark.parametrize("kind", ["process", "thread"])
+def test_workers_share_a_stream_by_their_numbers(kind):
+    loader = DataLoader(Stream(9), batch_size=2, num_workers=2, worker_type=kind)
+    assert lists(loader) == [[0, 2], [1, 3], [4, 6], [5, 7], [8]]
+
+
+def test_a_worker_knows_its_number():
+    assert get_worker_info() is None
+    assert lists(DataLoader(Workers(4), batch_size=1, num_workers=2)) == [[0], [1], [0], [1]]
+
+
+@pytest.mark.parametrize("kind", ["process", "thread"])
+def test_a_workers_error_comes_with_its_traceback_and_the_loader_goes_on(kind):
+    iterator = iter(DataLoader(Failing(8), batch_size=2, num_workers=2, worker_type=kind))
+    assert next(iterator).tolist() == [0, 1]
+    with pytest.raises(KeyError) as caught:
+        next(iterator)
+    message = str(caught.value)
+    assert f"Caught KeyError in DataLoader worker {kind} 1." in message
+    assert "Original Traceback (most recent call last):" in message and "no such picture" in message
+    assert next(iterator).tolist() == [4, 5]
+
+
+def test_an_error_in_the_init_function_arrives():
+    def init(number):
+        raise ValueError(f"worker {number} can't start")
+
+    with pytest.raises(ValueError, match="worker 0 can't start"):
+        list(DataLoader(Squares(), num_workers=1, worker_init_fn=init))
+
+
+def test_a_dead_worker_is_noticed():
+    with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid\(s\) \d+\) exited unexpectedly"):
+        list(DataLoader(Dying(), num_workers=1))
+
+
+def test_a_timeout_ends_slow_workers():
+    start = time.monotonic()
+    iterator = iter(DataLoader(Slow(), num_workers=1, timeout=0.1))
+    (worker,) = iterator._workers
+    with pytest.raises(RuntimeError, match="DataLoader timed out after 0.1 seconds"):
+        next(iterator)
+    assert not worker.process.is_alive()
+    assert time.monotonic() - start < 10
+
+
+def test_leaving_a_loop_early_ends_the_workers():
+    iterator = iter(DataLoader(Squares(100_000), num_workers=2))
+    next(iterator)
+    processes = [worker.process for worker in iterator._workers]
+    del iterator
+    assert not any(process.is_alive() for process in processes)
+
+
+def test_batches_larger_than_a_pipe_holds_do_not_block():
+    class Wide(Squares):
+        def __getitem__(self, index):
+            return torch.full((1000,), float(index))
+
+    loader = DataLoader(Wide(4000), batch_size=1000, num_workers=1, prefetch_factor=4)
+    assert [batch.shape for batch in loader] == [(1000, 1000)] * 4
+
+
+def test_a_program_that_ends_in_the_middle_of_a_pass_does_not_hang():
+    program = (
+        "import sys\n"
+        "from rgrad.utils.data import DataLoader\n"
+        "iterator = iter(DataLoader(range(100000), num_workers=2, batch_size=2))\n"
+        "print(next(iterator).tolist())\n"
+        "sys.exit(3)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.stdout == "[0, 1]\n" and done.returncode == 3, done.stderr
+
+
+def test_worker_seeds_differ_and_follow_the_generator():
+    class Seeds(Squares):
+        def __getitem__(self, index):
+            return get_worker_info().seed % 2**31
+
+    def seeds():
+        loader = DataLoader(Seeds(2), num_workers=2, generator=torch.Generator().manual_seed(5))
+        return lists(loader)
+
+    assert seeds() == seeds()
+    assert seeds()[0] != seeds()[1]
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_workers": -1}, "num_workers option should be non-negative"),
+        ({"timeout": -1}, "timeout option should be non-negative"),
+        ({"prefetch_factor": 2}, "prefetch_factor option could only be specified in multiprocessing"),
+        ({"persistent_workers": True}, "persistent_workers option needs num_workers > 0"),
+        ({"shuffle": True, "sampler": [0]}, "sampler option is mutually exclusive with shuffle"),
+        ({"batch_sampler": [[0]], "batch_size": 2}, "batch_sampler option is mutually exclusive"),
+        ({"batch_size": None, "drop_last": True}, "batch_size=None option disables auto-batching"),
+        ({"batch_size": 0}, "batch_size should be a positive integer value, but got batch_size=0"),
+        ({"multiprocessing_context": "fork"}, "can only be used with multi-process loading"),
+        ({"num_workers": 1, "worker_type": "fiber"}, "worker_type option should be 'process' or 'thread'"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        DataLoader(Squares(), **options)
+
+
+def test_streams_can_not_be_shuffled_and_fixed_options_stay_fixed():
+    with pytest.raises(ValueError, match="expected unspecified shuffle option, but got shuffle=True"):
+        DataLoader(Stream(), shuffle=True)
+    with pytest.raises(
+        ValueError, match="batch_size attribute should not be set after DataLoader is initialized"
+    ):
+        DataLoader(Squares()).batch_size = 3

@@ -1,0 +1,362 @@
+"""Saving and loading: PyTorch's zip format, safetensors, pickle and copy; and files that are not what they
+seem.
+"""
+
+import copy
+import io
+import json
+import pickle
+import pickletools
+import random
+import struct
+import zipfile
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+
+import rgrad as torch
+from rgrad import nn, safetensors, serialization
+
+DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
+
+
+def saved(obj):
+    file = io.BytesIO()
+    torch.save(obj, file)
+    return file.getvalue()
+
+
+def loaded(data, **options):
+    return torch.load(io.BytesIO(data), **options)
+
+
+def archive(pickled, records=(), name="archive"):
+    """A file with a pickle and records of one's own."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as out:
+        out.writestr(f"{name}/data.pkl", pickled)
+        for key, data in records:
+            out.writestr(f"{name}/data/{key}", data)
+        out.writestr(f"{name}/version", "3\n")
+    return file.getvalue()
+
+
+def handwritten(offset=0, size=(2,), stride=(1,), count=4, storage="FloatStorage", record=b"\0" * 16):
+    """A file with one tensor whose numbers need not fit."""
+    number = lambda n: pickle.BININT + struct.pack("<i", n)  # noqa: E731
+    tuple_of = lambda items: pickle.MARK + b"".join(map(number, items)) + pickle.TUPLE  # noqa: E731
+    text = lambda s: pickle.BINUNICODE + struct.pack("<I", len(s)) + s.encode()  # noqa: E731
+    body = pickle.PROTO + b"\2" + b"ctorch._utils\n_rebuild_tensor_v2\n" + pickle.MARK
+    body += pickle.MARK + text("storage") + f"ctorch\n{storage}\n".encode() + text("0") + text("cpu")
+    body += number(count) + pickle.TUPLE + pickle.BINPERSID
+    body += number(offset) + tuple_of(size) + tuple_of(stride) + pickle.NEWFALSE
+    body += b"ccollections\nOrderedDict\n" + pickle.EMPTY_TUPLE + pickle.REDUCE
+    body += pickle.TUPLE + pickle.REDUCE + pickle.STOP
+    return archive(body, [("0", record)])
+
+
+# Round trips
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype_comes_back(dtype):
+    tensor = torch.tensor([[0, 1, 2], [3, 0, 5]]).to(getattr(torch, dtype))
+    result = loaded(saved(tensor))
+    assert result.dtype == tensor.dtype and torch.equal(result, tensor)
+
+
+def test_plain_data_comes_back():
+    data = {
+        "numbers": [1, -2, 2.5, 10**30, True, None],
+        "text": ("ä", b"\xff\0"),
+        "set": {1, 2},
+        "size": torch.Size([1, 2]),
+        "dtype": torch.float16,
+        "device": torch.device("cpu"),
+        "ordered": OrderedDict(b=1, a=2),
+        "numpy": np.float64(1.5),
+    }
+    result = loaded(saved(data))
+    assert result == data
+    assert isinstance(result["ordered"], OrderedDict) and isinstance(result["numpy"], np.float64)
+
+
+def test_views_keep_their_shape_and_go_on_sharing():
+    base = torch.arange(12.0)
+    result = loaded(saved({"a": base[2:5], "b": base.view(3, 4).t(), "empty": torch.empty(0, 3)}))
+    assert result["b"].stride() == (1, 4) and result["empty"].shape == (0, 3)
+    result["a"].fill_(-1.0)
+    assert result["b"].t().flatten().tolist() == [0, 1, -1, -1, -1, 5, 6, 7, 8, 9, 10, 11]
+
+
+def test_a_shared_storage_is_stored_once():
+    base = torch.zeros(1000)
+    names = zipfile.ZipFile(io.BytesIO(saved([base, base[5:], base.view(10, 100)]))).namelist()
+    assert [name for name in names if "/data/" in name] == ["archive/data/0"]
+
+
+def test_parameters_and_a_modules_state_come_back():
+    net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    state = loaded(saved(net.state_dict()))
+    assert list(state) == list(net.state_dict())
+    other = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    other.load_state_dict(state)
+    assert all(
+        torch.equal(a, b) for a, b in zip(net.state_dict().values(), other.state_dict().values(), strict=True)
+    )
+    parameter = loaded(saved(nn.Parameter(torch.ones(2), requires_grad=False)))
+    assert isinstance(parameter, nn.Parameter) and not parameter.requires_grad
+
+
+def test_files_work_with_and_without_mapping(tmp_path):
+    path = tmp_path / "weights.pth"
+    torch.save({"w": torch.arange(5)}, path)
+    assert torch.load(str(path))["w"].tolist() == [0, 1, 2, 3, 4]
+    mapped = torch.load(path, mmap=True)["w"]
+    mapped.fill_(7)
+    assert torch.load(path)["w"].tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises(ValueError, match="f must be a file path in order to use the mmap argument"):
+        torch.load(io.BytesIO(path.read_bytes()), mmap=True)
+
+
+def test_the_file_has_pytorchs_layout():
+    data = saved({"w": torch.ones(3)})
+    records = zipfile.ZipFile(io.BytesIO(data)).infolist()
+    assert [record.filename for record in records] == [
+        "archive/data.pkl",
+        "archive/byteorder",
+        "archive/data/0",
+        "archive/version",
+    ]
+    for record in records:
+        name_length, extra_length = struct.unpack_from("<HH", data, record.header_offset + 26)
+        assert (record.header_offset + 30 + name_length + extra_length) % 64 == 0
+    pickled = zipfile.ZipFile(io.BytesIO(data)).read("archive/data.pkl")
+    names = [argument for opcode, argument, _ in pickletools.genops(pickled) if opcode.name == "GLOBAL"]
+    assert names == ["torch._utils _rebuild_tensor_v2", "torch FloatStorage", "collections OrderedDict"]
+    assert saved({"w": torch.ones(3)}) == data
+
+
+def test_a_function_or_a_dict_can_choose_the_device():
+    data = saved(torch.ones(2))
+    for choice in ("cpu", torch.device("cpu"), {"cpu": "cpu"}, lambda storage, location: storage):
+        assert loaded(data, map_location=choice).tolist() == [1, 1]
+
+
+def test_without_weights_only_other_objects_come_back_too():
+    assert loaded(saved(Ordinary(torch.ones(1))), weights_only=False).value.tolist() == [1]
+
+
+class Ordinary:
+    def __init__(self, value):
+        self.value = value
+
+
+def test_classes_can_be_allowed():
+    data = saved(Ordinary(5))
+    with pytest.raises(
+        pickle.UnpicklingError, match="Unsupported global: GLOBAL .*Ordinary was not an allowed"
+    ):
+        loaded(data)
+    serialization.add_safe_globals([Ordinary])
+    try:
+        assert loaded(data).value == 5
+    finally:
+        serialization.clear_safe_globals()
+
+
+def legacy(count=3, values=(1.0, 2.0, 3.0)):
+    """A file as PyTorch wrote it before 1.6."""
+    begin = b"".join(
+        pickle.dumps(item, 2) for item in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True})
+    )
+    pickled = zipfile.ZipFile(io.BytesIO(saved({"w": torch.zeros(3)}))).read("archive/data.pkl")
+    pickled = pickled.replace(pickle.BININT1 + b"\3" + b"tq", pickle.BININT1 + bytes([count]) + b"tq", 1)
+    return begin + pickled + pickle.dumps(["0"], 2) + struct.pack("<q3f", len(values), *values)
+
+
+def test_files_older_than_the_zip_format_load():
+    assert loaded(legacy())["w"].tolist() == [1, 2, 3]
+    with pytest.raises(RuntimeError, match="unexpected EOF, expected 2 more bytes"):
+        loaded(legacy()[:-2])
+    with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
+        loaded(legacy(count=200))
+
+
+# Hostile and damaged files
+
+
+class Runs:
+    def __reduce__(self):
+        return print, ("this must not run",)
+
+
+def test_code_in_a_file_does_not_run(capsys):
+    for data in (saved(Runs()), archive(pickle.dumps(Runs())), archive(b"cos\nsystem\n(S'true'\ntR.")):
+        with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
+            loaded(data)
+    assert capsys.readouterr().out == ""
+
+
+def test_an_allowed_name_can_not_be_changed_by_a_file():
+    # BUILD on a function would set its attributes.
+    poison = b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n}b."
+    with pytest.raises(pickle.UnpicklingError, match="Can only build"):
+        loaded(archive(poison))
+
+
+def test_a_well_formed_handwritten_file_loads():
+    assert loaded(handwritten()).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"offset": 3}, "out of bounds for storage of size 4"),
+        ({"size": (5,)}, "out of bounds for storage of size 4"),
+        ({"size": (2, 2), "stride": (3, 1)}, "out of bounds for storage of size 4"),
+        ({"offset": -1}, "malformed tensor"),
+        ({"stride": (-1,)}, "malformed tensor"),
+        ({"size": (2, 2)}, "malformed tensor"),
+        ({"size": (2**31 - 1,) * 3, "stride": (0,) * 3}, "malformed tensor"),
+        ({"count": 5}, "storage 0 should have 5 elements"),
+        ({"count": -4}, "malformed storage"),
+        ({"storage": "NoStorage"}, "Unsupported global"),
+    ],
+)
+def test_numbers_that_do_not_fit_are_refused(change, message):
+    with pytest.raises(pickle.UnpicklingError, match=message):
+        loaded(handwritten(**change))
+
+
+def test_truncated_and_foreign_files_are_refused(tmp_path):
+    data = saved({"w": torch.arange(100.0)})
+    for cut in (1, 100, len(data) // 2, len(data) - 1):
+        with pytest.raises(RuntimeError, match="PytorchStreamReader failed"):
+            loaded(data[:cut])
+    with pytest.raises(RuntimeError, match="failed locating file data.pkl"):
+        file = io.BytesIO()
+        zipfile.ZipFile(file, "w").close()
+        loaded(file.getvalue())
+    with pytest.raises(FileNotFoundError):
+        torch.load(tmp_path / "absent.pth")
+
+
+def test_changed_weights_are_noticed():
+    data = bytearray(saved(torch.arange(100.0)))
+    place = bytes(data).index(struct.pack("<f", 50.0))
+    data[place] ^= 1
+    with pytest.raises(RuntimeError, match="checksum mismatch"):
+        loaded(bytes(data))
+
+
+def test_zip_bombs_are_refused():
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as out:
+        out.writestr("archive/data.pkl", b"N.")
+        out.writestr("archive/data/0", bytes(10_000_000))
+    with pytest.raises(RuntimeError, match="compressed"):
+        loaded(file.getvalue())
+
+
+def test_deep_and_circular_pickles_end_in_an_error_or_a_value():
+    deep = b"\x80\x02" + pickle.EMPTY_TUPLE + pickle.TUPLE1 * 100_000 + pickle.STOP
+    loaded(archive(deep))
+    as_key = b"\x80\x02}" + pickle.EMPTY_TUPLE + pickle.TUPLE1 * 100_000 + b"Ns."
+    with pytest.raises(pickle.UnpicklingError):
+        loaded(archive(as_key))
+
+
+def test_random_damage_never_does_more_than_raise():
+    pickled = zipfile.ZipFile(io.BytesIO(saved({"w": torch.ones(3), "n": [1, "x", 2.5]}))).read(
+        "archive/data.pkl"
+    )
+    generator = random.Random(0)
+    for _ in range(400):
+        changed = bytearray(pickled)
+        for _ in range(generator.choice([1, 2, 5])):
+            changed[generator.randrange(len(changed))] = generator.randrange(256)
+        try:
+            loaded(archive(bytes(changed), [("0", struct.pack("<3f", 1, 1, 1))]))
+        except (pickle.UnpicklingError, RuntimeError):
+            pass
+
+
+# Pickle and copy
+
+
+def test_tensors_survive_pickle_and_copy():
+    tensor = torch.arange(6.0).view(2, 3).t().requires_grad_()
+    for other in (
+        pickle.loads(pickle.dumps(tensor)),
+        pickle.loads(pickle.dumps(tensor, 5)),
+        copy.deepcopy(tensor),
+    ):
+        assert torch.equal(other, tensor) and other.requires_grad and other.is_leaf
+        with torch.no_grad():
+            other.add_(1)
+        assert tensor[0, 0].item() == 0
+
+
+def test_a_deep_copy_keeps_ties_and_gradients():
+    base = torch.arange(4.0)
+    one, two = copy.deepcopy([base, base[1:]])
+    one.fill_(9.0)
+    assert two.tolist() == [9, 9, 9] and base[1].item() == 1
+    tensor = torch.ones(2, requires_grad=True)
+    tensor.grad = torch.full((2,), 3.0)
+    assert copy.deepcopy(tensor).grad.tolist() == [3, 3]
+    weight = nn.Parameter(torch.ones(2))
+    assert isinstance(copy.deepcopy(weight), nn.Parameter)
+    with pytest.raises(RuntimeError, match="support the deepcopy protocol at the moment"):
+        copy.deepcopy(weight * 2)
+
+
+# safetensors
+
+
+def test_safetensors_come_back_in_every_dtype(tmp_path):
+    tensors = {name: torch.tensor([[0, 1, 1]]).to(getattr(torch, name)) for name in DTYPES}
+    tensors["empty"] = torch.empty(0, 4)
+    path = tmp_path / "weights.safetensors"
+    safetensors.save_file(tensors, path, metadata={"made": "here"})
+    for result in (safetensors.load_file(path), safetensors.load(path.read_bytes())):
+        assert set(result) == set(tensors)
+        for name, tensor in tensors.items():
+            assert result[name].dtype == tensor.dtype and result[name].shape == tensor.shape
+            assert torch.equal(result[name], tensor)
+
+
+def test_safetensors_refuse_what_they_can_not_hold():
+    with pytest.raises(ValueError, match="non contiguous tensor: `w`"):
+        safetensors.save({"w": torch.zeros(2, 3).t()})
+    base = torch.zeros(4)
+    with pytest.raises(RuntimeError, match="share memory"):
+        safetensors.save({"a": base, "b": base[1:]})
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]},
+        {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]},
+        {"dtype": "F32", "shape": [2], "data_offsets": [0, 1 << 70]},
+        {"dtype": "F33", "shape": [2], "data_offsets": [0, 8]},
+        {"dtype": "F32", "shape": [-2], "data_offsets": [0, -8]},
+        {"dtype": "F32", "shape": [True], "data_offsets": [0, 4]},
+        {"dtype": "F32", "shape": [2]},
+        [1, 2],
+    ],
+)
+def test_safetensors_check_their_header(entry):
+    header = json.dumps({"w": entry}).encode()
+    with pytest.raises(safetensors.SafetensorError):
+        safetensors.load(struct.pack("<Q", len(header)) + header + bytes(8))
+
+
+def test_damaged_safetensors_are_refused():
+    data = safetensors.save({"w": torch.ones(2)})
+    for damaged in (data[:4], data[:-1], data + b"x", b"\xff" * 8 + data[8:], data[:8] + b"[" + data[9:]):
+        with pytest.raises(safetensors.SafetensorError):
+            safetensors.load(damaged)

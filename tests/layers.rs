@@ -23,6 +23,7 @@ const ALLOWED: &[(&str, &str)] = &[
 /// The files that may hold unsafe code.
 const UNSAFE: &[&str] = &[
     "src/backend/cpu/microkernel.rs",
+    "src/backend/cpu/microkernel/vector.rs",
     "src/backend/cpu/parallel.rs",
     "src/backend/cpu/simd.rs",
     "src/python/interop.rs",

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
 use crate::layout::{Dims, broadcast};
 use crate::tensor::Tensor;
-use crate::{bail, ensure, with_dtype};
+use crate::{ensure, with_dtype};
 
 /// A tensor as the product kernels read it: strides that are not negative, and an element type they compute in.
 struct Operand {

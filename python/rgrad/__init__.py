@@ -17,6 +17,7 @@ from rgrad import _C
 from rgrad._C import *  # noqa: F403 - every function of the operation table, under PyTorch's name
 from rgrad._C import Generator, Tensor, device, dtype
 
+from ._products import chain_matmul, einsum, tensordot
 from ._size import Size
 from ._top import (
     are_deterministic_algorithms_enabled,

@@ -26,8 +26,10 @@ const UNSAFE: &[&str] = &[
     "src/backend/cpu/microkernel/vector.rs",
     "src/backend/cpu/parallel.rs",
     "src/backend/cpu/simd.rs",
+    "src/python/dlpack.rs",
     "src/python/interop.rs",
     "src/python/method.rs",
+    "src/python/storage.rs",
     "src/storage/alloc.rs",
     "src/storage/cpu.rs",
 ];

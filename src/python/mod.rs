@@ -2,6 +2,7 @@
 
 mod autograd;
 mod convert;
+mod dlpack;
 mod dtype;
 mod error;
 mod function;
@@ -10,6 +11,8 @@ mod interop;
 mod method;
 mod modes;
 mod operators;
+mod protocols;
+mod storage;
 mod tensor;
 
 use pyo3::prelude::*;
@@ -31,9 +34,13 @@ mod _C {
     #[pymodule_export]
     use super::autograd::{backward, grad, PyHookHandle, PyNode};
     #[pymodule_export]
+    use super::dlpack::from_dlpack;
+    #[pymodule_export]
     use super::function::record_function;
     #[pymodule_export]
     use super::interop::{as_tensor, from_numpy, tensor};
+    #[pymodule_export]
+    use super::storage::{PyStorage, frombuffer, storage_bytes, tensor_from_buffer};
     #[pymodule_export]
     use super::tensor::{PyTensor, make_subclass};
 

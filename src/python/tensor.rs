@@ -384,28 +384,6 @@ impl PyTensor {
     fn __setitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         index::set(py, &self.inner, key, value)
     }
-
-    // ---- NumPy
-
-    #[pyo3(signature = (*, force=false))]
-    fn numpy(&self, py: Python<'_>, force: bool) -> PyResult<Py<PyAny>> {
-        if self.inner.requires_grad() && !force {
-            return Err(PyRuntimeError::new_err(
-                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
-            ));
-        }
-        interop::to_numpy(py, &self.inner)
-    }
-
-    #[pyo3(signature = (dtype=None, copy=None))]
-    fn __array__(&self, py: Python<'_>, dtype: Option<Bound<'_, PyAny>>, copy: Option<bool>) -> PyResult<Py<PyAny>> {
-        let array = self.numpy(py, false)?;
-        let array = match dtype {
-            Some(d) => array.call_method1(py, "astype", (d,))?,
-            None => array,
-        };
-        if copy == Some(true) { array.call_method0(py, "copy") } else { Ok(array) }
-    }
 }
 
 /// A tensor of class `cls` over the memory of `data`: how Parameter is made.

@@ -81,6 +81,7 @@ _FROM = {
     "contiguous_format": ("rgrad._top", "contiguous_format"),
     "preserve_format": ("rgrad._top", "preserve_format"),
     "channels_last": ("rgrad._top", "channels_last"),
+    "channels_last_3d": ("rgrad._top", "channels_last_3d"),
     "strided": ("rgrad._top", "strided"),
 }
 

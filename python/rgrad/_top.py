@@ -26,6 +26,7 @@ class _Named:
 contiguous_format = _Named("contiguous_format")
 preserve_format = _Named("preserve_format")
 channels_last = _Named("channels_last")
+channels_last_3d = _Named("channels_last_3d")
 strided = _Named("strided")
 
 default_generator: Generator = _C._default_generator()

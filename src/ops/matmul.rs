@@ -190,6 +190,16 @@ pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tens
     if x.rank() == 2 && weight.rank() == 2 && bias.is_some_and(|b| b.rank() == 1) {
         return addmm_row(bias.unwrap_or(x), x, weight);
     }
+    // More dimensions are more rows.
+    if let (Some(b), true) = (bias.filter(|b| b.rank() == 1), x.rank() != 2 && x.rank() > 0 && weight.rank() == 2) {
+        let k = x.shape()[x.rank() - 1];
+        let rows: usize = x.shape()[..x.rank() - 1].iter().product();
+        let flat = addmm_row(b, &view::reshape_to(x, &Dims::from([rows, k]))?, weight)?;
+        let mut shape = x.shape().clone();
+        let last = shape.len() - 1;
+        shape[last] = weight.shape()[0];
+        return view::reshape_to(&flat, &shape);
+    }
     let y = if weight.rank() == 1 { matmul(x, weight)? } else { matmul(x, &view::t_of(weight)?)? };
     match bias {
         Some(b) => arith::add(&y, b),
@@ -271,6 +281,8 @@ pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
             shape[last] = b.shape()[1];
             view::reshape_to(&flat, &shape)
         }
+        // And one matrix times a batch is the transpose of such a product.
+        (2, _) if b.shape()[..b.rank() - 2].iter().product::<usize>() > 1 => mt(&matmul(&mt(b)?, &mt(a)?)?),
         _ => broadcast_matmul(a, b),
     }
 }

@@ -16,12 +16,12 @@ rows! { BINARY;
     num sub(input, other) = input - other => d(g, y) = [g, -g];
     { surface: Surface::NONE, refuses_bool: "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead." }
     /// Product of two tensors, element by element.
-    num mul(input, other) = input * other => d(g, y) = [g * other, g * input]; { aliases: &["multiply"] }
+    num mul(input, other) = input * other => d(g, y) = [g * other, g * input]; { aliases: &["multiply"], sig: "input: Operand, other: Operand" }
     /// Quotient of two tensors, element by element.
     float div(input, other) = input / other => d(g, y) = [g / other, -g * ((input / other) / other)];
     { on: (0.3, 2.0), surface: Surface::NONE }
     /// Quotient rounded toward minus infinity.
-    num floor_divide(input, other) = input.floor_div(other); { divides: true, on: (0.3, 2.0), least: 1, kernel: "div_floor_cpu" }
+    num floor_divide(input, other) = input.floor_div(other); { sig: "input: Operand, other: Operand", divides: true, on: (0.3, 2.0), least: 1, kernel: "div_floor_cpu" }
     /// Quotient rounded toward zero.
     num trunc_divide(input, other) = input.trunc_div(other); { surface: Surface::NONE, divides: true, on: (0.3, 2.0), least: 1, kernel: "div_trunc_cpu" }
     /// Remainder with the sign of the divisor, as Python's `%`.

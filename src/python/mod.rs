@@ -2,6 +2,7 @@
 
 mod autograd;
 mod convert;
+mod display;
 mod dtype;
 mod error;
 mod function;
@@ -10,6 +11,7 @@ mod interop;
 mod method;
 mod modes;
 mod operators;
+mod optim;
 mod tensor;
 
 use pyo3::prelude::*;
@@ -31,6 +33,8 @@ mod _C {
     #[pymodule_export]
     use super::autograd::{backward, grad, PyHookHandle, PyNode};
     #[pymodule_export]
+    use super::display::{get_printoptions, set_printoptions};
+    #[pymodule_export]
     use super::function::record_function;
     #[pymodule_export]
     use super::interop::{as_tensor, from_numpy, tensor};
@@ -46,6 +50,7 @@ mod _C {
 fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     dtype::add_dtypes(m)?;
     method::add_operations(m)?;
+    optim::add_optim(m)?;
     crate::engine::set_interrupt_check(|| Python::attach(|py| py.check_signals().map_err(error::foreign)));
     Ok(())
 }

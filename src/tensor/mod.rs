@@ -1,6 +1,7 @@
 //! [`Tensor`]: a handle to memory with a geometry, an element type, and, where autograd needs it, a history.
 
 mod create;
+pub mod display;
 mod inplace;
 mod view;
 

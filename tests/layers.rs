@@ -119,5 +119,8 @@ fn unsafe_code_stands_only_in_the_named_files() {
         .map(|(file, _)| file)
         .collect();
     found.sort();
-    assert_eq!(found, UNSAFE, "the list of files with unsafe code changed: that is a decision, see CONTRIBUTING.md");
+    assert_eq!(
+        found, UNSAFE,
+        "the list of files with unsafe code changed: that is a decision, see CONTRIBUTING.md"
+    );
 }

@@ -212,7 +212,8 @@ def set_printoptions(
 
 def get_printoptions() -> dict[str, Any]:
     """How tensors are printed."""
-    return dict(_C._get_printoptions())
+    names = ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")
+    return dict(zip(names, _C._get_printoptions(), strict=True))
 
 
 def set_default_tensor_type(t: Any) -> None:

@@ -68,6 +68,9 @@ mod tests {
     #[test]
     fn a_formula_reads_as_one_let_per_step() {
         let steps = record(|a, _| Num::exp(a[0]) * Arith::lit(2.0));
-        assert_eq!(body(&steps), "    let v1 = m_exp(a0);\n    let v2 = T(2);\n    let v3 = (v1 * v2);\n    return v3;\n");
+        assert_eq!(
+            body(&steps),
+            "    let v1 = m_exp(a0);\n    let v2 = T(2);\n    let v3 = (v1 * v2);\n    return v3;\n"
+        );
     }
 }

@@ -26,13 +26,9 @@ use crate::layout::Dims;
 use crate::tensor::{Tensor, assign, check_inplace, write_untracked};
 use crate::{bail, ensure};
 
-pub static OPS: &[Op] =
-    &Op::concat::<{ select::OPS.len() + gather::OPS.len() + mask::OPS.len() + advanced::OPS.len() }>(&[
-        select::OPS,
-        gather::OPS,
-        mask::OPS,
-        advanced::OPS,
-    ]);
+pub static OPS: &[Op] = &Op::concat::<
+    { select::OPS.len() + gather::OPS.len() + mask::OPS.len() + advanced::OPS.len() },
+>(&[select::OPS, gather::OPS, mask::OPS, advanced::OPS]);
 
 /// One of the things between the brackets of `x[...]`.
 #[derive(Clone, Debug)]

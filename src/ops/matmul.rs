@@ -27,7 +27,11 @@ impl Operand {
     fn matrix<T: Element>(&self) -> MatRef<'_, T> {
         let l = self.t.layout();
         let r = l.rank();
-        MatRef { data: &self.t.storage().slice::<T>()[l.offset.min(self.t.storage().slice::<T>().len())..], rs: l.strides[r - 2], cs: l.strides[r - 1] }
+        MatRef {
+            data: &self.t.storage().slice::<T>()[l.offset.min(self.t.storage().slice::<T>().len())..],
+            rs: l.strides[r - 2],
+            cs: l.strides[r - 1],
+        }
     }
 }
 
@@ -155,7 +159,11 @@ struct Product {
 
 impl Product {
     fn new(node: &'static str, a: &Tensor, b: &Tensor) -> Product {
-        Product { node, a: SavedTensor::input_if(b.requires_grad(), a), b: SavedTensor::input_if(a.requires_grad(), b) }
+        Product {
+            node,
+            a: SavedTensor::input_if(b.requires_grad(), a),
+            b: SavedTensor::input_if(a.requires_grad(), b),
+        }
     }
 }
 
@@ -185,13 +193,16 @@ impl Function for Product {
 
 /// `x @ weightᵀ + bias` for `x` of any rank.
 pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    let (x, weight, bias) = (super::autocast::cast(x)?, super::autocast::cast(weight)?, super::autocast::cast_opt(bias)?);
+    let (x, weight, bias) =
+        (super::autocast::cast(x)?, super::autocast::cast(weight)?, super::autocast::cast_opt(bias)?);
     let (x, weight, bias) = (&*x, &*weight, bias.as_deref());
     if x.rank() == 2 && weight.rank() == 2 && bias.is_some_and(|b| b.rank() == 1) {
         return addmm_row(bias.unwrap_or(x), x, weight);
     }
     // More dimensions are more rows.
-    if let (Some(b), true) = (bias.filter(|b| b.rank() == 1), x.rank() != 2 && x.rank() > 0 && weight.rank() == 2) {
+    if let (Some(b), true) =
+        (bias.filter(|b| b.rank() == 1), x.rank() != 2 && x.rank() > 0 && weight.rank() == 2)
+    {
         let k = x.shape()[x.rank() - 1];
         let rows: usize = x.shape()[..x.rank() - 1].iter().product();
         let flat = addmm_row(b, &view::reshape_to(x, &Dims::from([rows, k]))?, weight)?;
@@ -221,7 +232,11 @@ fn addmm_row(bias: &Tensor, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
         bias.shape()[0],
         bias.shape()
     );
-    let row = if bias.shape()[0] == n { bias.clone() } else { bias.with_layout(bias.layout().expand(&[n]).unwrap_or_default()) };
+    let row = if bias.shape()[0] == n {
+        bias.clone()
+    } else {
+        bias.with_layout(bias.layout().expand(&[n]).unwrap_or_default())
+    };
     let out = product(x, &weight.with_layout(weight.layout().transpose(0, 1)), Some(&row))?;
     record(out, &[bias, x, weight], |_| Linear {
         x: SavedTensor::input_if(weight.requires_grad(), x),
@@ -385,7 +400,13 @@ pub(super) fn add_product(a: &Args, times: fn(&Tensor, &Tensor) -> Result<Tensor
     Ok(scaled_sum(a.name, input, beta, times(x, y)?, alpha)?.into())
 }
 
-fn scaled_sum(op: &'static str, input: &Tensor, beta: Scalar, product: Tensor, alpha: Scalar) -> Result<Tensor> {
+fn scaled_sum(
+    op: &'static str,
+    input: &Tensor,
+    beta: Scalar,
+    product: Tensor,
+    alpha: Scalar,
+) -> Result<Tensor> {
     let times = |t: &Tensor, s: Scalar| super::rows::mul.call(&[t.into(), s.into()], &[]);
     ensure!(
         broadcast(op, product.shape(), input.shape())? == *product.shape(),
@@ -459,10 +480,7 @@ pub static OPS: &[Op] = &[
         name: "addmm",
         doc: "`beta * input + alpha * mat1 @ mat2`.",
         surface: Surface::ALL,
-        overloads: &[Overload {
-            sig: ADD_PRODUCT,
-            call: Call::Fn(|a| add_product(a, mm)),
-        }],
+        overloads: &[Overload { sig: ADD_PRODUCT, call: Call::Fn(|a| add_product(a, mm)) }],
         ..Op::NEW
     },
     Op {

@@ -156,7 +156,12 @@ pub fn store(t: &Tensor, result: &Tensor, op: &'static str) -> Result<()> {
 
 /// Calls an overload and stores its results in `outs`: the `out=` form of an operation. An output of another shape
 /// is replaced by one that fits; the binding gives the caller's tensor that memory.
-pub fn call_out(op: &'static Op, overload: &'static Overload, values: &[Value], outs: &[Tensor]) -> Result<Vec<Tensor>> {
+pub fn call_out(
+    op: &'static Op,
+    overload: &'static Overload,
+    values: &[Value],
+    outs: &[Tensor],
+) -> Result<Vec<Tensor>> {
     let tracked = |t: &Tensor| grad_enabled() && t.requires_grad();
     let inputs = values.iter().any(|v| matches!(v, Value::Tensor(t) if tracked(t)));
     ensure!(
@@ -202,11 +207,7 @@ pub fn default_dtype() -> DType {
 }
 
 pub fn set_default_dtype(d: DType) -> Result<()> {
-    ensure!(
-        d.is_float(),
-        Type,
-        "only floating-point types are supported as the default type"
-    );
+    ensure!(d.is_float(), Type, "only floating-point types are supported as the default type");
     DEFAULT_DTYPE.store(d as u8, Ordering::Relaxed);
     Ok(())
 }

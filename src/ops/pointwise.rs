@@ -246,7 +246,8 @@ impl Row {
             refuse_zero_divisor(args)?;
         }
         // The usual case first: every operand has the shape of the result, and nothing needs to be built.
-        let uniform = args.iter().all(|a| matches!(a, Arg::T(t) if t.shape() == out.shape()) || matches!(a, Arg::S(_)));
+        let uniform =
+            args.iter().all(|a| matches!(a, Arg::T(t) if t.shape() == out.shape()) || matches!(a, Arg::S(_)));
         if uniform {
             let operands: [Operand; 3] = std::array::from_fn(|i| match args.get(i) {
                 Some(Arg::T(t)) => Operand::View(t.raw()),
@@ -263,7 +264,14 @@ impl Row {
                 && t.shape() != out.shape()
             {
                 *e = t.layout().expand(out.shape());
-                ensure!(e.is_some(), Runtime, "{}: cannot expand {} to {}", self.name, t.shape(), out.shape());
+                ensure!(
+                    e.is_some(),
+                    Runtime,
+                    "{}: cannot expand {} to {}",
+                    self.name,
+                    t.shape(),
+                    out.shape()
+                );
             }
         }
         let operands: SmallVec<[Operand; 5]> = args
@@ -299,8 +307,7 @@ impl Row {
     /// `args[0]` becomes the result; true where nothing had to be recorded and the kernel wrote in place.
     pub fn call_inplace(&'static self, args: &[Arg], params: &[Scalar]) -> Result<bool> {
         let Arg::T(t) = args[0] else { return Ok(false) };
-        let tracked = grad_enabled()
-            && args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad()));
+        let tracked = grad_enabled() && args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad()));
         let apart = args[1..].iter().all(|a| match a {
             Arg::T(u) => !u.storage().same(t.storage()) || u.layout() == t.layout(),
             Arg::S(_) => true,
@@ -437,7 +444,8 @@ impl PointwiseBackward {
 
 impl Function for PointwiseBackward {
     fn name(&self) -> &'static str {
-        let number = self.inputs.iter().zip(self.row.meta.number_nodes).find(|(i, _)| matches!(i, Kept::Number(_)));
+        let number =
+            self.inputs.iter().zip(self.row.meta.number_nodes).find(|(i, _)| matches!(i, Kept::Number(_)));
         match number {
             Some((_, name)) if !name.is_empty() => name,
             _ => self.row.plan().node,

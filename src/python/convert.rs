@@ -114,7 +114,8 @@ fn slow_number(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
         return None;
     }
     // NumPy scalars: told apart by what they convert to without loss.
-    let kind = obj.getattr("dtype").and_then(|d| d.getattr("kind")).and_then(|k| k.extract::<String>()).ok()?;
+    let kind =
+        obj.getattr("dtype").and_then(|d| d.getattr("kind")).and_then(|k| k.extract::<String>()).ok()?;
     if obj.getattr("ndim").and_then(|n| n.extract::<usize>()).is_ok_and(|n| n > 0) {
         return None;
     }
@@ -263,8 +264,8 @@ pub fn out(py: Python<'_>, out: Out) -> PyResult<Py<PyAny>> {
         Out::Tuple(v) => PyTuple::new(py, all(v)?)?.into_any().unbind(),
         Out::List(v) => PyList::new(py, all(v)?)?.into_any().unbind(),
         Out::Named(name, _, v) => {
-            let types =
-                RETURN_TYPES.get_or_try_init(py, || py.import("rgrad.return_types").map(|m| m.into_any().unbind()))?;
+            let types = RETURN_TYPES
+                .get_or_try_init(py, || py.import("rgrad.return_types").map(|m| m.into_any().unbind()))?;
             types.getattr(py, name)?.call1(py, (PyTuple::new(py, all(v)?)?,))?
         }
         Out::Number(s) => scalar(py, s)?,
@@ -291,9 +292,9 @@ pub fn tensor_list(obj: &Bound<'_, PyAny>) -> PyResult<Vec<crate::Tensor>> {
     obj.try_iter()?
         .map(|x| {
             let x = x?;
-            let t = x.cast::<PyTensor>().map_err(|_| {
-                PyTypeError::new_err(format!("expected a Tensor, got {}", type_name(&x)))
-            })?;
+            let t = x
+                .cast::<PyTensor>()
+                .map_err(|_| PyTypeError::new_err(format!("expected a Tensor, got {}", type_name(&x))))?;
             Ok(t.borrow().inner.clone())
         })
         .collect()
@@ -320,4 +321,3 @@ pub fn opt_tensor_list(obj: &Bound<'_, PyAny>) -> PyResult<Vec<Option<crate::Ten
         })
         .collect()
 }
-

@@ -13,7 +13,11 @@ use crate::{bail, ensure};
 /// Errors where `t` may not be written in place: a leaf that wants a gradient, one of several views, memory that
 /// is read-only or that shows one element under several indices.
 pub fn check_inplace(t: &Tensor) -> Result<()> {
-    ensure!(!t.storage().is_readonly(), Runtime, "the memory of this tensor is read-only and cannot be written in place");
+    ensure!(
+        !t.storage().is_readonly(),
+        Runtime,
+        "the memory of this tensor is read-only and cannot be written in place"
+    );
     ensure!(
         !t.layout().may_overlap_itself(),
         Runtime,

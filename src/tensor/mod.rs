@@ -1,6 +1,7 @@
 //! [`Tensor`]: a handle to memory with a geometry, an element type, and, where autograd needs it, a history.
 
 mod create;
+pub mod display;
 mod inplace;
 mod view;
 
@@ -246,7 +247,10 @@ impl Tensor {
     fn view_needs_refresh(&self) -> bool {
         match &self.0.view {
             None => false,
-            Some(v) => v.kind == ViewKind::Plain && v.base.meta().is_some_and(|m| m.is_tracked() && m.written_in_place()),
+            Some(v) => {
+                v.kind == ViewKind::Plain
+                    && v.base.meta().is_some_and(|m| m.is_tracked() && m.written_in_place())
+            }
         }
     }
 

@@ -15,7 +15,12 @@ pub fn unbind(t: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
 }
 
 /// Views of consecutive pieces of `dim` with the given lengths, which fit.
-fn pieces(t: &Tensor, d: usize, lengths: impl Iterator<Item = usize>, node: &'static str) -> Result<Vec<Tensor>> {
+fn pieces(
+    t: &Tensor,
+    d: usize,
+    lengths: impl Iterator<Item = usize>,
+    node: &'static str,
+) -> Result<Vec<Tensor>> {
     let mut start = 0;
     lengths
         .map(|length| {

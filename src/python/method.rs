@@ -282,6 +282,19 @@ fn bind(
                 values.push(Value::Ints(dims));
                 continue;
             }
+            // Tensors one by one: broadcast_tensors(a, b).
+            if p.ty == Ty::VarTensors && args[next].cast::<PyTensor>().is_ok() {
+                let mut tensors = Vec::with_capacity(args.len() - next);
+                while next < args.len() {
+                    match args[next].cast::<PyTensor>() {
+                        Ok(t) => tensors.push(t.borrow().inner.clone()),
+                        Err(_) => return Ok(Err(wrong_type(name, p, next + 1, &args[next]))),
+                    }
+                    next += 1;
+                }
+                values.push(Value::Tensors(tensors));
+                continue;
+            }
             arg = Some(&args[next]);
             next += 1;
         } else if !given.is_empty() {

@@ -10,6 +10,7 @@ tensor([2., 4.])
 from __future__ import annotations
 
 import importlib
+import math
 from typing import Any
 
 from rgrad import _C
@@ -45,10 +46,10 @@ from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_e
 
 __version__ = "0.1.0"
 
-e = 2.718281828459045
-pi = 3.141592653589793
-inf = float("inf")
-nan = float("nan")
+e = math.e
+pi = math.pi
+inf = math.inf
+nan = math.nan
 newaxis = None
 
 # Loaded at first use: an import of rgrad alone stays fast.

@@ -229,7 +229,7 @@ fn fit(g: Tensor, node: &GradFn, input: usize) -> Result<Tensor> {
     let Some(OutputMeta { shape, dtype }) = node.outputs().get(input) else { return Ok(g) };
     let g = if g.shape() == shape {
         g
-    } else if g.layout().numel() >= shape.numel() && crate::layout::broadcast("backward", shape, g.shape()).is_ok_and(|s| s == *g.shape()) {
+    } else if crate::layout::broadcast("backward", shape, g.shape()).is_ok_and(|s| s == *g.shape()) {
         reduce::sum_to(&g, shape)?
     } else {
         bail!(

@@ -56,7 +56,11 @@ fn scaled(args: &Args, i: usize, alpha: Scalar) -> Result<Option<Tensor>> {
     Ok(Some(match args.operand(i)? {
         Arg::T(t) => rows::mul.call(&[t.into(), alpha.into()], &[])?,
         Arg::S(s) => Tensor::scalar(
-            if common.is_float() { Scalar::Float(s.to_f64() * alpha.to_f64()) } else { Scalar::Int(s.to_i64() * alpha.to_i64()) },
+            if common.is_float() {
+                Scalar::Float(s.to_f64() * alpha.to_f64())
+            } else {
+                Scalar::Int(s.to_i64() * alpha.to_i64())
+            },
             common,
         )?,
     }))
@@ -120,7 +124,8 @@ fn div_op(a: &Args) -> Result<Out> {
 /// Integer tensors have no limits but whole ones, so that an absent bound of theirs is no bound at all.
 fn clamp(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
-    let bound = |i: usize| -> Result<Option<Arg>> { if a.is_none(i) { Ok(None) } else { a.operand(i).map(Some) } };
+    let bound =
+        |i: usize| -> Result<Option<Arg>> { if a.is_none(i) { Ok(None) } else { a.operand(i).map(Some) } };
     let (min, max) = (bound(1)?, bound(2)?);
     let float = |b: Arg| result_type(&[t.into(), b]).is_float();
     let out = match (min, max) {
@@ -186,6 +191,19 @@ fn prelu(a: &Args) -> Result<Out> {
     (2..t.rank()).for_each(|_| shape.push(1));
     let weight = super::view::reshape_to(weight, &shape)?;
     Ok(rows::prelu_kernel.call(&[t.into(), (&weight).into()], &[])?.into())
+}
+
+/// The first half along `dim` times the sigmoid of the second.
+fn glu(a: &Args) -> Result<Out> {
+    use super::view::cut::narrow;
+    let t = a.tensor(0)?;
+    ensure!(t.rank() > 0, Runtime, "glu does not support 0-dimensional tensors");
+    let dim = crate::layout::wrap_dim(a.int(1)?, t.rank())?;
+    let n = t.shape()[dim] as i64;
+    ensure!(n % 2 == 0, Runtime, "Halving dimension must be even, but dimension {dim} is size {n}");
+    let (half, dim) = (n / 2, dim as i64);
+    let (value, gate) = (narrow(t, dim, 0, half)?, narrow(t, dim, half, half)?);
+    Ok(rows::glu_kernel.call(&[(&value).into(), (&gate).into()], &[])?.into())
 }
 
 fn lerp(a: &Args) -> Result<Out> {
@@ -283,11 +301,7 @@ fn ldexp(a: &Args) -> Result<Out> {
 
 fn positive(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
-    ensure!(
-        t.dtype() != DType::Bool,
-        NotImplemented,
-        "The `+` operator, on a bool tensor is not supported."
-    );
+    ensure!(t.dtype() != DType::Bool, NotImplemented, "The `+` operator, on a bool tensor is not supported.");
     Ok(t.clone().into())
 }
 

@@ -23,11 +23,7 @@ pub use table::OPS;
 /// The lower (or upper) triangle of each matrix, up to (from) diagonal `k`, with zeros elsewhere.
 pub fn triangle(t: &Tensor, k: i64, lower: bool) -> Result<Tensor> {
     let op = if lower { "tril" } else { "triu" };
-    ensure!(
-        t.rank() >= 2,
-        Runtime,
-        "{op}: input tensor must have at least 2 dimensions"
-    );
+    ensure!(t.rank() >= 2, Runtime, "{op}: input tensor must have at least 2 dimensions");
     let (rows, columns) = (t.shape()[t.rank() - 2], t.shape()[t.rank() - 1]);
     let out = t.copied(t.dtype())?;
     with_dtype!(t.dtype(), T => {
@@ -162,11 +158,7 @@ impl Function for CrossBackward {
 
 fn linalg_cross(a: &Args) -> Result<Out> {
     let (x, y) = (a.tensor(0)?, a.tensor(1)?);
-    ensure!(
-        x.rank() == y.rank(),
-        Runtime,
-        "linalg.cross: inputs must have the same number of dimensions."
-    );
+    ensure!(x.rank() == y.rank(), Runtime, "linalg.cross: inputs must have the same number of dimensions.");
     let dim = wrap_dim(a.int(2)?, x.rank())?;
     let size = |t: &Tensor| t.shape().get(dim).copied().unwrap_or(1);
     ensure!(
@@ -194,11 +186,7 @@ fn cross(a: &Args) -> Result<Out> {
     };
     let wrapped = wrap_dim(dim, x.rank())?;
     let size = |t: &Tensor| t.shape().get(wrapped).copied().unwrap_or(1);
-    ensure!(
-        x.rank() == y.rank(),
-        Runtime,
-        "linalg.cross: inputs must have the same number of dimensions."
-    );
+    ensure!(x.rank() == y.rank(), Runtime, "linalg.cross: inputs must have the same number of dimensions.");
     ensure!(
         size(x) == 3 && size(y) == 3,
         Runtime,
@@ -227,11 +215,7 @@ fn cdist(a: &Args) -> Result<Out> {
     ensure!(x.rank() >= 2, Runtime, "cdist only supports at least 2D tensors, X1 got: {}D", x.rank());
     ensure!(y.rank() >= 2, Runtime, "cdist only supports at least 2D tensors, X2 got: {}D", y.rank());
     let (c1, c2) = (x.shape()[x.rank() - 1], y.shape()[y.rank() - 1]);
-    ensure!(
-        c1 == c2,
-        Runtime,
-        "X1 and X2 must have the same number of columns. X1: {c1} X2: {c2}"
-    );
+    ensure!(c1 == c2, Runtime, "X1 and X2 must have the same number of columns. X1: {c1} X2: {c2}");
     ensure!(p >= 0.0, Runtime, "cdist only supports non-negative p values");
     let (mut left, mut right) = (x.shape().clone(), y.shape().clone());
     left.insert(x.rank() - 1, 1);
@@ -254,7 +238,8 @@ fn row(row: &'static super::pointwise::Row, args: &[super::pointwise::Arg]) -> R
 /// `beta * input + alpha * product`; where `beta` is 0, `input` is not read, so that its NaN does not spread.
 fn add_scaled(a: &Args, product: Tensor) -> Result<Out> {
     let (input, beta, alpha) = (a.tensor(0)?, a.number(3)?, a.number(4)?);
-    let product = if alpha.to_f64() == 1.0 { product } else { row(&rows::mul, &[(&product).into(), alpha.into()])? };
+    let product =
+        if alpha.to_f64() == 1.0 { product } else { row(&rows::mul, &[(&product).into(), alpha.into()])? };
     let shape = crate::layout::broadcast(a.name, input.shape(), product.shape())?;
     ensure!(
         shape == *product.shape(),
@@ -267,7 +252,8 @@ fn add_scaled(a: &Args, product: Tensor) -> Result<Out> {
     if beta.is_zero() {
         return Ok(product.into());
     }
-    let input = if beta.to_f64() == 1.0 { input.clone() } else { row(&rows::mul, &[input.into(), beta.into()])? };
+    let input =
+        if beta.to_f64() == 1.0 { input.clone() } else { row(&rows::mul, &[input.into(), beta.into()])? };
     Ok(arith::add(&input, &product)?.into())
 }
 
@@ -282,17 +268,7 @@ fn addbmm(a: &Args) -> Result<Out> {
 
 fn addr(a: &Args) -> Result<Out> {
     let (x, y) = (a.tensor(1)?, a.tensor(2)?);
-    ensure!(
-        x.rank() == 1,
-        Runtime,
-        "addr: Expected 1-D argument vec1, but got {}-D",
-        x.rank()
-    );
-    ensure!(
-        y.rank() == 1,
-        Runtime,
-        "addr: Expected 1-D argument vec2, but got {}-D",
-        y.rank()
-    );
+    ensure!(x.rank() == 1, Runtime, "addr: Expected 1-D argument vec1, but got {}-D", x.rank());
+    ensure!(y.rank() == 1, Runtime, "addr: Expected 1-D argument vec2, but got {}-D", y.rank());
     add_scaled(a, products::outer_product(x, y)?)
 }

@@ -5,7 +5,7 @@ use smallvec::smallvec;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{arith, reduce, view};
 use crate::backend::cpu::matmul::{Activation, Bias, Epilogue, MatRef, batched_gemm, gemm, gemm_int};
-use crate::dtype::{DType, Element};
+use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
 use crate::layout::{Dims, broadcast};
@@ -94,8 +94,8 @@ fn batched_product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let compute = compute_of(dtype);
     let (x, y) = (Operand::new(a, compute)?, Operand::new(b, compute)?);
     let out = Tensor::empty([batch, m, n], compute)?;
-    if out.numel() == 0 {
-        return out.dense(dtype);
+    if out.numel() == 0 || k == 0 {
+        return Tensor::zeros([batch, m, n], dtype);
     }
     let (sa, sb) = (x.t.strides()[0] as usize, y.t.strides()[0] as usize);
     with_dtype!(float compute, T => {
@@ -360,27 +360,34 @@ fn linear_op(a: &Args) -> Result<Out> {
     Ok(linear(a.tensor(0)?, a.tensor(1)?, a.opt_tensor(2)?)?.into())
 }
 
-/// `beta * input + alpha * product`, as `addmm` and its kin.
-fn add_product(a: &Args, product: Tensor) -> Result<Out> {
-    let (input, beta, alpha) = (a.tensor(0)?, a.number(3)?, a.number(4)?);
-    let scaled = if alpha.to_f64() == 1.0 { product } else { super::rows::mul.call(&[(&product).into(), alpha.into()], &[])? };
+/// `beta * input + alpha * times(a, b)`, as `addmm` and its kin. Half types are rounded once, at the end.
+pub(super) fn add_product(a: &Args, times: fn(&Tensor, &Tensor) -> Result<Tensor>) -> Result<Out> {
+    let (input, x, y) = (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?);
+    let (beta, alpha) = (a.number(3)?, a.number(4)?);
+    let dtype = x.dtype();
+    if dtype.is_half() && input.dtype() == dtype && y.dtype() == dtype {
+        let wide = |t: &Tensor| arith::to_dtype(t, DType::F32);
+        let sum = scaled_sum(a.name, &wide(input)?, beta, times(&wide(x)?, &wide(y)?)?, alpha)?;
+        return Ok(arith::to_dtype(&sum, dtype)?.into());
+    }
+    Ok(scaled_sum(a.name, input, beta, times(x, y)?, alpha)?.into())
+}
+
+fn scaled_sum(op: &'static str, input: &Tensor, beta: Scalar, product: Tensor, alpha: Scalar) -> Result<Tensor> {
+    let times = |t: &Tensor, s: Scalar| super::rows::mul.call(&[t.into(), s.into()], &[]);
+    ensure!(
+        broadcast(op, product.shape(), input.shape())? == *product.shape(),
+        Runtime,
+        "The expanded size of the tensor must match the existing size ({op}: input {}, result {})",
+        input.shape(),
+        product.shape()
+    );
+    let product = if alpha.to_f64() == 1.0 { product } else { times(&product, alpha)? };
     if beta.is_zero() {
-        let shape = broadcast(a.name, scaled.shape(), input.shape())?;
-        ensure!(shape == *scaled.shape(), Runtime, "expand: {} cannot be expanded to {}", input.shape(), scaled.shape());
-        return Ok(scaled.into());
+        return Ok(product);
     }
-    let input = if beta.to_f64() == 1.0 { input.clone() } else { super::rows::mul.call(&[input.into(), beta.into()], &[])? };
-    let shape = broadcast(a.name, scaled.shape(), input.shape())?;
-    if shape != *scaled.shape() {
-        bail!(
-            Runtime,
-            "The expanded size of the tensor must match the existing size ({}: input {}, result {})",
-            a.name,
-            input.shape(),
-            scaled.shape()
-        );
-    }
-    Ok(arith::add(&input, &scaled)?.into())
+    let input = if beta.to_f64() == 1.0 { input.clone() } else { times(input, beta)? };
+    arith::add(&input, &product)
 }
 
 const ADD_PRODUCT: &str = "input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1";
@@ -389,7 +396,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "matmul",
         doc: "Product of two tensors: inner product, matrix product, or a broadcast batch of matrix products.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        surface: Surface::BOTH.and(Surface::OUT).and(Surface::LINALG),
         overloads: &[Overload {
             sig: "input: Tensor, other: Tensor",
             call: Call::Fn(|a| Ok(matmul(a.tensor(0)?, a.tensor(1)?)?.into())),
@@ -442,7 +449,7 @@ pub static OPS: &[Op] = &[
         surface: Surface::ALL,
         overloads: &[Overload {
             sig: ADD_PRODUCT,
-            call: Call::Fn(|a| add_product(a, mm(a.tensor(1)?, a.tensor(2)?)?)),
+            call: Call::Fn(|a| add_product(a, mm)),
         }],
         ..Op::NEW
     },
@@ -452,7 +459,7 @@ pub static OPS: &[Op] = &[
         surface: Surface::ALL,
         overloads: &[Overload {
             sig: "input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1",
-            call: Call::Fn(|a| add_product(a, bmm(a.tensor(1)?, a.tensor(2)?)?)),
+            call: Call::Fn(|a| add_product(a, bmm)),
         }],
         ..Op::NEW
     },

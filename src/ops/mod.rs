@@ -72,17 +72,21 @@ pub fn all() -> &'static [Op] {
 
 /// A row as an operation: its signature is that of its inputs and parameters unless it states another.
 fn row_op(row: &'static Row) -> Op {
-    let sig: &'static str = if row.meta.sig.is_empty() {
+    let mut sig = if row.meta.sig.is_empty() {
         let mut parts: Vec<String> = Vec::new();
         for (i, x) in row.inputs.iter().enumerate() {
             parts.push(format!("{x}: {}", if i == 0 { "Tensor" } else { "Operand" }));
         }
         parts.extend(row.params.iter().map(|(p, d)| format!("{p}: Number = {d}")));
-        // Once per row, for the life of the process.
-        Box::leak(parts.join(", ").into_boxed_str())
+        parts.join(", ")
     } else {
-        row.meta.sig
+        row.meta.sig.to_string()
     };
+    if row.meta.inplace_argument {
+        sig.push_str(", inplace: bool = False");
+    }
+    // Once per row, for the life of the process.
+    let sig: &'static str = Box::leak(sig.into_boxed_str());
     let overloads: &'static [Overload] = Box::leak(Box::new([Overload { sig, call: Call::Row(row) }]));
     Op { name: row.name, doc: row.doc, surface: row.meta.surface, aliases: row.meta.aliases, overloads }
 }
@@ -95,6 +99,10 @@ pub fn call(op: &'static Op, overload: &'static Overload, values: &[Value]) -> R
         Call::Fn(f) => f(&args),
         Call::Row(row) => {
             let (inputs, params) = row_arguments(row, &args)?;
+            if row.meta.inplace_argument && values.last().is_some_and(Value::is_true) {
+                let plain = &values[..values.len() - 1];
+                return call_inplace(op, overload, plain).map(Out::Tensor);
+            }
             row.call(&inputs, &params).map(Out::Tensor)
         }
     }
@@ -110,17 +118,31 @@ fn row_arguments<'a>(row: &Row, args: &'a Args) -> Result<RowArguments<'a>> {
 }
 
 /// Calls an overload and stores its result in its first argument: the `_` form of an operation.
+///
+/// Note [What an operation in place saves]
+/// The operation runs out of place and its result is then written over the first argument, so a derivative that
+/// reads that argument would find it changed. Where gradients are recorded the operation is therefore given a copy of
+/// the elements under the argument's own history; rows whose derivative does not read it go without the copy.
 pub fn call_inplace(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Tensor> {
     let args = Args { name: op.name, values };
     let t = args.tensor(0)?.clone();
     check_inplace(&t)?;
+    let mut keeps = true;
     if let Call::Row(row) = &overload.call {
         let (inputs, params) = row_arguments(row, &args)?;
         if row.call_inplace(&inputs, &params)? {
             return Ok(t);
         }
+        keeps = row.derivatives_read_input(0);
     }
-    let result = call(op, overload, values)?.tensor()?;
+    let tracked = |v: &Value| matches!(v, Value::Tensor(t) if t.requires_grad());
+    let result = if keeps && grad_enabled() && values.iter().any(tracked) {
+        let mut values: SmallVec<[Value; 6]> = values.iter().cloned().collect();
+        values[0] = Value::Tensor(t.copy_with_history()?);
+        call(op, overload, &values)?.tensor()?
+    } else {
+        call(op, overload, values)?.tensor()?
+    };
     store(&t, &result, op.name)?;
     Ok(t)
 }

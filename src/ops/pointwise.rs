@@ -52,6 +52,8 @@ pub struct RowMeta {
     pub divides: bool,
     /// The first input is a condition and takes no part in promotion.
     pub conditional: bool,
+    /// Takes `inplace: bool = False` after its parameters, as activations do.
+    pub inplace_argument: bool,
     /// Float16 and bfloat16 have no kernel in PyTorch.
     pub no_half: bool,
 }
@@ -70,6 +72,7 @@ impl RowMeta {
         keeps_ints: false,
         divides: false,
         conditional: false,
+        inplace_argument: false,
         no_half: false,
     };
 }
@@ -179,6 +182,11 @@ impl Row {
 
     pub fn is_differentiable(&self) -> bool {
         !self.grads.is_empty()
+    }
+
+    /// Whether some derivative reads input `i`.
+    pub fn derivatives_read_input(&self, i: usize) -> bool {
+        self.plan().reads.iter().any(|r| r >> (i + 1) & 1 == 1)
     }
 
     /// Runs the row out of place.

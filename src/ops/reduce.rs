@@ -21,7 +21,7 @@ use crate::tensor::Tensor;
 use crate::{bail, ensure, with_dtype};
 
 pub use extremum::{amax, argument_extremum, extremum_along};
-pub use moments::{var_mask, std_mask};
+pub use moments::{std_mask, var_mask};
 pub use norms::{linalg_matrix_norm, linalg_norm, linalg_vector_norm, logsumexp, vector_norm};
 pub use products::{all, any, prod};
 pub use select::{Chosen, lanes, pick, place};
@@ -144,7 +144,13 @@ pub fn sum_mask(t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> R
     sum_named("SumBackward1", t, mask, keepdim, dtype)
 }
 
-fn sum_named(node: &'static str, t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+fn sum_named(
+    node: &'static str,
+    t: &Tensor,
+    mask: u64,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
     let out = raw_sum(t, mask, keepdim, dtype_of_sum(t, dtype))?;
     record(out, &[t], |_| SumBackward { node, shape: t.shape().clone(), mask })
 }
@@ -197,7 +203,13 @@ pub fn mean_mask(t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> 
     mean_named("MeanBackward1", t, mask, keepdim, dtype)
 }
 
-fn mean_named(node: &'static str, t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+fn mean_named(
+    node: &'static str,
+    t: &Tensor,
+    mask: u64,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
     let result = dtype.unwrap_or(t.dtype());
     ensure!(
         result.is_float(),

@@ -325,6 +325,17 @@ impl Tensor {
         out
     }
 
+    /// A copy of the elements that has this tensor's history.
+    pub fn copy_with_history(&self) -> Result<Tensor> {
+        view::refresh(self);
+        let copy = self.copied(self.dtype())?;
+        if let Some(m) = self.meta() {
+            // A fresh cell: setting it cannot fail.
+            let _ = copy.0.meta.set(m.clone());
+        }
+        Ok(copy)
+    }
+
     /// The same memory under another geometry, without history or view relation.
     pub fn with_layout(&self, layout: Layout) -> Tensor {
         self.with(|i| {

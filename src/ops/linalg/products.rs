@@ -57,7 +57,8 @@ pub(super) fn kron(a: &Args) -> Result<Out> {
 
 /// The sum of products over dimensions `xs` of `x` and `ys` of `y`, as one matrix product.
 pub(super) fn contract(x: &Tensor, y: &Tensor, xs: &[usize], ys: &[usize]) -> Result<Tensor> {
-    let free = |t: &Tensor, summed: &[usize]| (0..t.rank()).filter(|d| !summed.contains(d)).collect::<Vec<_>>();
+    let free =
+        |t: &Tensor, summed: &[usize]| (0..t.rank()).filter(|d| !summed.contains(d)).collect::<Vec<_>>();
     let (fx, fy) = (free(x, xs), free(y, ys));
     let order = |a: &[usize], b: &[usize]| a.iter().chain(b).copied().collect::<Vec<_>>();
     let size = |t: &Tensor, dims: &[usize]| dims.iter().map(|&d| t.shape()[d]).product::<usize>();
@@ -71,12 +72,9 @@ pub(super) fn contract(x: &Tensor, y: &Tensor, xs: &[usize], ys: &[usize]) -> Re
 
 /// The sum of products over pairs of dimensions.
 pub fn tensordot(x: &Tensor, y: &Tensor, xs: &[i64], ys: &[i64]) -> Result<Tensor> {
-    ensure!(
-        xs.len() == ys.len(),
-        Runtime,
-        "both dimension lists should have same length"
-    );
-    let wrap = |t: &Tensor, dims: &[i64]| dims.iter().map(|&d| wrap_dim(d, t.rank())).collect::<Result<Vec<_>>>();
+    ensure!(xs.len() == ys.len(), Runtime, "both dimension lists should have same length");
+    let wrap =
+        |t: &Tensor, dims: &[i64]| dims.iter().map(|&d| wrap_dim(d, t.rank())).collect::<Result<Vec<_>>>();
     let (xs, ys) = (wrap(x, xs)?, wrap(y, ys)?);
     for (&i, &j) in xs.iter().zip(&ys) {
         ensure!(

@@ -156,7 +156,13 @@ pub(super) fn aminmax(a: &Args) -> Result<Out> {
 }
 
 /// The index of the first largest or smallest element, of all or along a dimension.
-pub fn argument_extremum(op: &str, t: &Tensor, dim: Option<i64>, keepdim: bool, largest: bool) -> Result<Tensor> {
+pub fn argument_extremum(
+    op: &str,
+    t: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    largest: bool,
+) -> Result<Tensor> {
     ensure!(t.dtype() != DType::Bool, NotImplemented, "{op}(): does not support bool input");
     let Some(dim) = dim else {
         ensure!(

@@ -7,9 +7,9 @@ use crate::backend::cpu::reduce as kernels;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::layout::{Dims, wrap_dim};
 use crate::ops::schema::{Args, Out};
 use crate::ops::{arith, rows, scan, view};
-use crate::layout::{Dims, wrap_dim};
 use crate::tensor::Tensor;
 use crate::with_dtype;
 

@@ -224,6 +224,6 @@ table! {
         "tensors: Tensor[]" => |a| cat_raised(a, as_column, |_| 1);
     }
     "block_diag" FUNCTION "Zeros with the matrices on the diagonal." [] {
-        "tensors: Tensor[]" => |a| Ok(block_diag(a.tensors(0)?)?.into());
+        "tensors: Tensor*" => |a| Ok(block_diag(a.tensors(0)?)?.into());
     }
 }

@@ -179,20 +179,19 @@ pub fn call_out(
     values: &[Value],
     outs: &[Tensor],
 ) -> Result<Vec<Tensor>> {
-    let tracked = |t: &Tensor| grad_enabled() && t.requires_grad();
-    let inputs = values.iter().any(|v| matches!(v, Value::Tensor(t) if tracked(t)));
-    ensure!(
-        !(inputs || outs.iter().any(tracked)),
-        Runtime,
-        "{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments \
-         requires grad.",
-        op.name
-    );
     let results = match call(op, overload, values)? {
         Out::Tensor(t) => vec![t],
         Out::Tuple(v) | Out::Named(_, _, v) | Out::List(v) => v,
         _ => Vec::new(),
     };
+    let tracked = |t: &Tensor| grad_enabled() && t.requires_grad();
+    ensure!(
+        !results.iter().chain(outs).any(tracked),
+        Runtime,
+        "{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments \
+         requires grad.",
+        op.name
+    );
     ensure!(results.len() == outs.len(), Type, "{}(): expected {} outputs", op.name, results.len());
     let mut stored = Vec::with_capacity(outs.len());
     for (result, out) in results.iter().zip(outs) {

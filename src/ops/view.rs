@@ -9,10 +9,11 @@ mod table;
 use smallvec::{SmallVec, smallvec};
 
 use super::schema::Op;
+use crate::backend::cpu::copy;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, record};
 use crate::layout::{Dims, Layout, wrap_dim};
-use crate::tensor::{Tensor, as_view, gather_view, scatter_view};
+use crate::tensor::{Tensor, as_view, scatter_view};
 use crate::{bail, ensure};
 
 pub static OPS: &[Op] = &Op::concat::<
@@ -389,7 +390,15 @@ fn strided_layout(t: &Tensor, size: &[i64], stride: &[i64], offset: Option<i64>)
     Ok(layout)
 }
 
-/// A copy of `t` whose elements at `size`, `stride` and `offset`, counted in dense storage, are those of `src`.
+/// What `as_strided` was asked for.
+#[derive(Clone)]
+struct Geometry {
+    size: SmallVec<[i64; 6]>,
+    stride: SmallVec<[i64; 6]>,
+    offset: Option<i64>,
+}
+
+/// A copy of `t`, storage and all, in which the elements that `as_strided` would show are those of `src`.
 pub fn as_strided_scatter(
     t: &Tensor,
     src: &Tensor,
@@ -397,8 +406,7 @@ pub fn as_strided_scatter(
     stride: &[i64],
     offset: Option<i64>,
 ) -> Result<Tensor> {
-    let base = super::arith::clone(t)?;
-    let view = strided_layout(&base, size, stride, offset)?;
+    let view = strided_layout(t, size, stride, offset)?;
     ensure!(
         src.shape() == &view.shape,
         Runtime,
@@ -406,14 +414,16 @@ pub fn as_strided_scatter(
         src.shape(),
         view.shape
     );
-    let out = t.copied(t.dtype())?;
-    crate::backend::cpu::copy::copy(src.raw(), out.with_layout(view.clone()).raw());
-    record(out, &[t, src], |_| StridedScatter { view, base: base.layout().clone() })
+    let elements = t.storage().len() / t.dtype().size();
+    let storage = t.with_layout(Layout::contiguous(Dims::from([elements]))).copied(t.dtype())?;
+    copy::copy(src.raw(), storage.with_layout(view).raw());
+    let out = storage.with_layout(t.layout().clone()).copied(t.dtype())?;
+    let asked = Geometry { size: size.into(), stride: stride.into(), offset };
+    record(out, &[t, src], |_| StridedScatter { asked })
 }
 
 struct StridedScatter {
-    view: Layout,
-    base: Layout,
+    asked: Geometry,
 }
 
 impl Function for StridedScatter {
@@ -423,10 +433,15 @@ impl Function for StridedScatter {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
-        let picked = gather_view(g, &self.view, &self.base)?;
-        let kept = || super::arith::sub(g, &scatter_view(&picked, &self.view, &self.base)?);
-        let kept = cx.needs(0).then(kept).transpose()?;
-        Ok(smallvec![kept, Some(picked)])
+        // As PyTorch has it: the geometry is that of a dense gradient, whatever the input's was.
+        let g = if g.is_contiguous() && g.layout().offset == 0 { g.clone() } else { super::arith::clone(g)? };
+        let Geometry { size, stride, offset } = &self.asked;
+        let kept = || {
+            let zeros = Tensor::zeros(size.iter().map(|&n| n as usize).collect::<Dims>(), g.dtype())?;
+            as_strided_scatter(&g, &zeros, size, stride, *offset)
+        };
+        let picked = || as_strided(&g, size, stride, *offset);
+        Ok(smallvec![cx.needs(0).then(kept).transpose()?, cx.needs(1).then(picked).transpose()?])
     }
 }
 

@@ -18,6 +18,8 @@ use crate::ops::schema::{Out, Value};
 pub enum Ty {
     Tensor,
     Tensors,
+    /// As `Tensors`; it also takes them one by one.
+    VarTensors,
     OptTensors,
     Operand,
     Number,
@@ -41,6 +43,7 @@ impl Ty {
         Some(match s {
             "Tensor" => Ty::Tensor,
             "Tensor[]" => Ty::Tensors,
+            "Tensor*" => Ty::VarTensors,
             "Tensor?[]" => Ty::OptTensors,
             "Operand" => Ty::Operand,
             "Number" => Ty::Number,
@@ -63,7 +66,7 @@ impl Ty {
     pub fn describe(self) -> &'static str {
         match self {
             Ty::Tensor => "Tensor",
-            Ty::Tensors | Ty::OptTensors => "tuple of Tensors",
+            Ty::Tensors | Ty::VarTensors | Ty::OptTensors => "tuple of Tensors",
             Ty::Operand => "Tensor",
             Ty::Number => "Number",
             Ty::Int => "int",
@@ -186,7 +189,7 @@ pub fn value(obj: &Bound<'_, PyAny>, ty: Ty, optional: bool) -> PyResult<Option<
             Ok(t) => Some(Value::Tensor(t.borrow().inner.clone())),
             Err(_) => number(obj).map(Value::Number),
         },
-        Ty::Tensors => tensors(obj).and_then(|v| {
+        Ty::Tensors | Ty::VarTensors => tensors(obj).and_then(|v| {
             v.iter()
                 .map(|x| x.cast::<PyTensor>().ok().map(|t| t.borrow().inner.clone()))
                 .collect::<Option<Vec<_>>>()

@@ -286,10 +286,13 @@ fn bind(
                 continue;
             }
             // Tensors one by one: broadcast_tensors(a, b).
-            if p.ty == Ty::Tensors && args[next].cast::<PyTensor>().is_ok() {
-                let mut tensors = Vec::new();
-                while let Some(t) = args.get(next).and_then(|a| a.cast::<PyTensor>().ok()) {
-                    tensors.push(t.borrow().inner.clone());
+            if p.ty == Ty::VarTensors && args[next].cast::<PyTensor>().is_ok() {
+                let mut tensors = Vec::with_capacity(args.len() - next);
+                while next < args.len() {
+                    match args[next].cast::<PyTensor>() {
+                        Ok(t) => tensors.push(t.borrow().inner.clone()),
+                        Err(_) => return Ok(Err(wrong_type(name, p, next + 1, &args[next]))),
+                    }
                     next += 1;
                 }
                 values.push(Value::Tensors(tensors));

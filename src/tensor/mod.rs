@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
 pub use inplace::{assign, check_inplace, overlap_error, write_untracked};
-pub use view::{as_view, gather_view, multi_view, scatter_view};
+pub use view::{as_view, multi_view, scatter_view};
 
 use crate::backend::cpu::copy::View;
 use crate::device::Device;

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
 use crate::layout::{Dims, Layout, broadcast};
 use crate::ops::schema::{Args, Out};
+use crate::ops::{reduce, view};
 use crate::tensor::Tensor;
 use crate::{bail, ensure, table, with_dtype};
 
@@ -153,7 +154,8 @@ impl Function for IndexBackward {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         let (picks, out) = (saved(&self.picks, cx)?, Tensor::zeros(self.shape.clone(), g.dtype())?);
         index_put_untracked(&out, &picks, g, true)?;
-        let node = || IndexPut { picks: save(&picks), accumulate: true, only_values: true };
+        let shape = g.shape().clone();
+        let node = || IndexPut { picks: save(&picks), accumulate: true, only_values: true, shape };
         Ok(smallvec![Some(record(out, &[g], |_| node())?)])
     }
 
@@ -198,7 +200,8 @@ pub(super) fn index_put_untracked(
 pub fn index_put(t: &Tensor, picks: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Result<Tensor> {
     let out = t.copied(t.dtype())?;
     index_put_untracked(&out, picks, values, accumulate)?;
-    record(out, &[t, values], |_| IndexPut { picks: save(picks), accumulate, only_values: false })
+    let shape = values.shape().clone();
+    record(out, &[t, values], |_| IndexPut { picks: save(picks), accumulate, only_values: false, shape })
 }
 
 struct IndexPut {
@@ -206,6 +209,8 @@ struct IndexPut {
     accumulate: bool,
     /// The tensor that was written to was zeros: the values are the only input.
     only_values: bool,
+    /// Of the values, before they were broadcast.
+    shape: Dims,
 }
 
 impl Function for IndexPut {
@@ -226,7 +231,12 @@ impl Function for IndexPut {
                 index_put(g, &picks, &Tensor::scalar(0i64, g.dtype())?, false)
             }
         };
-        let picked = || index(g, &picks);
+        let picked = || {
+            let g = index(g, &picks)?;
+            let extra = self.shape.len().saturating_sub(g.rank());
+            let shape = Dims::from(&self.shape[extra..]);
+            view::reshape_to(&reduce::sum_to(&g, &shape)?, &self.shape)
+        };
         Ok(smallvec![cx.needs(0).then(kept).transpose()?, cx.needs(1).then(picked).transpose()?])
     }
 

@@ -7,7 +7,7 @@ use crate::backend::cpu::copy::View;
 use crate::backend::cpu::index::{Combine, gather_along, scatter_along};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record};
 use crate::layout::{Dims, Layout, wrap_dim};
 use crate::ops::pointwise::Arg;
 use crate::ops::schema::{Args, Out};
@@ -23,8 +23,9 @@ fn at_least_1d(l: &Layout) -> Layout {
 
 /// The index as dense int64, all of it within a dimension of size `n`.
 fn checked_index(op: &str, index: &Tensor, dim: usize, n: usize) -> Result<Tensor> {
+    // An index without elements may have any dtype.
     ensure!(
-        index.dtype() == DType::I64 || index.dtype() == DType::I32,
+        index.numel() == 0 || matches!(index.dtype(), DType::I64 | DType::I32),
         Runtime,
         "{op}(): Expected dtype int64 for index"
     );
@@ -311,16 +312,16 @@ fn scatter_reduce(t: &Tensor, index: &Tensor, src: &Tensor, spec: ScatterSpec) -
         };
     }
     let out = if compute == t.dtype() { out } else { out.copied(t.dtype())? };
+    let linear = matches!(reduce, Reduce::Sum | Reduce::Mean);
+    // A copy is kept: the input may be the tensor that the result replaces in place.
+    let kept = !linear && grad_enabled() && (t.requires_grad() || src.requires_grad());
+    let input = if kept { SavedTensor::input(&arith::clone(t)?) } else { SavedTensor::unused() };
     record(out, &[t, src], |y| ScatterReduce {
         spec: ScatterSpec { dim: d as i64, reduce, include_self, node },
         index: SavedTensor::input(index),
-        input: SavedTensor::input_if(!matches!(reduce, Reduce::Sum | Reduce::Mean), t),
+        input,
         src: SavedTensor::input(src),
-        result: if matches!(reduce, Reduce::Sum | Reduce::Mean) {
-            SavedTensor::unused()
-        } else {
-            SavedTensor::output(y)
-        },
+        result: if linear { SavedTensor::unused() } else { SavedTensor::output(y) },
     })
 }
 
@@ -475,9 +476,14 @@ fn take_along_dim(a: &Args) -> Result<Out> {
         "torch.take_along_dim(): dtype of indices should be Long but got {}",
         index.dtype().scalar_name()
     );
+    // Here, unlike in gather, negative indices count from the end.
+    let wrapped = |n: usize| {
+        let wrap = |i: i64| if i < 0 { i + n as i64 } else { i };
+        Tensor::from_slice(&index.to_vec::<i64>().into_iter().map(wrap).collect::<Vec<_>>(), index.shape().clone())
+    };
     let Some(dim) = a.opt_int(2)? else {
         let flat = |x: &Tensor| view::reshape_to(x, &Dims::from([x.numel()]));
-        return Ok(gather(&flat(t)?, 0, &flat(index)?)?.into());
+        return Ok(gather(&flat(t)?, 0, &flat(&wrapped(t.numel())?)?)?.into());
     };
     ensure!(
         t.rank() == index.rank(),
@@ -496,6 +502,7 @@ fn take_along_dim(a: &Args) -> Result<Out> {
         let shape = crate::layout::broadcast("take_along_dim", own.shape(), &shape)?;
         view::expand_to(own, &shape)
     };
+    let index = &wrapped(size_at(t, d))?;
     Ok(gather(&with(t, index)?, d as i64, &with(index, t)?)?.into())
 }
 

@@ -268,8 +268,11 @@ pub fn index_fill(t: &Tensor, dim: i64, index: &Tensor, value: Arg) -> Result<Te
     let out = t.copied(t.dtype())?;
     let s = sides(out.layout(), d);
     // Negative indices count from the end here, as in no other of these functions.
-    let wrapped: Vec<i64> =
+    // Each is kept once, so that the gradient by the value counts no element twice.
+    let mut wrapped: Vec<i64> =
         index.to_vec::<i64>().iter().map(|&i| if i < 0 { i + s.size as i64 } else { i }).collect();
+    wrapped.sort_unstable();
+    wrapped.dedup();
     let wrapped = Tensor::from_slice(&wrapped, [wrapped.len()])?;
     let offsets = offsets("index_fill", &wrapped, s.size, s.stride)?;
     let lattice = Lattice { before: &s.before, offsets: &offsets, after: &s.after };

@@ -315,11 +315,11 @@ table! {
         "repeats: Tensor, *, output_size: int? = None" => |a| Ok(repeated_indices(a.tensor(0)?)?.into());
     }
     "meshgrid" FUNCTION "One tensor per input, each with the shape of the grid that all span." [] {
-        "tensors: Tensor[], *, indexing: str? = None -> Tensor[]" =>
+        "tensors: Tensor*, *, indexing: str? = None -> Tensor[]" =>
             |a| Ok(Out::Tuple(meshgrid(a.tensors(0)?, a.opt_str(1)?.unwrap_or("ij"))?));
     }
     "cartesian_prod" FUNCTION "All combinations of one element per tensor, as rows." [] {
-        "tensors: Tensor[]" => |a| Ok(cartesian_prod(a.tensors(0)?)?.into());
+        "tensors: Tensor*" => |a| Ok(cartesian_prod(a.tensors(0)?)?.into());
     }
     "permute_copy" FUNCTION | OUT "A copy with the dimensions in another order." [] {
         "input: Tensor, dims: size" => |a| copied(permute(a.tensor(0)?, a.ints(1)?));

@@ -6,7 +6,6 @@ use smallvec::smallvec;
 
 use super::reshaped;
 use crate::backend::cpu::copy;
-use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, record};
 use crate::layout::{Dims, Layout, wrap_dim};
@@ -335,15 +334,6 @@ fn diagflat(a: &Args) -> Result<Out> {
     Ok(diag_embed(&flat, a.int(1)?, 0, 1)?.into())
 }
 
-/// Sum of the diagonal of a matrix.
-fn trace(a: &Args) -> Result<Out> {
-    let t = a.tensor(0)?;
-    ensure!(t.rank() == 2, Runtime, "trace: expected a matrix, but got tensor with dim {}", t.rank());
-    let d = diagonal(t, 0, 0, 1)?;
-    let dtype = if t.dtype().is_float() { t.dtype() } else { DType::I64 };
-    Ok(crate::ops::reduce::sum_mask(&d, 1, false, Some(dtype))?.into())
-}
-
 /// The same elements under the same geometry, as a new view.
 pub fn alias(t: &Tensor) -> Result<Tensor> {
     reshaped(t, t.layout().clone(), "AliasBackward0")
@@ -358,7 +348,11 @@ table! {
         "input: Tensor, dim: int, start: int, length: int" => narrow_op;
     }
     "narrow_copy" BOTH | OUT "A copy of `length` indices of a dimension from `start`." [] {
-        "input: Tensor, dim: int, start: int, length: int" => |a| Ok(arith::clone(&narrow_op(a)?.tensor()?)?.into());
+        "input: Tensor, dim: int, start: int, length: int" => |a| {
+            let rank = a.tensor(0)?.rank() as i64;
+            ensure!(a.int(1)? < rank, Runtime, "Expected dim < {rank} to be true, but got dim = {}", a.int(1)?);
+            Ok(arith::clone(&narrow_op(a)?.tensor()?)?.into())
+        };
     }
     "diagonal" BOTH "A diagonal of two dimensions, as the last dimension of a view." [] {
         "input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1" =>
@@ -394,8 +388,5 @@ table! {
     }
     "diagflat" BOTH "A matrix with all elements on a diagonal." [] {
         "input: Tensor, offset: int = 0" => diagflat;
-    }
-    "trace" BOTH "Sum of the diagonal of a matrix." [] {
-        "input: Tensor" => trace;
     }
 }

@@ -87,7 +87,14 @@ fn product(a: &Tensor, b: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
         };
         let ep = Epilogue { alpha: 1.0, beta: 0.0, bias, act: Activation::None };
         gemm::<T>(m, n, k, x.matrix(), y.matrix(), out.slice_mut()?, ep)
-    }, else gemm_int::<i64>(m, n, k, x.matrix(), y.matrix(), out.slice_mut()?));
+    }, else {
+        let c = out.slice_mut::<i64>()?;
+        gemm_int::<i64>(m, n, k, x.matrix(), y.matrix(), c);
+        if let Some(t) = &bias {
+            let row = t.slice::<i64>()?;
+            c.chunks_mut(n.max(1)).for_each(|c| c.iter_mut().zip(row).for_each(|(c, b)| *c = c.wrapping_add(*b)));
+        }
+    });
     out.dense(dtype)
 }
 
@@ -390,8 +397,10 @@ fn linear_op(a: &Args) -> Result<Out> {
 /// `beta * input + alpha * times(a, b)`, as `addmm` and its kin. Half types are rounded once, at the end.
 pub(super) fn add_product(a: &Args, times: fn(&Tensor, &Tensor) -> Result<Tensor>) -> Result<Out> {
     let (input, x, y) = (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?);
-    let (beta, alpha) = (a.number(3)?, a.number(4)?);
     let dtype = x.dtype();
+    // Among integers the factors are integers too.
+    let factor = |i| a.number(i).map(|s| if dtype.is_float() { s } else { Scalar::Int(s.to_i64()) });
+    let (beta, alpha) = (factor(3)?, factor(4)?);
     if dtype.is_half() && input.dtype() == dtype && y.dtype() == dtype {
         let wide = |t: &Tensor| arith::to_dtype(t, DType::F32);
         let sum = scaled_sum(a.name, &wide(input)?, beta, times(&wide(x)?, &wide(y)?)?, alpha)?;

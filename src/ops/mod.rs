@@ -31,7 +31,7 @@ use smallvec::SmallVec;
 
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::grad_enabled;
 use crate::tensor::{Tensor, assign, check_inplace, overlap_error};
 use pointwise::{Arg, Row};
@@ -126,17 +126,14 @@ fn row_arguments<'a>(row: &Row, args: &'a Args) -> Result<RowArguments<'a>> {
 pub fn call_inplace(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Tensor> {
     let args = Args { name: op.name, values };
     let t = args.tensor(0)?.clone();
-    check_inplace(&t)?;
-    let mut keeps = true;
     if let Call::Row(row) = &overload.call {
         let (inputs, params) = row_arguments(row, &args)?;
-        if row.call_inplace(&inputs, &params)? {
-            return Ok(t);
-        }
-        keeps = row.derivatives_read_input(0);
+        row_inplace(row, &inputs, &params)?;
+        return Ok(t);
     }
+    check_inplace(&t)?;
     let tracked = |v: &Value| matches!(v, Value::Tensor(t) if t.requires_grad());
-    let result = if keeps && grad_enabled() && values.iter().any(tracked) {
+    let result = if grad_enabled() && values.iter().any(tracked) {
         let mut values: SmallVec<[Value; 6]> = values.iter().cloned().collect();
         values[0] = Value::Tensor(t.copy_with_history()?);
         call(op, overload, &values)?.tensor()?
@@ -145,6 +142,26 @@ pub fn call_inplace(op: &'static Op, overload: &'static Overload, values: &[Valu
     };
     store(&t, &result, op.name)?;
     Ok(t)
+}
+
+/// Runs a row and stores its result in its first operand; see Note [What an operation in place saves].
+pub fn row_inplace(row: &'static Row, inputs: &[Arg], params: &[Scalar]) -> Result<()> {
+    let Some(Arg::T(t)) = inputs.first().copied() else {
+        return Err(Error::Type(format!("{}_(): the first operand must be a Tensor", row.name)));
+    };
+    check_inplace(t)?;
+    if row.call_inplace(inputs, params)? {
+        return Ok(());
+    }
+    let result = if grad_enabled() && row.derivatives_read_input(0) {
+        let copy = t.copy_with_history()?;
+        let mut inputs: SmallVec<[Arg; 3]> = inputs.iter().copied().collect();
+        inputs[0] = Arg::T(&copy);
+        row.call(&inputs, params)?
+    } else {
+        row.call(inputs, params)?
+    };
+    store(t, &result, row.name)
 }
 
 /// Writes the result of an operation into the tensor that it was asked to change.

@@ -285,6 +285,16 @@ fn bind(
                 values.push(Value::Ints(dims));
                 continue;
             }
+            // Tensors one by one: broadcast_tensors(a, b).
+            if p.ty == Ty::Tensors && args[next].cast::<PyTensor>().is_ok() {
+                let mut tensors = Vec::new();
+                while let Some(t) = args.get(next).and_then(|a| a.cast::<PyTensor>().ok()) {
+                    tensors.push(t.borrow().inner.clone());
+                    next += 1;
+                }
+                values.push(Value::Tensors(tensors));
+                continue;
+            }
             arg = Some(&args[next]);
             next += 1;
         } else if !given.is_empty() {

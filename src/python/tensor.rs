@@ -12,7 +12,7 @@ use super::{index, interop};
 use crate::dtype::Scalar;
 use crate::ops::pointwise::{Arg, Row};
 use crate::ops::{self, rows};
-use crate::tensor::{Tensor, check_inplace};
+use crate::tensor::Tensor;
 
 /// A multi-dimensional array of one element type, with autograd.
 #[pyclass(name = "Tensor", module = "rgrad", subclass, dict, weakref)]
@@ -122,15 +122,8 @@ pub fn operator_inplace(
             type_name(other)
         )));
     };
-    check_inplace(t).py()?;
     let args = [Arg::T(t), o.arg()];
-    py.detach(|| {
-        if !row.call_inplace(&args, &[])? {
-            ops::store(t, &row.call(&args, &[])?, row.name)?;
-        }
-        Ok(())
-    })
-    .py()
+    py.detach(|| ops::row_inplace(row, &args, &[])).py()
 }
 
 #[pymethods]

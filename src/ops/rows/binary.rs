@@ -21,9 +21,9 @@ rows! { BINARY;
     float div(input, other) = input / other => d(g, y) = [g / other, -g * ((input / other) / other)];
     { on: (0.3, 2.0), surface: Surface::NONE }
     /// Quotient rounded toward minus infinity.
-    num floor_divide(input, other) = input.floor_div(other); { sig: "input: Operand, other: Operand", divides: true, on: (0.3, 2.0), least: 1, kernel: "div_floor_cpu" }
+    num floor_divide(input, other) = input.floor_div(other) => d(g, y) = [E::zero(), E::zero()]; { sig: "input: Operand, other: Operand", divides: true, on: (0.3, 2.0), least: 1, kernel: "div_floor_cpu" }
     /// Quotient rounded toward zero.
-    num trunc_divide(input, other) = input.trunc_div(other); { surface: Surface::NONE, divides: true, on: (0.3, 2.0), least: 1, kernel: "div_trunc_cpu" }
+    num trunc_divide(input, other) = input.trunc_div(other) => d(g, y) = [E::zero(), E::zero()]; { surface: Surface::NONE, divides: true, on: (0.3, 2.0), least: 1, kernel: "div_trunc_cpu" }
     /// Remainder with the sign of the divisor, as Python's `%`.
     num remainder(input, other) = input.remainder(other)
     => d(g, y) = [g, -g * input.floor_div(other)]; { divides: true, on: (0.3, 2.0), sig: "input: Operand, other: Operand", least: 1, kernel: "remainder_cpu",

@@ -118,7 +118,30 @@ fn div_op(a: &Args) -> Result<Out> {
             "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{other}'"
         ),
     };
-    Ok(row.call(&pair, &[])?.into())
+    if std::ptr::eq(row, &rows::div) {
+        return Ok(row.call(&pair, &[])?.into());
+    }
+    let tensors: smallvec::SmallVec<[&Tensor; 2]> =
+        pair.iter().filter_map(|x| if let Arg::T(t) = x { Some(*t) } else { None }).collect();
+    let out = row.call(&pair, &[])?;
+    let shapes = tensors.iter().map(|t| t.shape().clone()).collect();
+    Ok(crate::graph::record(out, &tensors, |_| RoundedDiv { shapes })?.into())
+}
+
+/// The node of a rounded quotient, which is flat wherever it has a derivative.
+struct RoundedDiv {
+    shapes: Vec<crate::layout::Dims>,
+}
+
+impl crate::graph::Function for RoundedDiv {
+    fn name(&self) -> &'static str {
+        "DivBackward2"
+    }
+
+    fn backward(&self, _: &crate::graph::Cx, grads: crate::graph::Grads) -> Result<crate::graph::Grads> {
+        let Some(g) = &grads[0] else { return Ok(self.shapes.iter().map(|_| None).collect()) };
+        self.shapes.iter().map(|s| Tensor::zeros(s.clone(), g.dtype()).map(Some)).collect()
+    }
 }
 
 /// Integer tensors have no limits but whole ones, so that an absent bound of theirs is no bound at all.
@@ -292,11 +315,6 @@ fn heaviside(a: &Args) -> Result<Out> {
         "heaviside is not yet implemented for tensors with different dtypes."
     );
     Ok(rows::step.call(&[t.into(), values.into()], &[])?.into())
-}
-
-fn ldexp(a: &Args) -> Result<Out> {
-    let scale = rows::pow.call(&[2.0.into(), a.operand(1)?], &[])?;
-    Ok(rows::mul.call(&[a.operand(0)?, (&scale).into()], &[])?.into())
 }
 
 fn positive(a: &Args) -> Result<Out> {

@@ -480,13 +480,15 @@ impl Function for PointwiseBackward {
             });
         }
         operands.push(result.as_ref().map(Arg::T));
+        // A 0-d operand of a half type among wider ones rounds what is computed from it alone, as in the forward.
+        let rounds = saved.iter().flatten().any(|t| t.dtype().is_half() && t.dtype() != self.common);
         let mut out = Grads::new();
         for (edge, &k) in wanted.iter().enumerate() {
             out.push(if !cx.needs(edge) {
                 None
             } else if plan.grads[k] == [Step::Arg(0)] {
                 Some(g.clone())
-            } else if grad_enabled() {
+            } else if grad_enabled() || rounds {
                 Some(replay(&plan.grads[k], &operands, &self.params, g)?)
             } else {
                 Some(self.fused(k, &operands, g.shape())?)

@@ -58,17 +58,20 @@ pub static OPS: &[Op] = &[
         name: "pow",
         doc: "The first to the power of the second.",
         surface: Surface::ALL,
-        overloads: &[Overload { sig: "input: Operand, exponent: Operand", call: Call::Fn(power::pow_op) }],
+        overloads: &[
+            Overload { sig: "input: Tensor, exponent: Operand", call: Call::Fn(power::pow_op) },
+            Overload { sig: "input: Number, exponent: Tensor", call: Call::Fn(power::pow_op) },
+        ],
         ..Op::NEW
     },
     Op {
         name: "float_power",
         doc: "The first to the power of the second, in double precision.",
         surface: Surface::ALL,
-        overloads: &[Overload {
-            sig: "input: Operand, exponent: Operand",
-            call: Call::Fn(power::float_power),
-        }],
+        overloads: &[
+            Overload { sig: "input: Tensor, exponent: Operand", call: Call::Fn(power::float_power) },
+            Overload { sig: "input: Number, exponent: Tensor", call: Call::Fn(power::float_power) },
+        ],
         ..Op::NEW
     },
     Op {
@@ -174,13 +177,6 @@ pub static OPS: &[Op] = &[
         doc: "0 below zero, 1 above, `values` at zero.",
         surface: Surface::ALL,
         overloads: &[Overload { sig: "input: Tensor, values: Tensor", call: Call::Fn(super::heaviside) }],
-        ..Op::NEW
-    },
-    Op {
-        name: "ldexp",
-        doc: "`input * 2 ** other`.",
-        surface: Surface::ALL,
-        overloads: &[Overload { sig: "input: Tensor, other: Tensor", call: Call::Fn(super::ldexp) }],
         ..Op::NEW
     },
     Op {

@@ -206,7 +206,13 @@ pub fn einsum(equation: &str, operands: &[Tensor]) -> Result<Tensor> {
         product =
             multiply(product, next, |l| result.contains(&l) || rest.iter().any(|t| t.size(l).is_some()))?;
     }
-    product.summed(|l| result.contains(&l))?.arranged(&result)
+    // What is left to sum is summed as `sum` does it, which widens integers.
+    let left = product.labels.iter().enumerate().filter(|(_, l)| !result.contains(l)).fold(0u64, |m, (d, _)| m | 1 << d);
+    if left == 0 {
+        return product.arranged(&result);
+    }
+    let labels = product.labels.iter().copied().filter(|l| result.contains(l)).collect();
+    Term { t: sum_mask(&product.t, left, false, None)?, labels }.arranged(&result)
 }
 
 fn check_sizes(terms: &[Term]) -> Result<()> {

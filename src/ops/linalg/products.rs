@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::layout::{Dims, wrap_dim};
 use crate::ops::schema::{Args, Out, Value};
+use crate::ops::reduce::sum_mask;
 use crate::ops::{arith, matmul, view};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
@@ -76,7 +77,15 @@ pub fn tensordot(x: &Tensor, y: &Tensor, xs: &[i64], ys: &[i64]) -> Result<Tenso
     let wrap =
         |t: &Tensor, dims: &[i64]| dims.iter().map(|&d| wrap_dim(d, t.rank())).collect::<Result<Vec<_>>>();
     let (xs, ys) = (wrap(x, xs)?, wrap(y, ys)?);
+    let (mut x, mut y) = (x.clone(), y.clone());
     for (&i, &j) in xs.iter().zip(&ys) {
+        // A dimension of size 1 broadcasts: the other one is summed.
+        let summed = |t: &Tensor, d: usize| sum_mask(t, 1 << d, true, Some(t.dtype()));
+        match (x.shape()[i], y.shape()[j]) {
+            (1, n) if n != 1 => y = summed(&y, j)?,
+            (n, 1) if n != 1 => x = summed(&x, i)?,
+            _ => {}
+        }
         ensure!(
             x.shape()[i] == y.shape()[j],
             Runtime,
@@ -85,7 +94,7 @@ pub fn tensordot(x: &Tensor, y: &Tensor, xs: &[i64], ys: &[i64]) -> Result<Tenso
             y.shape()[j]
         );
     }
-    contract(x, y, &xs, &ys)
+    contract(&x, &y, &xs, &ys)
 }
 
 /// `tensordot` by the number of dimensions: the last of the first with the first of the second.

@@ -178,6 +178,10 @@ pub fn matrix_norm(
         2.0 => bail!(NotImplemented, "linalg.matrix_norm: the spectral norm is not implemented"),
         _ => bail!(Runtime, "linalg.matrix_norm: Order {p} not supported."),
     };
+    let empty = super::reduced_shape(t.shape(), dim_mask(Some(dims), t.rank())?, keepdim);
+    if p > 0.0 && t.shape()[compared] == 0 {
+        return Tensor::zeros(empty, dtype.unwrap_or(t.dtype()));
+    }
     let sums = vector_norm(t, 1.0, Some(&[summed as i64]), true, dtype)?;
     let compared = compared as i64;
     let both = if p > 0.0 {

@@ -25,14 +25,14 @@ rows! { ACTIVATION;
     { inplace_argument: true, surface: NN, sig: "input: Tensor, negative_slope: float = 0.01", least: 2, kernel: "leaky_relu_cpu" }
     /// x where positive, else `alpha * (exp(x) - 1)`.
     float elu(input; alpha: "1.0") = E::select(E::zero().lt(input), input, alpha * input.expm1())
-    => d(g, y) = [E::select(E::zero().lt(input), g, g * (alpha * input.exp()))]; { inplace_argument: true, surface: NN, sig: "input: Tensor, alpha: float = 1.0", least: 2, kernel: "elu_cpu" }
+    => d(g, y) = [E::select(input.le(E::zero()), g * (alpha * input.exp()), g)]; { inplace_argument: true, surface: NN, sig: "input: Tensor, alpha: float = 1.0", least: 2, kernel: "elu_cpu" }
     /// The self-normalising ELU of Klambauer et al., 2017.
     float selu(input) = E::lit(1.050_700_987_355_480_5) * E::select(E::zero().lt(input), input, E::lit(1.673_263_242_354_377_2) * input.expm1())
-    => d(g, y) = [g * E::lit(1.050_700_987_355_480_5) * E::select(E::zero().lt(input), E::one(), E::lit(1.673_263_242_354_377_2) * input.exp())];
+    => d(g, y) = [g * E::lit(1.050_700_987_355_480_5) * E::select(input.le(E::zero()), E::lit(1.673_263_242_354_377_2) * input.exp(), E::one())];
     { inplace_argument: true, surface: NN.and(Surface::FUNCTION).and(Surface::INPLACE), node: "EluBackward0", least: 2, kernel: "elu_cpu" }
     /// x where positive, else `alpha * (exp(x / alpha) - 1)`.
     float celu(input; alpha: "1.0") = E::select(E::zero().lt(input), input, alpha * (input / alpha).expm1())
-    => d(g, y) = [E::select(E::zero().lt(input), g, g * (input / alpha).exp())];
+    => d(g, y) = [E::select(input.le(E::zero()), g * (input / alpha).exp(), g)];
     { inplace_argument: true, surface: NN.and(Surface::FUNCTION).and(Surface::INPLACE), sig: "input: Tensor, alpha: float = 1.0", least: 2, kernel: "elu_cpu" }
     /// x Φ(x), with the error function.
     float gelu_erf(input) = input * E::lit(0.5) * (E::one() + (input * E::lit(std::f64::consts::FRAC_1_SQRT_2)).erf())
@@ -72,7 +72,7 @@ rows! { ACTIVATION;
     => d(g, y) = [E::select(E::or(input.le(E::zero()), E::lit(6.0).le(input)), E::zero(), g)]; { inplace_argument: true, surface: NN, node: "HardtanhBackward0", refuses_bool: "Bool inputs not supported for hardtanh" }
     /// x relu6(x + 3) / 6.
     float hardswish(input) = input * (input + E::lit(3.0)).maximum(E::zero()).minimum(E::lit(6.0)) / E::lit(6.0)
-    => d(g, y) = [E::select(input.lt(E::lit(-3.0)), E::zero(), E::select(E::lit(3.0).lt(input), g, g * (input / E::lit(3.0) + E::lit(0.5))))];
+    => d(g, y) = [E::select(input.le(E::lit(-3.0)), E::zero(), E::select(E::lit(3.0).le(input), g, g * (input / E::lit(3.0) + E::lit(0.5))))];
     { inplace_argument: true, surface: NN, least: 2, kernel: "hardswish_cpu" }
     /// relu6(x + 3) / 6.
     float hardsigmoid(input) = (input + E::lit(3.0)).maximum(E::zero()).minimum(E::lit(6.0)) / E::lit(6.0)

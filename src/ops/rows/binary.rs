@@ -127,11 +127,11 @@ rows! { BINARY;
     /// The larger of `input` and `min`; NaN stays.
     num clamp_min(input, min) = input.maximum(min)
     => d(g, y) = [E::select(min.le(input), g, E::zero()), E::select(input.lt(min), g, E::zero())];
-    { sig: "input: Tensor, min: Operand", node: "ClampMinBackward1", number_nodes: &["", "ClampMinBackward0"], least: 1, kernel: "clamp_min_scalar_cpu" }
+    { sig: "input: Tensor, min: Operand", node: "ClampMinBackward1", number_nodes: &["", "ClampMinBackward0"] }
     /// The smaller of `input` and `max`; NaN stays.
     num clamp_max(input, max) = input.minimum(max)
     => d(g, y) = [E::select(input.le(max), g, E::zero()), E::select(max.lt(input), g, E::zero())];
-    { sig: "input: Tensor, max: Operand", node: "ClampMaxBackward1", number_nodes: &["", "ClampMaxBackward0"], least: 1, kernel: "clamp_max_scalar_cpu" }
+    { sig: "input: Tensor, max: Operand", node: "ClampMaxBackward1", number_nodes: &["", "ClampMaxBackward0"] }
     /// `input` where the condition holds, else `other`.
     num select_where(condition, input, other) = E::select(condition.ne(E::zero()), input, other)
     => d(g, y) = [E::zero(), E::select(condition.ne(E::zero()), g, E::zero()), E::select(condition.ne(E::zero()), E::zero(), g)];
@@ -152,6 +152,9 @@ rows! { BINARY;
     bits gcd(input, other) = input.gcd(other); { sig: "input: Tensor, other: Tensor", least: 1, kernel: "gcd_cpu" }
     /// Least common multiple.
     bits lcm(input, other) = (input.trunc_div(input.gcd(other)) * other).abs(); { sig: "input: Tensor, other: Tensor", least: 1, kernel: "lcm_cpu" }
+    /// `input * 2 ^ other`.
+    float ldexp(input, other) = input * other.exp2()
+    => d(g, y) = [g * other.exp2(), g * (y * E::lit(std::f64::consts::LN_2))]; { sig: "input: Tensor, other: Tensor" }
     /// 0 below zero, 1 above, `values` at zero.
     num step(input, values) = E::select(input.eq(E::zero()), values, E::select(E::zero().lt(input), E::one(), E::zero()));
     { surface: Surface::NONE, kernel: "heaviside_cpu" }

@@ -25,6 +25,9 @@ pub(super) fn diff(a: &Args) -> Result<Out> {
     ensure!(t.rank() > 0, Runtime, "diff expects input to be at least one-dimensional");
     ensure!(n >= 0, Runtime, "order must be non-negative but got {n}");
     let dim = wrap_dim(a.int(2)?, t.rank())?;
+    if n == 0 {
+        return Ok(arith::clone(t)?.into());
+    }
     let mut parts = Vec::new();
     for extra in [a.opt_tensor(3)?, Some(t), a.opt_tensor(4)?].into_iter().flatten() {
         ensure!(
@@ -35,9 +38,6 @@ pub(super) fn diff(a: &Args) -> Result<Out> {
         parts.push(extra.clone());
     }
     let mut out = if parts.len() == 1 { t.clone() } else { join::cat(&parts, dim as i64)? };
-    if n == 0 {
-        return Ok(arith::clone(&out)?.into());
-    }
     for _ in 0..n.min(out.shape()[dim].max(1) as i64) {
         let (left, right) = neighbours(&out, dim)?;
         out = if out.dtype() == DType::Bool {

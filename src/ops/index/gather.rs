@@ -479,7 +479,10 @@ fn take_along_dim(a: &Args) -> Result<Out> {
     // Here, unlike in gather, negative indices count from the end.
     let wrapped = |n: usize| {
         let wrap = |i: i64| if i < 0 { i + n as i64 } else { i };
-        Tensor::from_slice(&index.to_vec::<i64>().into_iter().map(wrap).collect::<Vec<_>>(), index.shape().clone())
+        Tensor::from_slice(
+            &index.to_vec::<i64>().into_iter().map(wrap).collect::<Vec<_>>(),
+            index.shape().clone(),
+        )
     };
     let Some(dim) = a.opt_int(2)? else {
         let flat = |x: &Tensor| view::reshape_to(x, &Dims::from([x.numel()]));

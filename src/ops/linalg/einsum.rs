@@ -207,7 +207,12 @@ pub fn einsum(equation: &str, operands: &[Tensor]) -> Result<Tensor> {
             multiply(product, next, |l| result.contains(&l) || rest.iter().any(|t| t.size(l).is_some()))?;
     }
     // What is left to sum is summed as `sum` does it, which widens integers.
-    let left = product.labels.iter().enumerate().filter(|(_, l)| !result.contains(l)).fold(0u64, |m, (d, _)| m | 1 << d);
+    let left = product
+        .labels
+        .iter()
+        .enumerate()
+        .filter(|(_, l)| !result.contains(l))
+        .fold(0u64, |m, (d, _)| m | 1 << d);
     if left == 0 {
         return product.arranged(&result);
     }

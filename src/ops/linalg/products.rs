@@ -2,8 +2,8 @@
 
 use crate::error::Result;
 use crate::layout::{Dims, wrap_dim};
-use crate::ops::schema::{Args, Out, Value};
 use crate::ops::reduce::sum_mask;
+use crate::ops::schema::{Args, Out, Value};
 use crate::ops::{arith, matmul, view};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};

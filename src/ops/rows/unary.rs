@@ -27,7 +27,9 @@ fn trigamma_of<E: Num>(x: E) -> E {
     let w = E::one() / (z + lit(6.0));
     let v = w * w;
     // Bernoulli's numbers.
-    let tail = lit::<E>(1.0 / 6.0) + v * (lit::<E>(-1.0 / 30.0) + v * (lit::<E>(1.0 / 42.0) + v * (lit::<E>(-1.0 / 30.0) + v * lit(5.0 / 66.0))));
+    let tail = lit::<E>(1.0 / 6.0)
+        + v * (lit::<E>(-1.0 / 30.0)
+            + v * (lit::<E>(1.0 / 42.0) + v * (lit::<E>(-1.0 / 30.0) + v * lit(5.0 / 66.0))));
     let right = moved + w + lit::<E>(0.5) * v + w * v * tail;
     let sine = (x * lit(std::f64::consts::PI)).sin();
     let reflected = lit::<E>(std::f64::consts::PI * std::f64::consts::PI) / (sine * sine) - right;

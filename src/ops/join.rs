@@ -137,7 +137,11 @@ impl Function for Stack {
 }
 
 /// Each tensor with at least some number of dimensions, and then joined along `dim`.
-fn cat_raised(a: &Args, raise: impl Fn(&Tensor) -> Result<Tensor>, dim: impl Fn(&Tensor) -> i64) -> Result<Out> {
+fn cat_raised(
+    a: &Args,
+    raise: impl Fn(&Tensor) -> Result<Tensor>,
+    dim: impl Fn(&Tensor) -> i64,
+) -> Result<Out> {
     let tensors = a.tensors(0)?;
     ensure!(!tensors.is_empty(), Runtime, "{} expects a non-empty TensorList", a.name);
     let raised: Vec<Tensor> = tensors.iter().map(raise).collect::<Result<_>>()?;

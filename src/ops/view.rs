@@ -16,12 +16,9 @@ use crate::layout::{Dims, Layout, wrap_dim};
 use crate::tensor::{Tensor, as_view, scatter_view};
 use crate::{bail, ensure};
 
-pub static OPS: &[Op] = &Op::concat::<{ table::OPS.len() + cut::OPS.len() + split::OPS.len() + copies::OPS.len() }>(&[
-    table::OPS,
-    cut::OPS,
-    split::OPS,
-    copies::OPS,
-]);
+pub static OPS: &[Op] = &Op::concat::<
+    { table::OPS.len() + cut::OPS.len() + split::OPS.len() + copies::OPS.len() },
+>(&[table::OPS, cut::OPS, split::OPS, copies::OPS]);
 
 type Order = SmallVec<[usize; 6]>;
 
@@ -104,7 +101,8 @@ pub fn expand_to(t: &Tensor, shape: &Dims) -> Result<Tensor> {
             t.rank()
         ),
     };
-    let bad = (lead..shape.len()).rev().find(|&d| t.shape()[d - lead] != shape[d] && t.shape()[d - lead] != 1);
+    let bad =
+        (lead..shape.len()).rev().find(|&d| t.shape()[d - lead] != shape[d] && t.shape()[d - lead] != 1);
     let d = bad.unwrap_or(lead);
     bail!(
         Runtime,
@@ -152,12 +150,7 @@ pub fn swap(t: &Tensor, a: usize, b: usize) -> Result<Tensor> {
 
 /// The matrix transposed; a vector or number as it is.
 pub fn t_of(t: &Tensor) -> Result<Tensor> {
-    ensure!(
-        t.rank() <= 2,
-        Runtime,
-        "t() expects a tensor with <= 2 dimensions, but self is {}D",
-        t.rank()
-    );
+    ensure!(t.rank() <= 2, Runtime, "t() expects a tensor with <= 2 dimensions, but self is {}D", t.rank());
     let order: &[usize] = match t.rank() {
         2 => &[1, 0],
         1 => &[0],
@@ -327,7 +320,9 @@ pub fn atleast_3d(t: &Tensor) -> Result<Tensor> {
 
 /// The shape that all of `shapes` broadcast to.
 pub fn broadcast_shape<'a>(shapes: impl IntoIterator<Item = &'a Dims>) -> Result<Dims> {
-    shapes.into_iter().try_fold(Dims::default(), |all, s| crate::layout::broadcast("broadcast_tensors", &all, s))
+    shapes
+        .into_iter()
+        .try_fold(Dims::default(), |all, s| crate::layout::broadcast("broadcast_tensors", &all, s))
 }
 
 /// Views of the tensors in the shape that they broadcast to.
@@ -465,7 +460,8 @@ pub fn view_dtype(t: &Tensor, dtype: crate::dtype::DType) -> Result<Tensor> {
             );
         };
         let bytes = layout.shape[d] * from;
-        let fits = (0..d).all(|d| layout.strides[d] as usize * from % to == 0) && layout.offset * from % to == 0;
+        let fits =
+            (0..d).all(|d| layout.strides[d] as usize * from % to == 0) && layout.offset * from % to == 0;
         ensure!(
             bytes % to == 0 && fits,
             Runtime,
@@ -483,3 +479,6 @@ pub fn view_dtype(t: &Tensor, dtype: crate::dtype::DType) -> Result<Tensor> {
     }
     Ok(Tensor::from_parts(t.storage().clone(), layout, dtype))
 }
+
+#[cfg(test)]
+mod tests;

@@ -103,7 +103,14 @@ fn plan(t: &Tensor, picks: &[Option<Tensor>]) -> Result<Plan> {
 }
 
 /// Adds what an index of dimension `d` contributes to the offset of each picked element.
-fn add_offsets(out: &mut [isize], index: &Tensor, shape: &Dims, d: usize, n: usize, stride: isize) -> Result<()> {
+fn add_offsets(
+    out: &mut [isize],
+    index: &Tensor,
+    shape: &Dims,
+    d: usize,
+    n: usize,
+    stride: isize,
+) -> Result<()> {
     let wide = index.layout().expand(shape).map(|l| index.with_layout(l));
     let dense = wide.as_ref().unwrap_or(index).dense(DType::I64)?;
     let n = n as i64;
@@ -158,7 +165,12 @@ impl Function for IndexBackward {
 }
 
 /// Writes `values`, which broadcast, to the picked elements of `t` itself; no checks of autograd, no history.
-pub(super) fn index_put_untracked(t: &Tensor, picks: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Result<()> {
+pub(super) fn index_put_untracked(
+    t: &Tensor,
+    picks: &[Option<Tensor>],
+    values: &Tensor,
+    accumulate: bool,
+) -> Result<()> {
     let p = plan(t, picks)?;
     ensure!(
         values.dtype() == t.dtype(),
@@ -213,7 +225,11 @@ impl Function for IndexPut {
             return Ok(smallvec![Some(index(g, &picks)?)]);
         }
         let kept = || {
-            if self.accumulate { Ok(g.clone()) } else { index_put(g, &picks, &Tensor::scalar(0i64, g.dtype())?, false) }
+            if self.accumulate {
+                Ok(g.clone())
+            } else {
+                index_put(g, &picks, &Tensor::scalar(0i64, g.dtype())?, false)
+            }
         };
         let picked = || {
             let g = index(g, &picks)?;

@@ -92,7 +92,14 @@ impl Function for Gather {
 }
 
 /// A copy of `t` in which `src` meets the elements whose position in `dim` the index gives; no history.
-fn scattered(op: &str, t: &Tensor, dim: i64, index: &Tensor, src: Arg, how: Combine) -> Result<(Tensor, usize)> {
+fn scattered(
+    op: &str,
+    t: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: Arg,
+    how: Combine,
+) -> Result<(Tensor, usize)> {
     let d = wrap_dim(dim, t.rank())?;
     if index.numel() == 0 {
         return Ok((t.copied(t.dtype())?, d));
@@ -112,11 +119,7 @@ fn scattered(op: &str, t: &Tensor, dim: i64, index: &Tensor, src: Arg, how: Comb
             Runtime,
             "Index tensor must have the same number of dimensions as src tensor"
         );
-        ensure!(
-            s.dtype() == t.dtype(),
-            Runtime,
-            "{op}(): Expected self.dtype to be equal to src.dtype"
-        );
+        ensure!(s.dtype() == t.dtype(), Runtime, "{op}(): Expected self.dtype to be equal to src.dtype");
     }
     let fits_src = matches!(src, Arg::S(_)) || matches!(src, Arg::T(s) if fits(s, None));
     if !(fits(t, Some(d)) && fits_src) {
@@ -366,17 +369,16 @@ impl ScatterReduce {
                 let ones = src_zero.copied(g.dtype())?;
                 let zeros = Tensor::zeros(x.shape().clone(), g.dtype())?;
                 let count = gather(&scatter_add(&zeros, dim, index, &ones)?, dim, index)?;
-                let single = rows::logical_and.call(
-                    &[Arg::T(&src_zero), Arg::T(&rows::eq.call(&[Arg::T(&count), one], &[])?)],
-                    &[],
-                )?;
+                let single = rows::logical_and
+                    .call(&[Arg::T(&src_zero), Arg::T(&rows::eq.call(&[Arg::T(&count), one], &[])?)], &[])?;
                 let without = scatter_reduce(&x, index, &masked_fill(&src, &single, one)?, spec())?;
                 let alone = gather(&arith::mul(g, &without)?, dim, index)?;
                 let divided = arith::div(
                     &gather(&arith::mul(g, &y)?, dim, index)?,
                     &masked_fill(&src, &src_zero, one)?,
                 )?;
-                let by_src = rows::select_where.call(&[Arg::T(&single), Arg::T(&alone), Arg::T(&divided)], &[])?;
+                let by_src =
+                    rows::select_where.call(&[Arg::T(&single), Arg::T(&alone), Arg::T(&divided)], &[])?;
                 Ok((by_self, by_src))
             }
         }
@@ -446,7 +448,12 @@ fn index_reduce_op(a: &Args) -> Result<Out> {
         t.dtype().scalar_name(),
         source.dtype().scalar_name()
     );
-    ensure!(index.rank() <= 1, Index, "index_reduce(): Index should have dimension 1 or 0 (got {})", index.rank());
+    ensure!(
+        index.rank() <= 1,
+        Index,
+        "index_reduce(): Index should have dimension 1 or 0 (got {})",
+        index.rank()
+    );
     let rows = size_at(source, d);
     ensure!(
         index.numel() == rows,
@@ -472,7 +479,10 @@ fn take_along_dim(a: &Args) -> Result<Out> {
     // Here, unlike in gather, negative indices count from the end.
     let wrapped = |n: usize| {
         let wrap = |i: i64| if i < 0 { i + n as i64 } else { i };
-        Tensor::from_slice(&index.to_vec::<i64>().into_iter().map(wrap).collect::<Vec<_>>(), index.shape().clone())
+        Tensor::from_slice(
+            &index.to_vec::<i64>().into_iter().map(wrap).collect::<Vec<_>>(),
+            index.shape().clone(),
+        )
     };
     let Some(dim) = a.opt_int(2)? else {
         let flat = |x: &Tensor| view::reshape_to(x, &Dims::from([x.numel()]));

@@ -141,11 +141,7 @@ impl Function for MaskedFill {
 
 /// The elements at which the mask is true, as a vector; the two broadcast.
 pub fn masked_select(t: &Tensor, mask: &Tensor) -> Result<Tensor> {
-    ensure!(
-        mask.dtype() == DType::Bool,
-        Runtime,
-        "masked_select: expected BoolTensor for mask"
-    );
+    ensure!(mask.dtype() == DType::Bool, Runtime, "masked_select: expected BoolTensor for mask");
     let shape = broadcast("masked_select", t.shape(), mask.shape())?;
     let (t, mask) = (expand_to(t, &shape)?, expand_to(mask, &shape)?.dense(DType::Bool)?);
     let out = compressed(&t, &mask)?;
@@ -213,7 +209,10 @@ pub fn masked_scatter(t: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tens
     );
     let values = source.dense(source.dtype())?;
     with_dtype!(t.dtype(), T => expand::<T>(values.slice()?, flags, &starts, out.storage()));
-    record(out, &[&t, source], |_| MaskedScatter { mask: SavedTensor::input(&mask), source: source.shape().clone() })
+    record(out, &[&t, source], |_| MaskedScatter {
+        mask: SavedTensor::input(&mask),
+        source: source.shape().clone(),
+    })
 }
 
 struct MaskedScatter {

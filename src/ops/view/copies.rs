@@ -100,12 +100,7 @@ impl Function for Roll {
 /// `t` turned by quarter turns in the plane of two dimensions, from the first towards the second.
 fn rot90(t: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
     let rank = t.rank();
-    ensure!(
-        dims.len() == 2,
-        Runtime,
-        "expected total rotation dims == 2, but got dims = {}",
-        dims.len()
-    );
+    ensure!(dims.len() == 2, Runtime, "expected total rotation dims == 2, but got dims = {}", dims.len());
     ensure!(rank >= 2, Runtime, "expected total dims >= 2, but got total dims = {rank}");
     let n = rank as i64;
     ensure!(
@@ -141,8 +136,7 @@ pub fn repeat(t: &Tensor, repeats: &[i64]) -> Result<Tensor> {
     let (mut whole, mut interleaved) = (Dims::default(), Dims::default());
     let mut from = Layout { offset: t.layout().offset, ..Layout::default() };
     for (d, &times) in repeats.iter().enumerate() {
-        let (n, stride) =
-            if d < lead { (1, 0) } else { (t.shape()[d - lead], t.strides()[d - lead]) };
+        let (n, stride) = if d < lead { (1, 0) } else { (t.shape()[d - lead], t.strides()[d - lead]) };
         whole.push(times as usize * n);
         for (n, stride) in [(times as usize, 0), (n, stride)] {
             interleaved.push(n);

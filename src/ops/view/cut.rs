@@ -257,11 +257,7 @@ fn narrow_op(a: &Args) -> Result<Out> {
 
 fn narrow_from_tensor(a: &Args) -> Result<Out> {
     let start = a.tensor(2)?;
-    ensure!(
-        start.rank() == 0 && start.dtype().is_int(),
-        Runtime,
-        "start must be an 0-dim integral Tensor."
-    );
+    ensure!(start.rank() == 0 && start.dtype().is_int(), Runtime, "start must be an 0-dim integral Tensor.");
     Ok(narrow(a.tensor(0)?, a.int(1)?, start.item()?.to_i64(), a.int(3)?)?.into())
 }
 
@@ -309,7 +305,8 @@ pub fn diag_embed(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tenso
     ensure!(a != b, Runtime, "diagonal dimensions cannot be identical {dim1}, {dim2}");
     let n = t.shape()[t.rank() - 1] + offset.unsigned_abs() as usize;
     let mut rest = t.shape()[..t.rank() - 1].iter().copied();
-    let shape: Dims = (0..rank).map(|d| if d == a || d == b { n } else { rest.next().unwrap_or(1) }).collect();
+    let shape: Dims =
+        (0..rank).map(|d| if d == a || d == b { n } else { rest.next().unwrap_or(1) }).collect();
     let cut = Cut::Diagonal { offset, dim1: a, dim2: b };
     let out = Tensor::zeros(shape, t.dtype())?;
     copy::copy(t.raw(), out.with_layout(cut.layout(out.layout())).raw());

@@ -479,3 +479,6 @@ pub fn view_dtype(t: &Tensor, dtype: crate::dtype::DType) -> Result<Tensor> {
     }
     Ok(Tensor::from_parts(t.storage().clone(), layout, dtype))
 }
+
+#[cfg(test)]
+mod tests;

@@ -188,7 +188,7 @@ table! {
     "unbind" BOTH "A view per index of a dimension." [] {
         "input: Tensor, dim: int = 0 -> Tensor[]" => |a| Ok(Out::Tuple(unbind(a.tensor(0)?, a.int(1)?)?));
     }
-    "unbind_copy" FUNCTION "A copy of each index of a dimension." [] {
+    "unbind_copy" FUNCTION | OUT "A copy of each index of a dimension." [] {
         "input: Tensor, dim: int = 0 -> Tensor[]" => |a| copies(unbind(a.tensor(0)?, a.int(1)?)?);
     }
     "split" BOTH "Views of pieces of a dimension, of one size or of the sizes listed." [] {

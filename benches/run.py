@@ -2,8 +2,8 @@
 
     python benches/run.py [arguments of the driver]
 
-The driver (`peers.py`) and its workloads lie beside the project or where WORKLOADS says; PEER_PYTHON names an interpreter that
-has PyTorch. Also measures what the driver does not: import, a long chain, memory over many training steps.
+The driver (`peers.py`) and its workloads lie beside the project or where WORKLOADS says; PEER_PYTHON names an
+interpreter that has PyTorch. Also measures what the driver does not: import, a long chain, memory over many training steps.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ def import_cost() -> dict[str, float]:
             best = min(best, time.perf_counter() - start)
         return best * 1e3
 
-    probe = "import rgrad,resource,sys; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 'numpy' in sys.modules)"
+    probe = (
+        "import rgrad,resource,sys;"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 'numpy' in sys.modules)"
+    )
     rss, numpy = subprocess.run(
         [sys.executable, "-c", probe], check=True, capture_output=True, text=True
     ).stdout.split()

@@ -344,9 +344,9 @@ fn whole_numbers(t: &Tensor, from: i64, to: i64, generator: Option<&Arc<Generato
         ensure!(from >= least && from <= most, Runtime, "from is out of bounds for {}", c_name(t.dtype()));
         ensure!(to - 1 <= most, Runtime, "to - 1 is out of bounds for {}", c_name(t.dtype()));
     }
-    let out = if t.is_contiguous() { t.clone() } else { t.empty_like()? };
-    let p = stream(generator, t.numel());
-    with_dtype!(t.dtype(), T => fill_int::<T>(p, from, to, out.slice_mut()?));
+    let direct = t.is_contiguous() && t.dtype() == DType::I64;
+    let out = if direct { t.clone() } else { Tensor::empty(t.shape().clone(), DType::I64)? };
+    fill_int::<i64>(stream(generator, t.numel()), from, to, out.slice_mut()?);
     if !out.same(t) {
         copy::copy(out.raw(), t.raw());
     }

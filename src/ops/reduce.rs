@@ -143,9 +143,9 @@ fn raw_sum(t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tensor
     // Elements are converted before they are added, as PyTorch does; whole numbers then add up the same in 64 bits.
     let converts = t.dtype().is_float() || result == DType::Bool;
     let x = if converts { t.dense(result)? } else { t.clone() };
-    let (x, d) = along(&x, mask)?;
+    let (x, d) = along(&x.dense(x.dtype().wide())?, mask)?;
     let out = Tensor::empty(reduced_shape(t.shape(), mask, keepdim), DType::I64)?;
-    with_dtype!(x.dtype(), T => kernels::sum_int::<T>(x.slice()?, d, out.slice_mut()?));
+    with_dtype!(wide x.dtype(), T => kernels::sum_int::<T>(x.slice()?, d, out.slice_mut()?));
     out.dense(result)
 }
 

@@ -31,9 +31,9 @@ pub fn cumsum(t: &Tensor, dim: usize, reverse: bool, dtype: Option<DType>) -> Re
             else bail!(Error::DtypeNotImplemented { op: "cumsum_out_cpu", dtype: result }));
         out
     } else {
-        let x = if t.dtype().is_float() { t.dense(result)? } else { t.dense(t.dtype())? };
+        let x = t.dense(if t.dtype().is_float() { result.wide() } else { t.dtype().wide() })?;
         let out = Tensor::empty(t.shape().clone(), DType::I64)?;
-        with_dtype!(x.dtype(), T => kernels::cumsum_int::<T>(x.slice()?, d, reverse, out.slice_mut()?));
+        with_dtype!(wide x.dtype(), T => kernels::cumsum_int::<T>(x.slice()?, d, reverse, out.slice_mut()?));
         out
     };
     record(out.dense(result)?, &[t], |_| CumsumBackward { dim, reverse })
@@ -66,9 +66,9 @@ pub fn cumprod(t: &Tensor, dim: usize, dtype: Option<DType>) -> Result<Tensor> {
             else bail!(Error::DtypeNotImplemented { op: "cumprod_out_cpu", dtype: result }));
         out
     } else {
-        let x = if t.dtype().is_float() { t.dense(result)? } else { t.dense(t.dtype())? };
+        let x = t.dense(if t.dtype().is_float() { result.wide() } else { t.dtype().wide() })?;
         let out = Tensor::empty(t.shape().clone(), DType::I64)?;
-        with_dtype!(x.dtype(), T => kernels::cumprod_int::<T>(x.slice()?, d, out.slice_mut()?));
+        with_dtype!(wide x.dtype(), T => kernels::cumprod_int::<T>(x.slice()?, d, out.slice_mut()?));
         out
     };
     record(out.dense(result)?, &[t], |y| CumprodBackward {
@@ -126,12 +126,12 @@ fn cum_extremum(a: &Args, largest: bool) -> Result<Vec<Tensor>> {
     let t = a.tensor(0)?;
     let dim = wrap_dim(a.int(1)?, t.rank())?;
     let node = if largest { "CummaxBackward0" } else { "CumminBackward0" };
-    let x = t.dense(t.dtype())?;
-    let (values, indices) = (t.empty_like()?, Tensor::empty(t.shape().clone(), DType::I64)?);
-    with_dtype!(t.dtype(), T => {
+    let x = t.dense(t.dtype().wide())?;
+    let (values, indices) = (x.empty_like()?, Tensor::empty(t.shape().clone(), DType::I64)?);
+    with_dtype!(wide x.dtype(), T => {
         kernels::cum_extremum::<T>(x.slice()?, lanes(t.shape(), dim), largest, values.slice_mut()?, indices.slice_mut()?)
     });
-    record_all(vec![values, indices], &[t], |o| Chosen::new(node, t, dim, &o[1]))
+    record_all(vec![values.dense(t.dtype())?, indices], &[t], |o| Chosen::new(node, t, dim, &o[1]))
 }
 
 /// `log(cumsum(exp(t)))` along `dim`, without overflow.

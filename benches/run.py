@@ -3,7 +3,8 @@
     python benches/run.py [arguments of the driver]
 
 The driver (`peers.py`) and its workloads lie beside the project or where WORKLOADS says; PEER_PYTHON names an
-interpreter that has PyTorch. Also measures what the driver does not: import, a long chain, memory over many training steps.
+interpreter that has PyTorch. Also measures what the driver does not: import, a long chain, memory over many training
+steps.
 """
 
 from __future__ import annotations

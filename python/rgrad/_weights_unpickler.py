@@ -19,9 +19,11 @@ import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import rgrad
+
+_OPCODES = {opcode.code: opcode for opcode in pickletools.opcodes}
 
 _safe_globals: dict[str, Any] = {}
 
@@ -143,7 +145,7 @@ class _NumpyDtype:
     """A NumPy dtype in the making: a plain number or boolean, never an object or a structure."""
 
     code: str
-    order: str = "="
+    order: Literal["<", ">", "=", "|"] = "="
 
     def set_state(self, state: Any) -> None:
         if not (isinstance(state, tuple) and len(state) >= 2 and state[1] in ("<", ">", "=", "|")):
@@ -249,7 +251,7 @@ class WeightsUnpickler:
         file = io.BytesIO(self._data)
         try:
             while code := file.read(1):
-                opcode = pickletools.code2op.get(code.decode("latin1"))
+                opcode = _OPCODES.get(code.decode("latin1"))
                 name = "unknown" if opcode is None else opcode.name
                 if name == "STOP":
                     self.end = file.tell()

@@ -91,14 +91,18 @@ class _StorageRef:
         self.persistent_id = persistent_id
 
 
-class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
+# Untyped: the standard stubs leave out the parts of Python's own pickler that subclasses build on.
+_PythonPickler: Any = pickle._Pickler
+
+
+class _Pickler(_PythonPickler):
     """Writes tensors as PyTorch does and gathers their storages.
 
     It is Python's own pickler rather than the one in C because only that lets names through which can't be
     imported.
     """
 
-    dispatch = pickle._Pickler.dispatch.copy()  # type: ignore[attr-defined]
+    dispatch = _PythonPickler.dispatch.copy()
 
     def __init__(self, file: IO[bytes], protocol: int) -> None:
         super().__init__(file, protocol)

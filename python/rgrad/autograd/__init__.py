@@ -58,7 +58,9 @@ def backward(
     if grad_variables is not None:
         warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
         if grad_tensors is not None:
-            raise RuntimeError("`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`.")
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`."
+            )
         grad_tensors = grad_variables
     roots = _as_tuple(tensors)
     grads = (None,) * len(roots) if grad_tensors is None else _as_tuple(grad_tensors)

@@ -23,7 +23,9 @@ class FunctionCtx:
         """Keeps inputs and outputs, with a check that they are not written in place until backward."""
         for t in tensors:
             if t is not None and not isinstance(t, Tensor):
-                raise TypeError(f"save_for_backward can only save variables, but argument 0 is of type {type(t).__name__}")
+                raise TypeError(
+                    f"save_for_backward can only save variables, but argument 0 is of type {type(t).__name__}"
+                )
         self._to_save = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
@@ -136,7 +138,8 @@ def _call_backward(ctx: FunctionCtx, grads: tuple) -> tuple:
         out = out[:expected]
     if len(out) != expected:
         raise RuntimeError(
-            f"function {type(ctx).__name__} returned an incorrect number of gradients (expected {expected}, got {len(out)})"
+            f"function {type(ctx).__name__} returned an incorrect number of gradients "
+            f"(expected {expected}, got {len(out)})"
         )
     return out
 

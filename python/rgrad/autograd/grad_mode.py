@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self, TypeVar, cast, overload
 
 from rgrad import _C
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Switch:
@@ -23,11 +25,11 @@ class _Switch:
         """A fresh one with the same arguments, so that nested calls do not share state."""
         return type(self)()
 
-    def __call__(self, f: Callable) -> Callable:
+    def __call__(self, f: F) -> F:
         if inspect.isclass(f):
             raise TypeError(f"{type(self).__name__} decorates functions, not classes")
         if inspect.isgeneratorfunction(f):
-            return self._wrap_generator(f)
+            return cast(F, self._wrap_generator(f))
         if inspect.iscoroutinefunction(f):
 
             @functools.wraps(f)
@@ -35,14 +37,14 @@ class _Switch:
                 with self.clone():
                     return await f(*args, **kwargs)
 
-            return awaited
+            return cast(F, awaited)
 
         @functools.wraps(f)
         def called(*args, **kwargs):
             with self.clone():
                 return f(*args, **kwargs)
 
-        return called
+        return cast(F, called)
 
     def _wrap_generator(self, f: Callable) -> Callable:
         @functools.wraps(f)
@@ -81,7 +83,11 @@ class no_grad(_Switch):
     False
     """
 
-    def __new__(cls, orig_func: Callable | None = None):
+    @overload
+    def __new__(cls) -> Self: ...
+    @overload
+    def __new__(cls, orig_func: F) -> F: ...
+    def __new__(cls, orig_func: Callable | None = None) -> Any:
         self = super().__new__(cls)
         return self if orig_func is None else cls()(orig_func)
 
@@ -95,7 +101,11 @@ class no_grad(_Switch):
 class enable_grad(_Switch):
     """Operations in the block are recorded, also inside a `no_grad`."""
 
-    def __new__(cls, orig_func: Callable | None = None):
+    @overload
+    def __new__(cls) -> Self: ...
+    @overload
+    def __new__(cls, orig_func: F) -> F: ...
+    def __new__(cls, orig_func: Callable | None = None) -> Any:
         self = super().__new__(cls)
         return self if orig_func is None else cls()(orig_func)
 
@@ -113,7 +123,7 @@ class set_grad_enabled(_Switch):
         self.mode = bool(mode)
         self._before = _C._set_grad_enabled(self.mode)
 
-    def __call__(self, f: Callable) -> Callable:
+    def __call__(self, f: F) -> F:
         _C._set_grad_enabled(self._before)
         return super().__call__(f)
 
@@ -130,7 +140,11 @@ class set_grad_enabled(_Switch):
 class inference_mode(_Switch):
     """As `no_grad`, for code whose results never meet autograd."""
 
-    def __new__(cls, mode: bool | Callable = True):
+    @overload
+    def __new__(cls, mode: bool = True) -> Self: ...
+    @overload
+    def __new__(cls, mode: F) -> F: ...
+    def __new__(cls, mode: bool | Callable = True) -> Any:
         self = super().__new__(cls)
         if callable(mode):
             return cls()(mode)

@@ -39,9 +39,6 @@ avg_pool1d = _nn.avg_pool1d
 avg_pool2d = _nn.avg_pool2d
 avg_pool3d = _nn.avg_pool3d
 adaptive_avg_pool1d = _nn.adaptive_avg_pool1d
-adaptive_avg_pool2d = _nn.adaptive_avg_pool2d
-adaptive_avg_pool3d = _nn.adaptive_avg_pool3d
-adaptive_max_pool2d = _nn.adaptive_max_pool2d
 batch_norm = _nn.batch_norm
 layer_norm = _nn.layer_norm
 group_norm = _nn.group_norm
@@ -382,7 +379,7 @@ def instance_norm(
     if use_input_stats:
         with rgrad.no_grad():
             for running, updated in ((running_mean, mean), (running_var, variance)):
-                if running is not None:
+                if running is not None and updated is not None:
                     running.copy_(updated.view(batch, channels).mean(0))
     return result.view(input.shape)
 
@@ -521,6 +518,34 @@ def upsample(
         "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
     )
     return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def _filled(output_size: Any, input: Tensor) -> Any:
+    """An output size whose missing parts are the input's."""
+    if isinstance(output_size, int) or None not in output_size:
+        return output_size
+    sizes = input.shape[-len(output_size) :]
+    return tuple(n if wanted is None else wanted for wanted, n in zip(output_size, sizes, strict=True))
+
+
+def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+    """Averages over windows that cover (N, C, H, W) evenly; None keeps a size."""
+    return _nn.adaptive_avg_pool2d(input, _filled(output_size, input))
+
+
+def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
+    """Averages over windows that cover (N, C, D, H, W) evenly; None keeps a size."""
+    return _nn.adaptive_avg_pool3d(input, _filled(output_size, input))
+
+
+def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Maxima over windows that cover (N, C, H, W) evenly; None keeps a size."""
+    return _nn.adaptive_max_pool2d(input, _filled(output_size, input), return_indices)
+
+
+def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Maxima over windows that cover (N, C, D, H, W) evenly; None keeps a size."""
+    return _nn.adaptive_max_pool3d(input, _filled(output_size, input), return_indices)
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:

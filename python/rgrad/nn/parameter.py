@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any
+from typing import Any, cast
 
 import rgrad
 from rgrad import _C
@@ -64,10 +64,12 @@ class Buffer(_C.Tensor, metaclass=_BufferMeta):
         persistent: whether the buffer is part of the module's ``state_dict``.
     """
 
+    persistent: bool
+
     def __new__(cls, data: _C.Tensor | None = None, *, persistent: bool = True) -> _C.Tensor:
         if data is None:
             data = rgrad.empty(0)
-        buffer = data.detach().requires_grad_(data.requires_grad)
+        buffer = cast(Any, data.detach().requires_grad_(data.requires_grad))
         buffer.persistent = persistent
         buffer._is_buffer = True
         return buffer

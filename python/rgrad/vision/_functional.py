@@ -154,7 +154,8 @@ def pad(picture: Any, padding: int | Sequence[int], fill: float = 0) -> Any:
     if _is_pil(picture):
         from PIL import ImageOps
 
-        return ImageOps.expand(picture, border=(left, top, right, bottom), fill=fill)
+        # Pictures of mode F take a float, which Pillow's annotations leave out.
+        return ImageOps.expand(picture, border=(left, top, right, bottom), fill=fill)  # pyright: ignore[reportArgumentType]
     rows, columns = height_and_width(picture)
     shape = (*picture.shape[:-2], top + rows + bottom, left + columns + right)
     result = rgrad.full(shape, fill, dtype=picture.dtype, device=picture.device)

@@ -23,8 +23,10 @@ class RemovableHandle:
         extra_dict: further dictionaries that mention the hook by its id.
     """
 
-    def __init__(self, hooks: OrderedDict, *, extra_dict: OrderedDict | Iterable[OrderedDict] = ()) -> None:
-        extra = (extra_dict,) if isinstance(extra_dict, OrderedDict) else tuple(extra_dict)
+    def __init__(
+        self, hooks: OrderedDict[int, Any], *, extra_dict: OrderedDict[int, Any] | Iterable[OrderedDict[int, Any]] = ()
+    ) -> None:
+        extra: tuple[OrderedDict[int, Any], ...] = (extra_dict,) if isinstance(extra_dict, OrderedDict) else tuple(extra_dict)
         self.id = next(_next_hook_id)
         self._references = tuple(weakref.ref(place) for place in (hooks, *extra))
 
@@ -74,6 +76,15 @@ class HookMixin:
     """The part of ``Module`` that registers and runs forward and backward hooks."""
 
     _has_hooks = False
+
+    forward: Callable[..., Any]
+    _forward_pre_hooks: OrderedDict[int, Callable]
+    _forward_pre_hooks_with_kwargs: OrderedDict[int, bool]
+    _forward_hooks: OrderedDict[int, Callable]
+    _forward_hooks_with_kwargs: OrderedDict[int, bool]
+    _forward_hooks_always_called: OrderedDict[int, bool]
+    _backward_pre_hooks: OrderedDict[int, Callable]
+    _backward_hooks: OrderedDict[int, Callable]
 
     def register_forward_pre_hook(
         self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False
@@ -270,8 +281,9 @@ class _BackwardBoundary:
                 "based on "
                 "the output."
             )
-        grad_input = self._run_hooks(_spread(grads, self.input_places, self.input_count))
-        return tuple(grad_input[place] for place in self.input_places)
+        places = self.input_places or []
+        grad_input = self._run_hooks(_spread(grads, places, self.input_count))
+        return tuple(grad_input[place] for place in places)
 
     def _run_hooks(self, grad_input: tuple) -> tuple:
         grad_output, self.grad_output = self.grad_output, None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import rgrad
 from rgrad import _C
@@ -33,6 +33,15 @@ class StateMixin:
     """The part of ``Module`` that implements ``state_dict`` and ``load_state_dict``."""
 
     _version: int = 1
+
+    _parameters: dict[str, Any]
+    _buffers: dict[str, Any]
+    _modules: dict[str, Any]
+    _non_persistent_buffers_set: set[str]
+    _state_dict_hooks: OrderedDict[int, Callable]
+    _state_dict_pre_hooks: OrderedDict[int, Callable]
+    _load_state_dict_pre_hooks: OrderedDict[int, Callable]
+    _load_state_dict_post_hooks: OrderedDict[int, Callable]
 
     def get_extra_state(self) -> Any:
         """Returns what a subclass stores in the state_dict beside its tensors (override both methods)."""
@@ -100,7 +109,7 @@ class StateMixin:
             destination[prefix + EXTRA_STATE_KEY] = self.get_extra_state()
 
     def state_dict(
-        self, *args: Any, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+        self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
         """Returns references to all parameters and persistent buffers, by their full names.
 
@@ -129,7 +138,7 @@ class StateMixin:
             prefix = given.get("prefix", "") if prefix == "" else prefix
             keep_vars = given.get("keep_vars", False) if keep_vars is False else keep_vars
         if destination is None:
-            destination = OrderedDict()
+            destination = cast(Any, OrderedDict())
             destination._metadata = OrderedDict()
         local_metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):
@@ -251,9 +260,9 @@ class StateMixin:
         error_msgs: list[str] = []
         # Copied, because pre-hooks may change it.
         metadata = getattr(state_dict, "_metadata", None)
-        state_dict = OrderedDict(state_dict)
+        copied = cast(Any, OrderedDict(state_dict))
         if metadata is not None:
-            state_dict._metadata = metadata
+            copied._metadata = metadata
 
         def load(module: StateMixin, entries: dict[str, Any], prefix: str) -> None:
             local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
@@ -276,7 +285,7 @@ class StateMixin:
                         "new values, if incompatible_keys need to be modified, it should be done inplace."
                     )
 
-        load(self, state_dict, "")
+        load(self, copied, "")
         if strict:
             lists = (("Missing", missing_keys), ("Unexpected", unexpected_keys))
             error_msgs[:0] = [

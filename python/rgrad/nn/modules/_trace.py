@@ -20,7 +20,7 @@ def note_module(error: Exception, module: Any) -> None:
         members = module.__dict__.get("_modules", {})
         name = next((name for name, member in members.items() if member is child), type(child).__name__)
         path = (name, *path)
-    error._module_trace = (path, summary, module)
+    error.__dict__["_module_trace"] = (path, summary, module)
     notes = [note for note in getattr(error, "__notes__", ()) if not note.startswith(_PREFIX)]
     error.__notes__ = [*notes, f"{_PREFIX}{'.'.join((type(module).__name__, *path))}: {summary}"]
 

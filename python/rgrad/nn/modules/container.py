@@ -294,9 +294,8 @@ class ModuleDict(Module):
                 "ModuleDict.update should be called with an iterable of key/value pairs, but got "
                 f"{type(modules).__name__}"
             )
-        if isinstance(modules, (Mapping, ModuleDict)):
-            modules = modules.items()
-        for position, pair in enumerate(modules):
+        pairs: Iterable[Any] = modules.items() if isinstance(modules, (Mapping, ModuleDict)) else modules
+        for position, pair in enumerate(pairs):
             if not isinstance(pair, Iterable):
                 raise TypeError(
                     f"ModuleDict update sequence element #{position} should be Iterable; is "

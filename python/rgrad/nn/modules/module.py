@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Self, cast
 
 import rgrad
 from rgrad import _C
@@ -148,7 +148,7 @@ class Module(HookMixin, StateMixin):
                 )
             attributes["_buffers"][name] = value
         elif name in REGISTRIES:
-            install_registry(self, name, value)
+            install_registry(self, name, cast(Mapping[str, Any], value))
         else:
             super().__setattr__(name, value)
 

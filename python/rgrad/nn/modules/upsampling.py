@@ -51,11 +51,8 @@ class Upsample(Module):
         )
 
     def extra_repr(self) -> str:
-        if self.scale_factor is not None:
-            target = f"scale_factor={self.scale_factor!r}"
-        else:
-            target = f"size={self.size!r}"
-        return f"{target}, mode={self.mode!r}"
+        given = "size" if self.scale_factor is None else "scale_factor"
+        return f"{given}={getattr(self, given)!r}, mode={self.mode!r}"
 
 
 class UpsamplingNearest2d(Upsample):

@@ -161,7 +161,7 @@ class _FunctionLR(LRScheduler):
     def __init__(
         self,
         optimizer: Optimizer,
-        lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
+        lr_lambda: Callable[[int], float] | list[Callable[[int], float]] | tuple[Callable[[int], float], ...],
         last_epoch: int = -1,
     ) -> None:
         self.optimizer = optimizer

@@ -267,7 +267,7 @@ class ProcessWorker:
                 data = self.connection.recv_bytes()
             except (EOFError, ConnectionResetError):
                 raise WorkerGone(str(self.process.pid)) from None
-            return ForkingPickler.loads(data)
+            return pickle.loads(data)
         raise WorkerGone(str(self.process.pid))
 
     @staticmethod

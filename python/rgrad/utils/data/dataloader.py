@@ -9,7 +9,8 @@ import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from multiprocessing.context import BaseContext
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from rgrad.utils.data._collate import default_collate, default_convert
 from rgrad.utils.data._fetch import MapFetcher, StreamFetcher
@@ -199,7 +200,7 @@ class DataLoader(Generic[T]):
                     f"{methods!r}, but got multiprocessing_context={context!r}"
                 )
             return multiprocessing.get_context(context)
-        if not isinstance(context, multiprocessing.context.BaseContext):
+        if not isinstance(context, BaseContext):
             raise TypeError(
                 "multiprocessing_context option should be a valid context object or a string specifying the "
                 "start "
@@ -318,8 +319,8 @@ class _WorkerIterator(_Iterator):
         self._timeout = loader.timeout or None
         self._epoch = 0
         self._workers: list[Any] = []
-        end: Callable[[list[Any]], None] = (
-            ThreadWorker.end if loader.worker_type == "thread" else ProcessWorker.end
+        end = cast(
+            Callable[[list[Any]], None], ThreadWorker.end if loader.worker_type == "thread" else ProcessWorker.end
         )
         # Ends the workers when this object goes, and at the latest when the interpreter does.
         self._finalizer = weakref.finalize(self, end, self._workers)

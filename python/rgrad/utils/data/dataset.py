@@ -85,6 +85,11 @@ class TensorDataset(Dataset["tuple[Tensor, ...]"]):
         return [tensor.index_select(0, rows) for tensor in self.tensors]
 
 
+def _length(dataset: Any) -> int:
+    """The number of samples; untyped, because not every `Dataset` has a length."""
+    return len(dataset)
+
+
 class ConcatDataset(Dataset[T]):
     """Several datasets, one after the other."""
 
@@ -94,7 +99,7 @@ class ConcatDataset(Dataset[T]):
             raise AssertionError("datasets should not be an empty iterable")
         if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
             raise AssertionError("ConcatDataset does not support IterableDataset")
-        self.cumulative_sizes = list(itertools.accumulate(len(dataset) for dataset in self.datasets))
+        self.cumulative_sizes = list(itertools.accumulate(map(_length, self.datasets)))
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
@@ -177,7 +182,8 @@ def random_split(
     Returns:
         As many `Subset`s as there are lengths.
     """
-    total = len(dataset)  # type: ignore[arg-type]
+    total = _length(dataset)
+    counts: list[Any]
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         for index, fraction in enumerate(lengths):
             if fraction < 0 or fraction > 1:
@@ -192,7 +198,7 @@ def random_split(
                     stacklevel=2,
                 )
     else:
-        counts = list(lengths)  # type: ignore[arg-type]
+        counts = list(lengths)
     if sum(counts) != total:
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
     order = iter(rgrad.randperm(total, generator=generator).tolist())

@@ -51,7 +51,11 @@ impl Options {
             "dilation should be greater than zero, but got {:?}",
             &self.dilation[..]
         );
-        ensure!(self.output_padding.iter().all(|&p| p >= 0), Runtime, "negative output_padding is not supported");
+        ensure!(
+            self.output_padding.iter().all(|&p| p >= 0),
+            Runtime,
+            "negative output_padding is not supported"
+        );
         ensure!(self.groups > 0, Runtime, "non-positive groups is not supported");
         Ok(())
     }
@@ -109,12 +113,7 @@ impl Options {
         );
         let (x, w, bias) = (x.dtype(), w.dtype(), bias.map(Tensor::dtype));
         if let Some(bias) = bias.filter(|&b| b != x) {
-            bail!(
-                Runtime,
-                "Input type ({}) and bias type ({}) should be the same",
-                c_name(x),
-                c_name(bias)
-            );
+            bail!(Runtime, "Input type ({}) and bias type ({}) should be the same", c_name(x), c_name(bias));
         }
         ensure!(x == w, Runtime, "expected scalar type {} but found {}", x.scalar_name(), w.scalar_name());
         Ok(())
@@ -134,10 +133,13 @@ impl Options {
     /// The sizes of the convolution, or of the one whose transpose this is, and the shape of the result.
     fn shape(&self, x: &Tensor, w: &Tensor) -> Result<(ConvShape, Dims)> {
         let n = self.stride.len();
-        let spatial = |t: &Tensor| -> SmallVec<[i64; 3]> { t.shape()[2..].iter().map(|&s| s as i64).collect() };
+        let spatial =
+            |t: &Tensor| -> SmallVec<[i64; 3]> { t.shape()[2..].iter().map(|&s| s as i64).collect() };
         let (from, kernel) = (spatial(x), spatial(w));
         if self.transposed {
-            let small = |a: usize| self.output_padding[a] < self.stride[a] || self.output_padding[a] < self.dilation[a];
+            let small = |a: usize| {
+                self.output_padding[a] < self.stride[a] || self.output_padding[a] < self.dilation[a]
+            };
             ensure!((0..n).all(small), Runtime, "{}", self.output_padding_error());
         } else {
             let reach = |a: usize| self.dilation[a] * (kernel[a] - 1) + 1;
@@ -260,7 +262,13 @@ fn conv(a: &Args, op: &str, n: usize) -> Result<Out> {
                 Runtime,
                 "padding='same' is not supported for strided convolutions"
             );
-            ensure!(w.rank() == n + 2, Runtime, "Expected {}-dimensional weight, but got {}", n + 2, w.shape());
+            ensure!(
+                w.rank() == n + 2,
+                Runtime,
+                "Expected {}-dimensional weight, but got {}",
+                n + 2,
+                w.shape()
+            );
             // What does not part evenly goes to the end.
             let mut odd: SmallVec<[i64; 6]> = SmallVec::new();
             for d in 0..n {
@@ -268,7 +276,11 @@ fn conv(a: &Args, op: &str, n: usize) -> Result<Out> {
                 options.padding[d] = total / 2;
                 odd.insert_many(0, [0, total % 2]);
             }
-            let padded = if odd.iter().any(|&p| p > 0) { nn::pad_constant(x, &odd, Scalar::Int(0))? } else { x.clone() };
+            let padded = if odd.iter().any(|&p| p > 0) {
+                nn::pad_constant(x, &odd, Scalar::Int(0))?
+            } else {
+                x.clone()
+            };
             Ok(convolution(op, &padded, w, a.opt_tensor(2)?, &options)?.into())
         }
         other => bail!(Runtime, "Invalid padding string: '{other}'"),

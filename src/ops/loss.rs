@@ -39,7 +39,9 @@ impl Reduction {
     fn of(self, losses: Tensor) -> Result<Tensor> {
         match self {
             Reduction::None => Ok(losses),
-            Reduction::Mean => reduce::mean_mask(&losses, reduce::dim_mask(None, losses.rank())?, false, None),
+            Reduction::Mean => {
+                reduce::mean_mask(&losses, reduce::dim_mask(None, losses.rank())?, false, None)
+            }
             Reduction::Sum => total(&losses),
         }
     }
@@ -66,7 +68,14 @@ struct Pointwise {
 // operations where backward itself is differentiated. The node of the reduced loss owns that node, which is in no
 // graph, and hands it the gradient of the result, scaled and expanded. The losses themselves are not kept.
 impl Pointwise {
-    fn call(&self, a: &Tensor, b: &Tensor, params: &[Scalar], weight: Option<&Tensor>, how: Reduction) -> Result<Tensor> {
+    fn call(
+        &self,
+        a: &Tensor,
+        b: &Tensor,
+        params: &[Scalar],
+        weight: Option<&Tensor>,
+        how: Reduction,
+    ) -> Result<Tensor> {
         let common = result_type(&[a.into(), b.into()]);
         ensure!(common.is_float(), Error::DtypeNotImplemented { op: self.kernel, dtype: common });
         let losses = self.row.call(&[a.into(), b.into()], params)?;
@@ -82,13 +91,20 @@ impl Pointwise {
         let out = if how == Reduction::None {
             plain
         } else {
-            let sum = reduce::sum_mask(&plain, reduce::dim_mask(None, plain.rank())?, false, Some(wide(common)))?;
+            let sum =
+                reduce::sum_mask(&plain, reduce::dim_mask(None, plain.rank())?, false, Some(wide(common)))?;
             let value = if how == Reduction::Mean { arith::div(&sum, count)? } else { sum };
             super::nn::rounded(value, common)?
         };
         let Some(row) = row else { return Ok(out) };
         let weight = SavedTensor::optional(weight);
-        record(out, &[a, b], |_| ReducedLoss { row, weight, scale, shape: losses.shape().clone(), dtype: common })
+        record(out, &[a, b], |_| ReducedLoss {
+            row,
+            weight,
+            scale,
+            shape: losses.shape().clone(),
+            dtype: common,
+        })
     }
 }
 
@@ -131,7 +147,8 @@ static SQUARED_ERROR: Pointwise = Pointwise { row: &rows::squared_error, kernel:
 static SMOOTH_L1: Pointwise = Pointwise { row: &rows::smooth_l1, kernel: "smooth_l1_cpu" };
 static HUBER: Pointwise = Pointwise { row: &rows::huber, kernel: "huber_cpu" };
 static BCE: Pointwise = Pointwise { row: &rows::bce, kernel: "binary_cross_entropy" };
-static BCE_LOGITS: Pointwise = Pointwise { row: &rows::bce_logits, kernel: "binary_cross_entropy_with_logits" };
+static BCE_LOGITS: Pointwise =
+    Pointwise { row: &rows::bce_logits, kernel: "binary_cross_entropy_with_logits" };
 
 /// The losses weighted; a mean is by the sum of the weights.
 fn weighted(losses: &Tensor, input: &Tensor, weight: &Tensor, how: Reduction) -> Result<Tensor> {

@@ -362,7 +362,8 @@ pub fn batch_norm(
         x.shape()
     );
     let (n, c, inner) = channels_of(x);
-    let named = [("running_mean", running.mean), ("running_var", running.var), ("weight", weight), ("bias", bias)];
+    let named =
+        [("running_mean", running.mean), ("running_var", running.var), ("weight", weight), ("bias", bias)];
     for (name, t) in named {
         ensure!(
             training || t.is_some() || !name.starts_with("running"),

@@ -121,15 +121,9 @@ impl Window<'_> {
     /// Errors unless `t` is `[c, plane...]` or `[n, c, plane...]`, empty at most in n.
     fn expect_planes(&self, t: &Tensor) -> Result<()> {
         let n = self.n;
-        let fits = (t.rank() == n + 1 || t.rank() == n + 2)
-            && t.shape()[t.rank() - n - 1..].iter().all(|&s| s > 0);
-        ensure!(
-            fits,
-            Runtime,
-            "non-empty {}D or {}D (batch mode) tensor expected for input",
-            n + 1,
-            n + 2
-        );
+        let fits =
+            (t.rank() == n + 1 || t.rank() == n + 2) && t.shape()[t.rank() - n - 1..].iter().all(|&s| s > 0);
+        ensure!(fits, Runtime, "non-empty {}D or {}D (batch mode) tensor expected for input", n + 1, n + 2);
         Ok(())
     }
 }

@@ -48,7 +48,9 @@ pub fn log_softmax(t: &Tensor, dim: i64) -> Result<Tensor> {
 pub(super) fn log_softmax_under_loss(t: &Tensor, dim: i64) -> Result<Tensor> {
     let dim = wrap_dim(dim, t.rank())?;
     let out = forward(t, dim, Kind::LogSoftmax)?;
-    record(out, &[t], |y| UnderLoss(SoftmaxBackward { y: SavedTensor::output(y), dim, kind: Kind::LogSoftmax }))
+    record(out, &[t], |y| {
+        UnderLoss(SoftmaxBackward { y: SavedTensor::output(y), dim, kind: Kind::LogSoftmax })
+    })
 }
 
 fn forward(t: &Tensor, dim: usize, kind: Kind) -> Result<Tensor> {

@@ -1,17 +1,20 @@
 //! Memory shared with others: NumPy arrays, buffers; nested lists.
 #![allow(unsafe_code)]
 
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use std::any::Any;
+
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 
 use super::convert::{dtype_argument, number, scalar};
 use super::dtype::type_name;
 use super::error::IntoPy;
 use super::tensor::{PyTensor, wrap};
 use crate::dtype::{DType, Element, Scalar, promote};
-use crate::layout::{Dims, Layout};
+use crate::layout::{Dims, Layout, checked_numel};
 use crate::ops;
 use crate::storage::Storage;
 use crate::tensor::Tensor;
@@ -29,9 +32,16 @@ pub fn host_object(py: Python<'_>, t: &Tensor) -> Option<Py<PyAny>> {
     unsafe { if ffi::Py_REFCNT(p) > 0 { Some(Bound::from_borrowed_ptr(py, p).unbind()) } else { None } }
 }
 
-/// Whether an object is a NumPy array or scalar, without importing NumPy.
+/// Whether an object is a NumPy array or scalar, or offers its memory as they do.
 pub fn is_array(obj: &Bound<'_, PyAny>) -> bool {
     obj.hasattr("__array_interface__").unwrap_or(false)
+}
+
+/// Whether an object is a NumPy array; NumPy is imported only for an object that looks like one.
+fn is_ndarray(obj: &Bound<'_, PyAny>) -> bool {
+    static NDARRAY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    is_array(obj)
+        && NDARRAY.import(obj.py(), "numpy", "ndarray").is_ok_and(|c| obj.is_instance(c).unwrap_or(false))
 }
 
 /// NumPy's description of an element type.
@@ -83,13 +93,81 @@ pub fn to_numpy(py: Python<'_>, t: &Tensor) -> PyResult<Py<PyAny>> {
     Ok(py.import("numpy")?.getattr("asarray")?.call1((interface,))?.unbind())
 }
 
+#[pymethods]
+impl PyTensor {
+    /// Operators with an array on the left leave the work to the tensor on the right.
+    #[classattr]
+    fn __array_priority__() -> i64 {
+        1000
+    }
+
+    /// The tensor as an array over the same memory; with `force`, whatever stands against that is undone first.
+    #[pyo3(signature = (*, force=false))]
+    fn numpy(&self, py: Python<'_>, force: bool) -> PyResult<Py<PyAny>> {
+        if self.inner.requires_grad() && !force {
+            return Err(PyRuntimeError::new_err(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
+            ));
+        }
+        to_numpy(py, &self.inner)
+    }
+
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__(
+        &self,
+        py: Python<'_>,
+        dtype: Option<Bound<'_, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Py<PyAny>> {
+        let array = self.numpy(py, false)?;
+        let numpy = py.import("numpy")?;
+        let options = PyDict::new(py);
+        options.set_item("dtype", dtype)?;
+        match copy {
+            Some(true) => options.set_item("copy", true)?,
+            Some(false) => options.set_item("copy", false)?,
+            None => return Ok(numpy.getattr("asarray")?.call((array,), Some(&options))?.unbind()),
+        }
+        Ok(numpy.getattr("array")?.call((array,), Some(&options))?.unbind())
+    }
+
+    /// What a NumPy function of tensors returns. As in PyTorch, truth values come back as uint8.
+    #[pyo3(signature = (array, context=None, return_scalar=false))]
+    fn __array_wrap__(
+        &self,
+        array: &Bound<'_, PyAny>,
+        context: Option<&Bound<'_, PyAny>>,
+        return_scalar: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let _ = (context, return_scalar);
+        let t = share_array(array)?;
+        wrap(array.py(), if t.dtype() == DType::Bool { t.copied(DType::U8).py()? } else { t })
+    }
+}
+
 /// A tensor over the memory of a NumPy array.
 #[pyfunction]
 pub fn from_numpy(py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-    if !array.hasattr("__array_interface__")? || array.get_type().name()? != "ndarray" && !array.hasattr("flags")? {
+    if !is_ndarray(array) {
         return Err(PyTypeError::new_err(format!("expected np.ndarray (got {})", type_name(array))));
     }
-    wrap(py, share_array(array)?)
+    wrap(py, share_writable_array(array)?)
+}
+
+/// As `share_array`, with a warning where the array may not be written.
+fn share_writable_array(array: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+    let t = share_array(array)?;
+    if t.storage().is_readonly() {
+        let py = array.py();
+        PyErr::warn(
+            py,
+            &py.get_type::<PyUserWarning>(),
+            c"The given NumPy array is not writable, so the tensor over its memory can't be written in place. You may \
+              want to copy the array to protect its data or make it writable before converting it to a tensor.",
+            1,
+        )?;
+    }
+    Ok(t)
 }
 
 /// The memory of an array as a tensor, which keeps the array alive.
@@ -97,16 +175,12 @@ fn share_array(array: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let interface = array.getattr("__array_interface__")?;
     let interface = interface.cast::<PyDict>()?;
     let get = |k: &str| {
-        interface.get_item(k)?.ok_or_else(|| PyValueError::new_err(format!("__array_interface__ has no '{k}'")))
+        interface
+            .get_item(k)?
+            .ok_or_else(|| PyValueError::new_err(format!("__array_interface__ has no '{k}'")))
     };
     let kind: String = get("typestr")?.extract()?;
-    let dtype = DType::ALL.into_iter().find(|&d| type_string(d).is_some_and(|k| k == kind)).ok_or_else(|| {
-        PyTypeError::new_err(format!(
-            "can't convert np.ndarray of type {}. The only supported types are: float64, float32, float16, int64, \
-             int32, int16, int8, uint8, and bool.",
-            array.getattr("dtype").map_or(kind.clone(), |d| d.to_string())
-        ))
-    })?;
+    let dtype = dtype_of_kind(&kind).ok_or_else(|| unsupported_kind(array, &kind))?;
     let shape: Vec<usize> = get("shape")?.extract()?;
     let (address, readonly): (usize, bool) = get("data")?.extract()?;
     let strides: Option<Vec<isize>> = match interface.get_item("strides")? {
@@ -128,21 +202,59 @@ fn share_array(array: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         }
     };
     let layout = Layout { shape, strides, offset: 0 };
-    if layout.numel() == 0 {
+    // SAFETY: the array interface promises memory for every index of the shape for as long as the array lives.
+    unsafe { adopt(address, layout, dtype, readonly, Box::new(array.clone().unbind())) }
+}
+
+fn dtype_of_kind(kind: &str) -> Option<DType> {
+    DType::ALL.into_iter().find(|&d| type_string(d) == Some(kind))
+}
+
+fn unsupported_kind(array: &Bound<'_, PyAny>, kind: &str) -> PyErr {
+    let native = kind.strip_prefix('>').and_then(|rest| dtype_of_kind(&format!("<{rest}")));
+    if native.is_some() {
+        return PyValueError::new_err(
+            "given numpy array has byte order different from the native byte order. Conversion between byte orders is \
+             currently not supported.",
+        );
+    }
+    let class =
+        array.getattr("dtype").and_then(|d| d.getattr("type")?.getattr("__name__")?.extract::<String>());
+    PyTypeError::new_err(format!(
+        "can't convert np.ndarray of type numpy.{}. The only supported types are: float64, float32, float16, int64, \
+         int32, int16, int8, uint8, and bool.",
+        class.unwrap_or_else(|_| kind.to_string())
+    ))
+}
+
+/// A tensor over memory that `owner` keeps alive.
+///
+/// # Safety
+/// Every element of `layout`, counted from `address`, may be read, and written unless `readonly`, while `owner` lives.
+pub unsafe fn adopt(
+    address: usize,
+    layout: Layout,
+    dtype: DType,
+    readonly: bool,
+    owner: Box<dyn Any + Send + Sync>,
+) -> PyResult<Tensor> {
+    if layout.shape.contains(&0) {
         return Tensor::empty(layout.shape, dtype).py();
     }
+    let size = dtype.size() as isize;
     if address % dtype.size() != 0 {
-        return Err(PyValueError::new_err("given numpy array is not aligned. Copy it to reallocate the memory."));
+        return Err(PyValueError::new_err(
+            "the memory is not aligned to the size of its elements. Copy it to reallocate the memory.",
+        ));
     }
-    let (lo, hi) = layout.extent().ok_or_else(|| PyValueError::new_err("numpy array is too large"))?;
+    let too_large = || PyValueError::new_err("the memory has more elements than a tensor can");
+    checked_numel(&layout.shape).ok_or_else(too_large)?;
+    let (lo, hi) = layout.extent().ok_or_else(too_large)?;
     let start = (address as isize + lo * size) as *mut u8;
     let layout = Layout { offset: (-lo) as usize, ..layout };
-    // SAFETY: the array interface promises memory for every index of the shape, which is the extent computed here,
-    // for as long as the array lives; the storage keeps it alive.
-    let storage = unsafe {
-        Storage::borrowed(start, ((hi - lo + 1) * size) as usize, readonly, Box::new(array.clone().unbind()))
-    }
-    .py()?;
+    // SAFETY: the caller's promise, for the extent of the layout.
+    let storage =
+        unsafe { Storage::borrowed(start, ((hi - lo + 1) * size) as usize, readonly, owner) }.py()?;
     Ok(Tensor::from_parts(storage, layout, dtype))
 }
 
@@ -156,7 +268,7 @@ pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Te
         return Tensor::scalar(s, dtype.unwrap_or(natural_dtype(&[s]))).py();
     }
     if is_array(data) {
-        let array = if data.hasattr("flags")? && data.get_type().name()? == "ndarray" {
+        let array = if is_ndarray(data) {
             data.clone()
         } else {
             data.py().import("numpy")?.getattr("asarray")?.call1((data,))?
@@ -186,7 +298,11 @@ pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Te
     let mut values = Vec::new();
     let mut seen: Option<DType> = None;
     collect(data, &shape, 0, &mut values, &mut seen)?;
-    let dtype = dtype.or(seen).unwrap_or(if values.is_empty() { ops::default_dtype() } else { natural_dtype(&values) });
+    let dtype = dtype.or(seen).unwrap_or(if values.is_empty() {
+        ops::default_dtype()
+    } else {
+        natural_dtype(&values)
+    });
     let out = Tensor::empty(Dims::from(&shape[..]), dtype).py()?;
     with_dtype!(dtype, T => {
         for (o, v) in out.slice_mut::<T>().py()?.iter_mut().zip(&values) {
@@ -301,9 +417,14 @@ pub fn as_tensor<'py>(
     let wanted = dtype_of(dtype)?;
     let t = match data.cast::<PyTensor>() {
         Ok(t) if wanted.is_none_or(|d| d == t.borrow().inner.dtype()) => return Ok(data.clone().unbind()),
-        Ok(t) => return wrap(data.py(), ops::arith::to_dtype(&t.borrow().inner, wanted.unwrap_or(DType::F32)).py()?),
-        Err(_) if is_array(data) && data.get_type().name()? == "ndarray" => {
-            let shared = share_array(data)?;
+        Ok(t) => {
+            return wrap(
+                data.py(),
+                ops::arith::to_dtype(&t.borrow().inner, wanted.unwrap_or(DType::F32)).py()?,
+            );
+        }
+        Err(_) if is_ndarray(data) => {
+            let shared = share_writable_array(data)?;
             match wanted {
                 Some(d) if d != shared.dtype() => shared.copied(d).py()?,
                 _ => shared,

@@ -79,7 +79,11 @@ pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, o: Options) -> Result<Tenso
 
 /// Keys or values with each head repeated for the query heads that share it.
 fn repeat_heads(t: &Tensor, q: &Tensor) -> Result<Tensor> {
-    ensure!(t.rank() >= 3 && q.rank() >= 3, Runtime, "enable_gqa expects query, key and value with a dimension of heads");
+    ensure!(
+        t.rank() >= 3 && q.rank() >= 3,
+        Runtime,
+        "enable_gqa expects query, key and value with a dimension of heads"
+    );
     let at = t.rank() - 3;
     let (heads, wanted) = (t.shape()[at], q.shape()[q.rank() - 3]);
     ensure!(

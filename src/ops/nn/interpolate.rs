@@ -112,13 +112,21 @@ fn cubic_weights(t: f64) -> [f64; 4] {
 
 fn node(mode: Mode, spatial: usize) -> &'static str {
     let names = match mode {
-        Mode::Nearest => ["UpsampleNearest1DBackward0", "UpsampleNearest2DBackward0", "UpsampleNearest3DBackward0"],
-        Mode::NearestExact => {
-            ["UpsampleNearestExact1DBackward0", "UpsampleNearestExact2DBackward0", "UpsampleNearestExact3DBackward0"]
+        Mode::Nearest => {
+            ["UpsampleNearest1DBackward0", "UpsampleNearest2DBackward0", "UpsampleNearest3DBackward0"]
         }
-        Mode::Linear => ["UpsampleLinear1DBackward0", "UpsampleBilinear2DBackward0", "UpsampleTrilinear3DBackward0"],
+        Mode::NearestExact => [
+            "UpsampleNearestExact1DBackward0",
+            "UpsampleNearestExact2DBackward0",
+            "UpsampleNearestExact3DBackward0",
+        ],
+        Mode::Linear => {
+            ["UpsampleLinear1DBackward0", "UpsampleBilinear2DBackward0", "UpsampleTrilinear3DBackward0"]
+        }
         Mode::Cubic => ["UpsampleBicubic2DBackward0"; 3],
-        Mode::Area => ["AdaptiveAvgPool2DBackward0", "AdaptiveAvgPool2DBackward0", "AdaptiveAvgPool3DBackward0"],
+        Mode::Area => {
+            ["AdaptiveAvgPool2DBackward0", "AdaptiveAvgPool2DBackward0", "AdaptiveAvgPool3DBackward0"]
+        }
     };
     names[spatial - 1]
 }
@@ -213,13 +221,21 @@ fn interpolate_op(a: &Args) -> Result<Out> {
         Value,
         "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
     );
-    ensure!(!(size.is_some() && scale.is_some()), Value, "only one of size or scale_factor should be defined");
+    ensure!(
+        !(size.is_some() && scale.is_some()),
+        Value,
+        "only one of size or scale_factor should be defined"
+    );
     let spatial = t.shape().get(2..).unwrap_or(&[]);
     let axes: Vec<Resize> = match (size, scale) {
         (Some(size), _) => {
             ensure!(!recompute, Value, "recompute_scale_factor is not meaningful with an explicit size.");
             let size = spread(size, spatial, true)?;
-            spatial.iter().zip(size).map(|(&from, to)| Resize { from, to: to.max(0) as usize, scale: None }).collect()
+            spatial
+                .iter()
+                .zip(size)
+                .map(|(&from, to)| Resize { from, to: to.max(0) as usize, scale: None })
+                .collect()
         }
         (None, Some(scale)) => {
             let scale = spread(scale, spatial, false)?;

@@ -102,7 +102,13 @@ enum Direction {
     Adjoint,
 }
 
-fn run(x: &Tensor, map: Arc<PlaneMap>, shape: &Dims, direction: Direction, node: &'static str) -> Result<Tensor> {
+fn run(
+    x: &Tensor,
+    map: Arc<PlaneMap>,
+    shape: &Dims,
+    direction: Direction,
+    node: &'static str,
+) -> Result<Tensor> {
     let compute = number_compute(x.dtype());
     let dense = x.dense(compute)?;
     let out = Tensor::empty(shape.clone(), compute)?;

@@ -1,0 +1,391 @@
+//! DLPack: tensors handed to and taken from other libraries without a copy.
+//!
+//! A tensor travels as a capsule that holds a C structure with a deleter. Whoever consumes the capsule renames it to
+//! `used_…` and calls the deleter when done; a capsule that nobody consumed calls it when it dies.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_void};
+use std::ptr::NonNull;
+
+use pyo3::exceptions::{PyAssertionError, PyBufferError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict};
+
+use super::dtype::{device_of, type_name};
+use super::error::IntoPy;
+use super::interop::adopt;
+use super::tensor::{PyTensor, wrap};
+use crate::dtype::DType;
+use crate::layout::{Dims, Layout};
+use crate::tensor::Tensor;
+
+const CPU: i32 = 1;
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct DLDevice {
+    kind: i32,
+    id: i32,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+#[repr(C)]
+struct DLDataType {
+    code: u8,
+    bits: u8,
+    lanes: u16,
+}
+
+#[repr(C)]
+struct DLTensor {
+    data: *mut c_void,
+    device: DLDevice,
+    ndim: i32,
+    dtype: DLDataType,
+    shape: *mut i64,
+    strides: *mut i64,
+    byte_offset: u64,
+}
+
+/// The structure of a capsule "dltensor".
+#[repr(C)]
+struct Unversioned {
+    tensor: DLTensor,
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut Unversioned)>,
+}
+
+/// The structure of a capsule "dltensor_versioned", since DLPack 1.0.
+#[repr(C)]
+struct Versioned {
+    major: u32,
+    minor: u32,
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut Versioned)>,
+    flags: u64,
+    tensor: DLTensor,
+}
+
+const READ_ONLY: u64 = 1;
+const COPIED: u64 = 2;
+
+/// What both structures have in common.
+trait Managed: Sized {
+    const NAME: &'static CStr;
+    const USED: &'static CStr;
+    fn new(tensor: DLTensor, context: *mut c_void, flags: u64) -> Self;
+    fn tensor(&self) -> &DLTensor;
+    fn context(&self) -> *mut c_void;
+    fn readonly(&self) -> bool;
+    /// Runs the structure's deleter.
+    ///
+    /// # Safety
+    /// `p` is a structure whose deleter has not run.
+    unsafe fn delete(p: *mut Self);
+}
+
+impl Managed for Unversioned {
+    const NAME: &'static CStr = c"dltensor";
+    const USED: &'static CStr = c"used_dltensor";
+
+    fn new(tensor: DLTensor, context: *mut c_void, _: u64) -> Self {
+        Unversioned { tensor, context, deleter: Some(free::<Self>) }
+    }
+
+    fn tensor(&self) -> &DLTensor {
+        &self.tensor
+    }
+
+    fn context(&self) -> *mut c_void {
+        self.context
+    }
+
+    fn readonly(&self) -> bool {
+        false
+    }
+
+    unsafe fn delete(p: *mut Self) {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if let Some(f) = (*p).deleter {
+                f(p);
+            }
+        }
+    }
+}
+
+impl Managed for Versioned {
+    const NAME: &'static CStr = c"dltensor_versioned";
+    const USED: &'static CStr = c"used_dltensor_versioned";
+
+    fn new(tensor: DLTensor, context: *mut c_void, flags: u64) -> Self {
+        Versioned { major: 1, minor: 0, context, deleter: Some(free::<Self>), flags, tensor }
+    }
+
+    fn tensor(&self) -> &DLTensor {
+        &self.tensor
+    }
+
+    fn context(&self) -> *mut c_void {
+        self.context
+    }
+
+    fn readonly(&self) -> bool {
+        self.flags & READ_ONLY != 0
+    }
+
+    unsafe fn delete(p: *mut Self) {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if let Some(f) = (*p).deleter {
+                f(p);
+            }
+        }
+    }
+}
+
+fn data_type(d: DType) -> DLDataType {
+    let code = match d {
+        DType::I8 | DType::I16 | DType::I32 | DType::I64 => 0,
+        DType::U8 => 1,
+        DType::F16 | DType::F32 | DType::F64 => 2,
+        DType::BF16 => 4,
+        DType::Bool => 6,
+    };
+    DLDataType { code, bits: (d.size() * 8) as u8, lanes: 1 }
+}
+
+// Handing out
+
+/// What the exported structure points into, and the tensor whose memory it is.
+struct Exported {
+    shape: Vec<i64>,
+    strides: Vec<i64>,
+    _tensor: Tensor,
+}
+
+/// The deleter of our own structures; it needs no GIL.
+///
+/// # Safety
+/// `p` came from `export` and is not used any more.
+unsafe extern "C" fn free<M: Managed>(p: *mut M) {
+    // SAFETY: both boxes were given up in `export`.
+    unsafe {
+        drop(Box::from_raw((*p).context().cast::<Exported>()));
+        drop(Box::from_raw(p));
+    }
+}
+
+/// The destructor of a capsule: a structure that nobody consumed is deleted with it.
+///
+/// # Safety
+/// Python calls it with the capsule.
+unsafe extern "C" fn drop_capsule<M: Managed>(capsule: *mut ffi::PyObject) {
+    // SAFETY: a capsule that still has its first name holds a structure whose deleter has not run.
+    unsafe {
+        if ffi::PyCapsule_IsValid(capsule, M::NAME.as_ptr()) == 1 {
+            M::delete(ffi::PyCapsule_GetPointer(capsule, M::NAME.as_ptr()).cast());
+        }
+    }
+}
+
+fn export<M: Managed>(py: Python<'_>, t: Tensor, flags: u64) -> PyResult<Py<PyAny>> {
+    let (dtype, rank) = (t.dtype(), t.rank());
+    let at = t.storage().data_ptr().wrapping_add(t.layout().offset * dtype.size());
+    let mut exported = Box::new(Exported {
+        shape: t.shape().iter().map(|&n| n as i64).collect(),
+        strides: t.strides().iter().map(|&s| s as i64).collect(),
+        _tensor: t,
+    });
+    let tensor = DLTensor {
+        data: at.cast(),
+        device: DLDevice { kind: CPU, id: 0 },
+        ndim: rank as i32,
+        dtype: data_type(dtype),
+        shape: exported.shape.as_mut_ptr(),
+        strides: exported.strides.as_mut_ptr(),
+        byte_offset: 0,
+    };
+    let managed = Box::new(M::new(tensor, Box::into_raw(exported).cast(), flags));
+    let p = NonNull::from(Box::leak(managed));
+    // SAFETY: the capsule owns the structure, and its destructor fits it.
+    let capsule =
+        unsafe { PyCapsule::new_with_pointer_and_destructor(py, p.cast(), M::NAME, Some(drop_capsule::<M>)) };
+    if capsule.is_err() {
+        // SAFETY: no capsule owns the structure.
+        unsafe { M::delete(p.as_ptr()) };
+    }
+    Ok(capsule?.into_any().unbind())
+}
+
+#[pymethods]
+impl PyTensor {
+    /// The tensor as a capsule for another library, which will share its memory.
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__(
+        &self,
+        py: Python<'_>,
+        stream: Option<i64>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(i32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Py<PyAny>> {
+        let t = &self.inner;
+        if t.requires_grad() {
+            return Err(PyBufferError::new_err(
+                "Can't export tensors that require gradient, use tensor.detach()",
+            ));
+        }
+        if stream.is_some_and(|s| s != -1) {
+            return Err(PyAssertionError::new_err("stream should be None on cpu."));
+        }
+        if dl_device.is_some_and(|d| d != (CPU, 0)) {
+            return Err(PyBufferError::new_err(
+                "cannot move a tensor on cpu to another device through DLPack",
+            ));
+        }
+        let (t, copied) = match copy {
+            Some(true) => (t.copied(t.dtype()).py()?, COPIED),
+            _ => (t.detach(), 0),
+        };
+        let readonly = if t.storage().is_readonly() { READ_ONLY } else { 0 };
+        match max_version {
+            Some((1.., _)) => export::<Versioned>(py, t, readonly | copied),
+            _ if readonly != 0 => Err(PyBufferError::new_err(
+                "cannot export a read-only tensor to a consumer of DLPack before 1.0, which would write to it",
+            )),
+            _ => export::<Unversioned>(py, t, 0),
+        }
+    }
+
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        (CPU, 0)
+    }
+}
+
+// Taking
+
+/// Another library's structure, deleted when the last tensor over it dies.
+struct Imported<M: Managed>(*mut M);
+
+// SAFETY: the structure is only read, and its deleter may be called on any thread.
+unsafe impl<M: Managed> Send for Imported<M> {}
+// SAFETY: as above.
+unsafe impl<M: Managed> Sync for Imported<M> {}
+
+impl<M: Managed> Drop for Imported<M> {
+    fn drop(&mut self) {
+        // SAFETY: the capsule was consumed, so the deleter is ours to call.
+        unsafe { M::delete(self.0) };
+    }
+}
+
+fn import<M: Managed + 'static>(capsule: &Bound<'_, PyCapsule>) -> PyResult<Tensor> {
+    let p: NonNull<M> = capsule.pointer_checked(Some(M::NAME))?.cast();
+    // SAFETY: a capsule of this name holds this structure.
+    let (layout, dtype, address) = unsafe { geometry(p.as_ref().tensor())? };
+    // SAFETY: as above.
+    let readonly = unsafe { p.as_ref().readonly() };
+    // SAFETY: the name is a constant. From here on the structure is ours.
+    if unsafe { ffi::PyCapsule_SetName(capsule.as_ptr(), M::USED.as_ptr()) } != 0 {
+        return Err(PyErr::fetch(capsule.py()));
+    }
+    let owner = Box::new(Imported(p.as_ptr()));
+    // SAFETY: the structure describes memory that is valid until its deleter runs.
+    unsafe { adopt(address, layout, dtype, readonly, owner) }
+}
+
+/// # Safety
+/// The shape and, where there are any, the strides have `ndim` numbers.
+unsafe fn geometry(t: &DLTensor) -> PyResult<(Layout, DType, usize)> {
+    if t.device.kind != CPU {
+        return Err(PyBufferError::new_err(format!(
+            "Unsupported device_type: {}; only tensors in the memory of the CPU can be shared",
+            t.device.kind
+        )));
+    }
+    let dtype = DType::ALL.into_iter().find(|&d| data_type(d) == t.dtype).ok_or_else(|| {
+        PyBufferError::new_err(format!(
+            "Unsupported DLPack dtype: code {}, {} bits, {} lanes",
+            t.dtype.code, t.dtype.bits, t.dtype.lanes
+        ))
+    })?;
+    let rank = usize::try_from(t.ndim).map_err(|_| PyValueError::new_err("negative number of dimensions"))?;
+    let numbers = |p: *mut i64| -> &[i64] {
+        if rank == 0 || p.is_null() {
+            return &[];
+        }
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts(p, rank) }
+    };
+    let shape = numbers(t.shape)
+        .iter()
+        .map(|&n| usize::try_from(n).map_err(|_| PyValueError::new_err("negative dimension")))
+        .collect::<PyResult<Dims>>()?;
+    let strides = match t.strides.is_null() {
+        true => shape.contiguous_strides(),
+        false => numbers(t.strides).iter().map(|&s| s as isize).collect(),
+    };
+    Ok((Layout { shape, strides, offset: 0 }, dtype, t.data as usize + t.byte_offset as usize))
+}
+
+/// A tensor over the memory of another library's tensor, or of a capsule that it made.
+#[pyfunction]
+#[pyo3(signature = (ext_tensor, *, device=None, copy=None))]
+pub fn from_dlpack(
+    py: Python<'_>,
+    ext_tensor: &Bound<'_, PyAny>,
+    device: Option<&Bound<'_, PyAny>>,
+    copy: Option<bool>,
+) -> PyResult<Py<PyAny>> {
+    device.map(device_of).transpose()?;
+    let capsule = match ext_tensor.cast::<PyCapsule>() {
+        Ok(c) => c.clone(),
+        Err(_) => request(ext_tensor)?,
+    };
+    let t = if capsule.is_valid_checked(Some(Versioned::NAME)) {
+        let p: NonNull<Versioned> = capsule.pointer_checked(Some(Versioned::NAME))?.cast();
+        // SAFETY: the version comes first in every version of the structure.
+        let major = unsafe { p.as_ref().major };
+        if major != 1 {
+            return Err(PyBufferError::new_err(format!("DLPack {major} is not supported; 1.x is")));
+        }
+        import::<Versioned>(&capsule)?
+    } else if capsule.is_valid_checked(Some(Unversioned::NAME)) {
+        import::<Unversioned>(&capsule)?
+    } else {
+        return Err(PyRuntimeError::new_err(
+            "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you \
+             might have already constructed a tensor from it once.",
+        ));
+    };
+    wrap(py, if copy == Some(true) { t.copied(t.dtype()).py()? } else { t })
+}
+
+/// Asks an object for a capsule: in the newest form that both sides know.
+fn request<'py>(obj: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyCapsule>> {
+    let py = obj.py();
+    if !obj.hasattr("__dlpack__")? {
+        return Err(PyTypeError::new_err(format!(
+            "from_dlpack(): expected a DLPack capsule or an object with __dlpack__, not {}",
+            type_name(obj)
+        )));
+    }
+    if obj.hasattr("__dlpack_device__")? {
+        let (kind, _): (i32, i64) = obj.call_method0("__dlpack_device__")?.extract()?;
+        if kind != CPU {
+            return Err(PyBufferError::new_err(format!(
+                "Unsupported device_type: {kind}; only tensors in the memory of the CPU can be shared"
+            )));
+        }
+    }
+    let options = PyDict::new(py);
+    options.set_item("max_version", (1, 0))?;
+    let capsule = match obj.call_method("__dlpack__", (), Some(&options)) {
+        // A library from before DLPack 1.0 does not know the argument.
+        Err(e) if e.is_instance_of::<PyTypeError>(py) => obj.call_method0("__dlpack__")?,
+        result => result?,
+    };
+    Ok(capsule.cast_into::<PyCapsule>()?)
+}

@@ -1,0 +1,189 @@
+//! Python's protocols on tensors: copying, pickling, and the operators that are no rows of the table.
+
+use std::sync::OnceLock;
+
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use super::convert;
+use super::dtype::type_name;
+use super::error::IntoPy;
+use super::tensor::{Operand, PyTensor, wrap};
+use crate::ops::schema::{Op, Value};
+use crate::ops::{self, matmul};
+
+/// An operation of the table, looked up once.
+struct Named {
+    name: &'static str,
+    op: OnceLock<&'static Op>,
+}
+
+impl Named {
+    const fn new(name: &'static str) -> Named {
+        Named { name, op: OnceLock::new() }
+    }
+
+    fn get(&self) -> PyResult<&'static Op> {
+        if let Some(op) = self.op.get() {
+            return Ok(op);
+        }
+        let op = ops::all().iter().find(|op| op.name == self.name);
+        let op =
+            op.ok_or_else(|| PyRuntimeError::new_err(format!("there is no operation '{}'", self.name)))?;
+        Ok(self.op.get_or_init(|| op))
+    }
+}
+
+static POW: Named = Named::new("pow");
+static BITWISE_NOT: Named = Named::new("bitwise_not");
+
+impl From<Operand> for Value {
+    fn from(o: Operand) -> Value {
+        match o {
+            Operand::T(t) => Value::Tensor(t),
+            Operand::S(s) => Value::Number(s),
+        }
+    }
+}
+
+fn power(py: Python<'_>, base: Value, exponent: Value) -> PyResult<Py<PyAny>> {
+    let op = POW.get()?;
+    let out = py.detach(|| ops::call(op, &op.overloads[0], &[base, exponent])).py()?;
+    convert::out(py, out)
+}
+
+/// Attributes that a user gave to a tensor; None where there are none.
+fn attributes<'py>(t: &Bound<'py, PyTensor>) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let dict = t.getattr("__dict__")?.cast_into::<PyDict>()?;
+    Ok(if dict.is_empty() { None } else { Some(dict) })
+}
+
+/// Calls a function of `rgrad._utils`, which knows how tensors are copied and pickled.
+fn helper<'py>(
+    name: &str,
+    t: &Bound<'py, PyTensor>,
+    rest: impl IntoPyObject<'py, Output = Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    t.py().import("rgrad._utils")?.getattr(name)?.call1((t, rest))
+}
+
+#[pymethods]
+impl PyTensor {
+    /// A callable and its arguments that make the tensor anew, and the attributes that the user gave it.
+    fn __reduce_ex__<'py>(
+        slf: &Bound<'py, Self>,
+        protocol: Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let reduced = helper("reduce_tensor", slf, protocol)?;
+        let Some(dict) = attributes(slf)? else { return Ok(reduced) };
+        let parts: Vec<_> = reduced.cast::<PyTuple>()?.iter().chain([dict.into_any()]).collect();
+        Ok(PyTuple::new(slf.py(), parts)?.into_any())
+    }
+
+    /// Another tensor over the same memory.
+    fn __copy__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let copy = slf.py().import("rgrad._utils")?.getattr("copy_tensor")?.call1((slf,))?;
+        if let Some(dict) = attributes(slf)? {
+            copy.getattr("__dict__")?.call_method1("update", (dict,))?;
+        }
+        Ok(copy)
+    }
+
+    /// A tensor with memory of its own. Those that share memory and are copied together share again.
+    fn __deepcopy__<'py>(slf: &Bound<'py, Self>, memo: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let known = memo.contains(slf.as_ptr() as usize)?;
+        let copy = helper("deepcopy_tensor", slf, memo.clone())?;
+        if !known && let Some(dict) = attributes(slf)? {
+            let dict = slf.py().import("copy")?.call_method1("deepcopy", (dict, memo))?;
+            copy.getattr("__dict__")?.call_method1("update", (dict,))?;
+        }
+        Ok(copy)
+    }
+
+    fn __pow__(
+        &self,
+        py: Python<'_>,
+        exponent: &Bound<'_, PyAny>,
+        modulo: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        match Operand::of(exponent) {
+            Some(e) if modulo.is_none() => power(py, Value::Tensor(self.inner.clone()), e.into()),
+            _ => Ok(py.NotImplemented()),
+        }
+    }
+
+    fn __rpow__(
+        &self,
+        py: Python<'_>,
+        base: &Bound<'_, PyAny>,
+        modulo: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        match Operand::of(base) {
+            Some(b) if modulo.is_none() => power(py, b.into(), Value::Tensor(self.inner.clone())),
+            _ => Ok(py.NotImplemented()),
+        }
+    }
+
+    fn __ipow__(
+        &self,
+        py: Python<'_>,
+        exponent: &Bound<'_, PyAny>,
+        _modulo: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let Some(e) = Operand::of(exponent) else {
+            return Err(PyTypeError::new_err(format!(
+                "unsupported operand type(s) for **=: 'Tensor' and '{}'",
+                type_name(exponent)
+            )));
+        };
+        let (op, base) = (POW.get()?, Value::Tensor(self.inner.clone()));
+        py.detach(|| ops::call_inplace(op, &op.overloads[0], &[base, e.into()])).py().map(drop)
+    }
+
+    fn __invert__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        if self.inner.dtype().is_float() {
+            return Err(PyTypeError::new_err(
+                "~ (operator.invert) is only implemented on integer and Boolean-type tensors",
+            ));
+        }
+        let op = BITWISE_NOT.get()?;
+        let out = py.detach(|| ops::call(op, &op.overloads[0], &[Value::Tensor(self.inner.clone())])).py()?;
+        convert::out(py, out)
+    }
+
+    fn __rmatmul__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let Ok(o) = other.cast::<PyTensor>() else { return Ok(py.NotImplemented()) };
+        let (a, b) = (o.borrow().inner.clone(), self.inner.clone());
+        wrap(py, py.detach(|| matmul::matmul(&a, &b)).py()?)
+    }
+
+    /// The tensor with every dimension in reverse.
+    fn __reversed__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let rank = slf.borrow().inner.rank();
+        if rank == 0 {
+            return Ok(slf.clone().into_any());
+        }
+        slf.call_method1("flip", ((0..rank).collect::<Vec<_>>(),))
+    }
+
+    #[getter]
+    fn layout<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("rgrad._top")?.getattr("strided")
+    }
+
+    #[getter]
+    fn is_meta(&self) -> bool {
+        false
+    }
+
+    #[getter]
+    fn is_mps(&self) -> bool {
+        false
+    }
+
+    #[getter]
+    fn is_nested(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,315 @@
+//! The memory behind tensors as bytes: `UntypedStorage`, and tensors over Python's buffers.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyMemoryView};
+
+use super::convert::{dtype_argument, int};
+use super::dtype::{PyDevice, type_name};
+use super::error::IntoPy;
+use super::interop::adopt;
+use super::tensor::{PyTensor, wrap};
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::layout::{Dims, Layout};
+use crate::storage::Storage;
+use crate::tensor::Tensor;
+
+/// The memory of one or more tensors, as bytes.
+#[pyclass(frozen, name = "UntypedStorage", module = "rgrad")]
+pub struct PyStorage(Storage);
+
+impl PyStorage {
+    fn at(&self, index: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let Some(i) = int(index) else {
+            return Err(PyTypeError::new_err(format!(
+                "can't index a torch.UntypedStorage with {}",
+                type_name(index)
+            )));
+        };
+        let n = self.0.len();
+        let at = if i < 0 { i.checked_add_unsigned(n as u64) } else { Some(i) };
+        match at.and_then(|at| usize::try_from(at).ok()) {
+            Some(at) if at < n => Ok(at),
+            _ => Err(PyIndexError::new_err(format!("index {i} out of range for storage of size {n}"))),
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.0.slice::<u8>()
+    }
+
+    #[allow(clippy::mut_from_ref)] // see Note [Tensor data and aliasing]
+    fn writable(&self) -> PyResult<&mut [u8]> {
+        if self.0.is_readonly() {
+            return Err(PyRuntimeError::new_err("the memory of this storage is read-only"));
+        }
+        Ok(self.0.slice_mut::<u8>())
+    }
+}
+
+#[pymethods]
+impl PyStorage {
+    /// Address of the first byte; 0 where there is none.
+    fn data_ptr(&self) -> usize {
+        if self.0.is_empty() { 0 } else { self.0.data_ptr() as usize }
+    }
+
+    /// Equal for two objects exactly when they are the same memory.
+    #[getter]
+    fn _cdata(&self) -> usize {
+        self.0.data_ptr() as usize
+    }
+
+    fn nbytes(&self) -> usize {
+        self.0.len()
+    }
+
+    fn size(&self) -> usize {
+        self.0.len()
+    }
+
+    fn element_size(&self) -> usize {
+        1
+    }
+
+    #[getter]
+    fn device(&self) -> PyDevice {
+        PyDevice::of(Device::Cpu)
+    }
+
+    #[getter]
+    fn is_cuda(&self) -> bool {
+        false
+    }
+
+    /// Whether other processes see writes: memory is always private.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    fn share_memory_(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn cpu(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    /// A copy with memory of its own.
+    fn clone(&self) -> PyResult<PyStorage> {
+        let copy = Storage::new(self.0.len()).py()?;
+        copy.slice_mut::<u8>().copy_from_slice(self.bytes());
+        Ok(PyStorage(copy))
+    }
+
+    fn copy_<'py>(slf: Bound<'py, Self>, source: &Bound<'py, PyStorage>) -> PyResult<Bound<'py, Self>> {
+        let (to, from) = (slf.get(), source.get());
+        if to.0.len() != from.0.len() {
+            return Err(PyRuntimeError::new_err("storages of different sizes can't be copied to each other"));
+        }
+        if !to.0.same(&from.0) {
+            to.writable()?.copy_from_slice(from.bytes());
+        }
+        Ok(slf)
+    }
+
+    fn fill_(slf: Bound<'_, Self>, value: u8) -> PyResult<Bound<'_, Self>> {
+        slf.get().writable()?.fill(value);
+        Ok(slf)
+    }
+
+    fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.bytes())
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    fn __getitem__(&self, index: &Bound<'_, PyAny>) -> PyResult<u8> {
+        Ok(self.bytes()[self.at(index)?])
+    }
+
+    fn __setitem__(&self, index: &Bound<'_, PyAny>, value: u8) -> PyResult<()> {
+        self.writable()?[self.at(index)?] = value;
+        Ok(())
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.tolist(py)?.into_any().call_method0("__iter__")
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<PyStorage>().is_ok_and(|o| o.get().0.same(&self.0))
+    }
+
+    fn __hash__(&self) -> usize {
+        self._cdata() >> 4
+    }
+
+    fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.bytes())
+    }
+
+    fn __repr__(&self) -> String {
+        let lines: String = self.bytes().iter().map(|b| format!(" {b}\n")).collect();
+        format!("{lines}[torch.storage.UntypedStorage(device=cpu) of size {}]", self.0.len())
+    }
+
+    /// # Safety
+    /// Python calls it with a view to fill.
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        let storage = &slf.get().0;
+        // SAFETY: the view takes a reference to the object, which keeps the memory alive.
+        let status = unsafe {
+            ffi::PyBuffer_FillInfo(
+                view,
+                slf.as_ptr(),
+                storage.data_ptr().cast::<c_void>(),
+                storage.len() as ffi::Py_ssize_t,
+                storage.is_readonly().into(),
+                flags,
+            )
+        };
+        if status < 0 { Err(PyErr::fetch(slf.py())) } else { Ok(()) }
+    }
+}
+
+#[pymethods]
+impl PyTensor {
+    /// The memory of this tensor and of all that share it.
+    fn untyped_storage(&self) -> PyStorage {
+        PyStorage(self.inner.storage().clone())
+    }
+
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// The tensor itself: worker processes get copies of tensors.
+    fn share_memory_(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+}
+
+/// The whole storage of a tensor as a memoryview of bytes, which keeps the storage alive.
+#[pyfunction(name = "_storage_bytes")]
+pub fn storage_bytes<'py>(t: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyMemoryView>> {
+    PyMemoryView::from(Bound::new(t.py(), t.borrow().untyped_storage())?.as_any())
+}
+
+/// A one-dimensional tensor over the memory of a buffer. Memory that is not aligned to the elements is copied.
+fn buffer_tensor(buffer: PyUntypedBuffer, dtype: DType, offset: usize, numel: usize) -> PyResult<Tensor> {
+    let size = dtype.size();
+    let end = numel.checked_mul(size).and_then(|n| n.checked_add(offset));
+    if end.is_none_or(|end| end > buffer.len_bytes()) {
+        return Err(PyValueError::new_err(format!(
+            "requested buffer length ({numel} * {size} bytes) after offset ({offset} bytes) must not be greater than \
+             actual buffer length ({} bytes)",
+            buffer.len_bytes()
+        )));
+    }
+    let layout = Layout::contiguous(Dims::from(&[numel][..]));
+    let address = buffer.buf_ptr() as usize + offset;
+    if numel > 0 && address % size != 0 {
+        let out = Tensor::empty(layout.shape, dtype).py()?;
+        // SAFETY: the bounds were checked above, and the buffer is held until the end of this function.
+        let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, numel * size) };
+        out.storage().slice_mut::<u8>().copy_from_slice(bytes);
+        return Ok(out);
+    }
+    let readonly = buffer.readonly();
+    // SAFETY: the bounds were checked above; a buffer stays where it is until it is released, which its owner does.
+    unsafe { adopt(address, layout, dtype, readonly, Box::new(buffer)) }
+}
+
+fn contiguous_buffer(obj: &Bound<'_, PyAny>) -> PyResult<PyUntypedBuffer> {
+    let buffer = PyUntypedBuffer::get(obj)
+        .map_err(|_| PyValueError::new_err("object does not implement Python buffer protocol."))?;
+    if buffer.is_c_contiguous() {
+        Ok(buffer)
+    } else {
+        Err(PyValueError::new_err("the buffer is not contiguous"))
+    }
+}
+
+fn dtype_of(obj: &Bound<'_, PyAny>, function: &str) -> PyResult<DType> {
+    dtype_argument(obj).ok_or_else(|| {
+        PyTypeError::new_err(format!(
+            "{function}(): argument 'dtype' must be torch.dtype, not {}",
+            type_name(obj)
+        ))
+    })
+}
+
+/// A tensor over `numel` elements of a buffer, starting at byte `offset`.
+#[pyfunction(name = "_tensor_from_buffer")]
+pub fn tensor_from_buffer(
+    py: Python<'_>,
+    buffer: &Bound<'_, PyAny>,
+    dtype: &Bound<'_, PyAny>,
+    offset: usize,
+    numel: usize,
+) -> PyResult<Py<PyAny>> {
+    wrap(
+        py,
+        buffer_tensor(contiguous_buffer(buffer)?, dtype_of(dtype, "_tensor_from_buffer")?, offset, numel)?,
+    )
+}
+
+/// A one-dimensional tensor over the memory of an object with the buffer protocol.
+#[pyfunction]
+#[pyo3(signature = (buffer, *, dtype, count=-1, offset=0, requires_grad=false))]
+pub fn frombuffer(
+    py: Python<'_>,
+    buffer: &Bound<'_, PyAny>,
+    dtype: &Bound<'_, PyAny>,
+    count: i64,
+    offset: i64,
+    requires_grad: bool,
+) -> PyResult<Py<PyAny>> {
+    let dtype = dtype_of(dtype, "frombuffer")?;
+    let buffer = contiguous_buffer(buffer)?;
+    let (len, size) = (buffer.len_bytes(), dtype.size());
+    if len == 0 || count == 0 {
+        return Err(PyValueError::new_err(format!(
+            "both buffer length ({len}) and count ({count}) must not be 0"
+        )));
+    }
+    let offset = match usize::try_from(offset) {
+        Ok(offset) if offset < len => offset,
+        _ => {
+            return Err(PyValueError::new_err(format!(
+                "offset ({offset} bytes) must be non-negative and no greater than buffer length ({len} bytes) minus 1"
+            )));
+        }
+    };
+    let numel = match usize::try_from(count) {
+        Ok(count) => count,
+        Err(_) if (len - offset) % size == 0 => (len - offset) / size,
+        Err(_) => {
+            return Err(PyValueError::new_err(format!(
+                "buffer length ({} bytes) after offset ({offset} bytes) must be a multiple of element size ({size})",
+                len - offset
+            )));
+        }
+    };
+    let t = buffer_tensor(buffer, dtype, offset, numel)?;
+    if t.storage().is_readonly() {
+        PyErr::warn(
+            py,
+            &py.get_type::<PyUserWarning>(),
+            c"The given buffer is not writable, so the tensor over its memory can't be written in place. You may want \
+              to copy the buffer to protect its data or make it writable before converting it to a tensor.",
+            1,
+        )?;
+    }
+    t.set_requires_grad(requires_grad).py()?;
+    wrap(py, t)
+}

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
-pub use attention::attention;
+pub use attention::{Options as AttentionOptions, attention};
 pub use dropout::dropout;
 pub use embedding::embedding;
 pub use pad::pad_constant;

@@ -352,6 +352,9 @@ pub fn batch_norm(
     training: bool,
     eps: f64,
 ) -> Result<Tensor> {
+    if x.rank() == 1 && x.numel() == 0 {
+        return arith::clone(x);
+    }
     ensure!(
         x.rank() >= 2,
         Runtime,
@@ -443,7 +446,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "layer_norm",
         doc: "Normalises the trailing dimensions of `normalized_shape`, then scales and shifts their elements.",
-        surface: Surface::NN,
+        surface: Surface::NN.and(Surface::FUNCTION),
         overloads: &[Overload {
             sig: "input: Tensor, normalized_shape: int[], weight: Tensor? = None, bias: Tensor? = None, eps: float = 1e-05",
             call: Call::Fn(layer_norm_op),
@@ -453,7 +456,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "group_norm",
         doc: "Normalises groups of channels of each sample, then scales and shifts each channel.",
-        surface: Surface::NN,
+        surface: Surface::NN.and(Surface::FUNCTION),
         overloads: &[Overload {
             sig: "input: Tensor, num_groups: int, weight: Tensor? = None, bias: Tensor? = None, eps: float = 1e-05",
             call: Call::Fn(group_norm_op),

@@ -204,9 +204,6 @@ fn avg_pool(a: &Args, op: &'static str, n: usize) -> Result<Out> {
     Ok(map_planes(t, Arc::new(PlaneMap::Average(s, divisor)), &shape, node)?.into())
 }
 
-/// What a missing size of an adaptive pooling is written as: the input's size is kept.
-pub const KEEP: i64 = i64::MIN;
-
 /// The sizes of an adaptive pooling of `t`, and the shape of its result.
 fn adaptive(t: &Tensor, op: &str, size: &[i64], n: usize) -> Result<(ResizeShape, Dims)> {
     ensure!(t.rank() > n, Value, "Input dimension should be at least {}", n + 1);
@@ -224,11 +221,11 @@ fn adaptive(t: &Tensor, op: &str, size: &[i64], n: usize) -> Result<(ResizeShape
     for (k, a) in (3 - n..3).enumerate() {
         let wanted = if size.len() == 1 { size[0] } else { size[k] };
         ensure!(
-            wanted >= 0 || wanted == KEEP,
+            wanted >= 0,
             Runtime,
             "{op}: elements of output_size must be greater than or equal to 0 but received {size:?}"
         );
-        output[a] = if wanted == KEEP { input[a] } else { wanted as usize };
+        output[a] = wanted as usize;
     }
     ensure!(
         input[3 - n..].iter().all(|&i| i > 0) || output[3 - n..].contains(&0),
@@ -275,28 +272,34 @@ const AVG_DOC: &str = "The mean of each window.";
 const ADAPTIVE_AVG_DOC: &str = "Means of as many windows as the result is to have elements.";
 const ADAPTIVE_MAX_DOC: &str = "Maxima of as many windows as the result is to have elements.";
 
-const fn op(name: &'static str, doc: &'static str, overloads: &'static [Overload]) -> Op {
-    Op { name, doc, surface: Surface::NN, overloads, ..Op::NEW }
+/// Functions that PyTorch has under `torch` too.
+const TWICE: Surface = Surface::NN.and(Surface::FUNCTION);
+/// Functions that take `out=`.
+const OUT: Surface = Surface::NN.and(Surface::OUT);
+const NN: Surface = Surface::NN;
+
+const fn op(name: &'static str, doc: &'static str, surface: Surface, overloads: &'static [Overload]) -> Op {
+    Op { name, doc, surface, overloads, ..Op::NEW }
 }
 
 macro_rules! pools {
-    ($($name:literal $doc:ident $sig:ident $f:ident $n:literal;)*) => {
+    ($($name:literal $surface:ident $doc:ident $sig:ident $f:ident $n:literal;)*) => {
         pub static OPS: &[Op] = &[$(
-            op($name, $doc, &[Overload { sig: $sig, call: Call::Fn(|a| $f(a, $name, $n)) }]),
+            op($name, $doc, $surface, &[Overload { sig: $sig, call: Call::Fn(|a| $f(a, $name, $n)) }]),
         )*];
     };
 }
 pools! {
-    "max_pool1d" MAX_DOC MAX max_pool 1;
-    "max_pool2d" MAX_DOC MAX max_pool 2;
-    "max_pool3d" MAX_DOC MAX max_pool 3;
-    "avg_pool1d" AVG_DOC AVG_1D avg_pool 1;
-    "avg_pool2d" AVG_DOC AVG avg_pool 2;
-    "avg_pool3d" AVG_DOC AVG avg_pool 3;
-    "adaptive_avg_pool1d" ADAPTIVE_AVG_DOC ADAPTIVE_AVG adaptive_avg_pool 1;
-    "adaptive_avg_pool2d" ADAPTIVE_AVG_DOC ADAPTIVE_AVG adaptive_avg_pool 2;
-    "adaptive_avg_pool3d" ADAPTIVE_AVG_DOC ADAPTIVE_AVG adaptive_avg_pool 3;
-    "adaptive_max_pool1d" ADAPTIVE_MAX_DOC ADAPTIVE_MAX adaptive_max_pool 1;
-    "adaptive_max_pool2d" ADAPTIVE_MAX_DOC ADAPTIVE_MAX adaptive_max_pool 2;
-    "adaptive_max_pool3d" ADAPTIVE_MAX_DOC ADAPTIVE_MAX adaptive_max_pool 3;
+    "max_pool1d" TWICE MAX_DOC MAX max_pool 1;
+    "max_pool2d" TWICE MAX_DOC MAX max_pool 2;
+    "max_pool3d" TWICE MAX_DOC MAX max_pool 3;
+    "avg_pool1d" TWICE AVG_DOC AVG_1D avg_pool 1;
+    "avg_pool2d" OUT AVG_DOC AVG avg_pool 2;
+    "avg_pool3d" OUT AVG_DOC AVG avg_pool 3;
+    "adaptive_avg_pool1d" TWICE ADAPTIVE_AVG_DOC ADAPTIVE_AVG adaptive_avg_pool 1;
+    "adaptive_avg_pool2d" OUT ADAPTIVE_AVG_DOC ADAPTIVE_AVG adaptive_avg_pool 2;
+    "adaptive_avg_pool3d" OUT ADAPTIVE_AVG_DOC ADAPTIVE_AVG adaptive_avg_pool 3;
+    "adaptive_max_pool1d" NN ADAPTIVE_MAX_DOC ADAPTIVE_MAX adaptive_max_pool 1;
+    "adaptive_max_pool2d" OUT ADAPTIVE_MAX_DOC ADAPTIVE_MAX adaptive_max_pool 2;
+    "adaptive_max_pool3d" OUT ADAPTIVE_MAX_DOC ADAPTIVE_MAX adaptive_max_pool 3;
 }

@@ -166,6 +166,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "softmax",
         doc: SOFTMAX_DOC,
+        surface: Surface::BOTH.and(Surface::OUT),
         overloads: &[Overload { sig: EXPLICIT, call: Call::Fn(|a| explicit(a, softmax)) }],
         ..Op::NEW
     },
@@ -179,6 +180,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "log_softmax",
         doc: LOG_SOFTMAX_DOC,
+        surface: Surface::BOTH.and(Surface::OUT),
         overloads: &[Overload { sig: EXPLICIT, call: Call::Fn(|a| explicit(a, log_softmax)) }],
         ..Op::NEW
     },

@@ -54,7 +54,7 @@ pub fn product(
     if let (Some(shift), true) = (&shift, which != Product::Output) {
         let mut column: Dims = out.iter().map(|_| 1).collect();
         column[1] = out[1];
-        let column = shift.with_layout(crate::layout::Layout::contiguous(column));
+        let column = view::reshape_to(&shift.detach(), &column)?;
         rows::add.call_inplace(&[(&result).into(), (&column).into()], &[])?;
     }
     let result = nn::rounded(result, a.dtype())?;

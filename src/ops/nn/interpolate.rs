@@ -8,6 +8,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::layout::Dims;
 use crate::ops::schema::{Args, Call, Op, Out, Overload, Surface};
+use crate::ops::{arith, rows};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
@@ -164,9 +165,11 @@ fn resize(t: &Tensor, axes: &[Resize], mode: Mode, align_corners: bool) -> Resul
             map_planes(t, Arc::new(PlaneMap::Nearest(whole, scales)), &shape, name)
         }
         _ => {
-            let compute = float_compute(name, t.dtype())?;
+            // Of integers there are images, whose bytes are rounded and kept in range at the end.
+            let image = t.dtype() == DType::U8;
+            let compute = if image { DType::F32 } else { float_compute(name, t.dtype())? };
             // One axis after the other, in the wider type between.
-            let mut out = crate::ops::arith::to_dtype(t, compute)?;
+            let mut out = arith::to_dtype(t, compute)?;
             for (a, r) in axes.iter().enumerate() {
                 let mut next = out.shape().clone();
                 let inner = next[lead + a + 1..].iter().product();
@@ -174,7 +177,10 @@ fn resize(t: &Tensor, axes: &[Resize], mode: Mode, align_corners: bool) -> Resul
                 let map = PlaneMap::Axis { n: r.from, inner, taps: r.taps(mode, align_corners, compute) };
                 out = map_planes(&out, Arc::new(map), &next, name)?;
             }
-            crate::ops::arith::to_dtype(&out, t.dtype())
+            if image {
+                out = rows::clamp.call(&[(&rows::round.call(&[(&out).into()], &[])?).into(), 0.0.into(), 255.0.into()], &[])?;
+            }
+            arith::to_dtype(&out, t.dtype())
         }
     }
 }

@@ -27,9 +27,14 @@ pub use products::{all, any, prod};
 pub use select::{Chosen, lanes, pick, place};
 pub use table::OPS;
 
+/// The mask of every dimension.
+fn all_dims(rank: usize) -> u64 {
+    if rank >= 64 { u64::MAX } else { (1 << rank) - 1 }
+}
+
 /// The dimensions that `dim` names, as a mask; all where it is None or empty.
 pub fn dim_mask(dims: Option<&[i64]>, rank: usize) -> Result<u64> {
-    let all = if rank >= 64 { u64::MAX } else { (1 << rank) - 1 };
+    let all = all_dims(rank);
     let Some(dims) = dims.filter(|d| !d.is_empty()) else { return Ok(all) };
     let mut mask = 0;
     for &d in dims {
@@ -66,6 +71,7 @@ fn last_run(mask: u64) -> u64 {
 /// they are moved to the end.
 pub fn along(t: &Tensor, mask: u64) -> Result<(Tensor, Along)> {
     let (shape, rank) = (t.shape(), t.rank());
+    let mask = mask & all_dims(rank);
     if last_run(mask) == mask {
         let first = if mask == 0 { rank } else { mask.trailing_zeros() as usize };
         let last = first + mask.count_ones() as usize;
@@ -130,6 +136,7 @@ fn dtype_of_sum(t: &Tensor, dtype: Option<DType>) -> DType {
 
 /// Sum over the dimensions of `mask`, in `dtype`, without history.
 fn raw_sum(t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tensor> {
+    let mask = mask & all_dims(t.rank());
     if result.is_float() {
         // Dimensions with others between them are summed one run after another: cheaper than moving the elements.
         let last = last_run(mask);

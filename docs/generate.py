@@ -6,37 +6,209 @@
 
 from __future__ import annotations
 
+import keyword
+import re
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 
 HEADER = '''"""Types of the core. Written by docs/generate.py from the operation table: do not edit."""
 
 # ruff: noqa
-from collections.abc import Sequence
-from typing import Any, overload
+# Inside the stub `int`, `float`, `bool`, `dtype` and `device` are names of this module or of Tensor: types go by
+# an underscored name.
+from builtins import bool as _bool, float as _float, int as _int, str as _str
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Self, overload
 
-Number = int | float | bool
+from rgrad._size import Size
+
+_Number = _int | _float | _bool
+'''
+
+# What a tensor is, beside its operations.
+TENSOR = '''
+    data: Tensor
+    grad: Tensor | None
+    requires_grad: _bool
+    _base: Any
+    @property
+    def grad_fn(self) -> Node | None: ...
+    @property
+    def shape(self) -> Size: ...
+    @property
+    def dtype(self) -> _dtype: ...
+    @property
+    def device(self) -> _device: ...
+    @property
+    def layout(self) -> Any: ...
+    @property
+    def ndim(self) -> _int: ...
+    @property
+    def nbytes(self) -> _int: ...
+    @property
+    def itemsize(self) -> _int: ...
+    @property
+    def output_nr(self) -> _int: ...
+    @property
+    def _version(self) -> _int: ...
+    @property
+    def is_leaf(self) -> _bool: ...
+    @property
+    def retains_grad(self) -> _bool: ...
+    @property
+    def is_cuda(self) -> _bool: ...
+    @property
+    def is_meta(self) -> _bool: ...
+    @property
+    def is_mps(self) -> _bool: ...
+    @property
+    def is_nested(self) -> _bool: ...
+    @property
+    def is_quantized(self) -> _bool: ...
+    @property
+    def is_sparse(self) -> _bool: ...
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def backward(self, gradient: Tensor | None = None, retain_graph: _bool | None = None, create_graph: _bool = False, inputs: Any = None) -> None: ...
+    def data_ptr(self) -> _int: ...
+    def detach(self) -> Tensor: ...
+    def detach_(self) -> Tensor: ...
+    def dim(self) -> _int: ...
+    def ndimension(self) -> _int: ...
+    def element_size(self) -> _int: ...
+    def get_device(self) -> _int: ...
+    def is_complex(self) -> _bool: ...
+    def is_contiguous(self, memory_format: Any = None) -> _bool: ...
+    def is_floating_point(self) -> _bool: ...
+    def is_signed(self) -> _bool: ...
+    def is_pinned(self) -> _bool: ...
+    def is_shared(self) -> _bool: ...
+    def item(self) -> Any: ...
+    def tolist(self) -> Any: ...
+    def numpy(self, *, force: _bool = False) -> Any: ...
+    def numel(self) -> _int: ...
+    def nelement(self) -> _int: ...
+    def register_hook(self, hook: Callable[[Tensor], Any]) -> RemovableHandle: ...
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle: ...
+    def requires_grad_(self, requires_grad: _bool = True) -> Self: ...
+    def retain_grad(self) -> None: ...
+    def share_memory_(self) -> Self: ...
+    @overload
+    def size(self, dim: None = None) -> Size: ...
+    @overload
+    def size(self, dim: _int) -> _int: ...
+    @overload
+    def stride(self, dim: None = None) -> tuple[_int, ...]: ...
+    @overload
+    def stride(self, dim: _int) -> _int: ...
+    def storage_offset(self) -> _int: ...
+    @overload
+    def type(self, dtype: None = None, non_blocking: _bool = False) -> _str: ...
+    @overload
+    def type(self, dtype: _dtype | _str, non_blocking: _bool = False) -> Tensor: ...
+    def untyped_storage(self) -> UntypedStorage: ...
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any: ...
+    def __bool__(self) -> _bool: ...
+    def __contains__(self, item: Any) -> _bool: ...
+    def __dlpack__(self, **kwargs: Any) -> Any: ...
+    def __dlpack_device__(self) -> tuple[_int, _int]: ...
+    def __float__(self) -> _float: ...
+    def __getitem__(self, key: Any) -> Tensor: ...
+    def __hash__(self) -> _int: ...
+    def __index__(self) -> _int: ...
+    def __int__(self) -> _int: ...
+    def __iter__(self) -> Iterator[Tensor]: ...
+    def __len__(self) -> _int: ...
+    def __reversed__(self) -> Tensor: ...
+    def __setitem__(self, key: Any, value: Any) -> None: ...
+    def __eq__(self, other: Any) -> Tensor: ...  # type: ignore[override]
+    def __ne__(self, other: Any) -> Tensor: ...  # type: ignore[override]
+'''
+
+BINARY = """add radd iadd sub rsub isub mul rmul imul truediv rtruediv itruediv floordiv rfloordiv ifloordiv mod rmod imod
+pow rpow ipow matmul rmatmul and rand iand or ror ior xor rxor ixor lshift rlshift ilshift rshift rrshift irshift
+lt le gt ge""".split()
+
+# The other classes, and the functions that are no operations.
+REST = '''
+class dtype:
+    @property
+    def is_floating_point(self) -> _bool: ...
+    @property
+    def is_complex(self) -> _bool: ...
+    @property
+    def is_signed(self) -> _bool: ...
+    @property
+    def itemsize(self) -> _int: ...
+
+class device:
+    @property
+    def type(self) -> _str: ...
+    @property
+    def index(self) -> _int | None: ...
+    def __init__(self, type: Any, index: _int | None = None) -> None: ...
+
+class Generator:
+    @property
+    def device(self) -> _device: ...
+    def __init__(self, device: Any = None) -> None: ...
+    def get_state(self) -> Tensor: ...
+    def set_state(self, state: Tensor) -> Generator: ...
+    def initial_seed(self) -> _int: ...
+    def manual_seed(self, seed: _int) -> Generator: ...
+    def seed(self) -> _int: ...
+    def _state(self) -> Sequence[_int]: ...
+    def _set_state(self, state: bytes) -> None: ...
+
+class Node:
+    def __getattr__(self, name: _str) -> Any: ...
+
+class RemovableHandle:
+    def __getattr__(self, name: _str) -> Any: ...
+
+class UntypedStorage:
+    def __getattr__(self, name: _str) -> Any: ...
+
+_dtype = dtype
+_device = device
+
+def as_tensor(data: Any, dtype: _dtype | None = None, device: _device | _str | None = None) -> Tensor: ...
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: _bool | None = None) -> Tensor: ...
+def from_numpy(array: Any) -> Tensor: ...
+def frombuffer(buffer: Any, *, dtype: _dtype, count: _int = -1, offset: _int = 0, requires_grad: _bool = False) -> Tensor: ...
+def get_default_dtype() -> _dtype: ...
+def get_num_threads() -> _int: ...
+def is_complex(input: Tensor) -> _bool: ...
+def is_floating_point(input: Tensor) -> _bool: ...
+def is_grad_enabled() -> _bool: ...
+def is_inference_mode_enabled() -> _bool: ...
+def is_signed(input: Tensor) -> _bool: ...
+def numel(input: Tensor) -> _int: ...
+def set_default_dtype(d: _dtype) -> None: ...
+def set_num_threads(n: _int) -> None: ...
+def tensor(data: Any, *, dtype: _dtype | None = None, device: _device | _str | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor: ...
 '''
 
 TYPES = {
     "Tensor": "Tensor",
     "Tensor[]": "Sequence[Tensor]",
     "Tensor?[]": "Sequence[Tensor | None]",
-    "Operand": "Tensor | Number",
-    "Number": "Number",
-    "int": "int",
-    "int[]": "int | Sequence[int]",
-    "size": "int | Sequence[int]",
-    "float": "float",
-    "float[]": "float | Sequence[float]",
-    "bool": "bool",
-    "dtype": "dtype",
-    "device": "device | str",
-    "str": "str",
+    "Operand": "Tensor | _Number",
+    "Number": "_Number",
+    "int": "_int",
+    "int[]": "_int | Sequence[_int]",
+    "float": "_float",
+    "float[]": "_float | Sequence[_float]",
+    "bool": "_bool",
+    "dtype": "_dtype",
+    "device": "_device | _str | _int",
+    "str": "_str",
     "Generator": "Generator",
 }
+
+RESULTS = {"": "Tensor", "Tensor[]": "tuple[Tensor, ...]", "bool": "_bool"}
 
 
 def split(text: str) -> list[str]:
@@ -59,101 +231,122 @@ def python_type(t: str) -> str:
     return TYPES.get(t, "Any")
 
 
-def parameters(sig: str, method: bool) -> tuple[str, str]:
-    """The stub's parameters and result of a signature."""
-    text, _, result = sig.partition("->")
-    out = []
-    for i, part in enumerate(split(text)):
+def parameters(sig: str, method: bool, variadic: bool) -> str:
+    """The stub's parameters of a signature; a size as separate numbers if `variadic`, otherwise as one sequence."""
+    out: list[str] = []
+    for i, part in enumerate(split(sig)):
         if part == "*":
             out.append("*")
             continue
         name, _, rest = part.partition(":")
         t, eq, default = (s.strip() for s in rest.partition("="))
+        if keyword.iskeyword(name):
+            name += "_"
         if method and i == 0:
             out.append("self")
-        elif t == "size" and (method and i == 1 or not method and i == 0):
-            out.append(f"*{name}: {python_type(t)}")
+        elif t == "Tensor*":
+            out.append(f"*{name}: Tensor | Sequence[Tensor]")
+        elif t == "size":
+            out.append(f"*{name}: _int" if variadic and i == int(method) else f"{name}: _int | Sequence[_int]")
         else:
             out.append(f"{name}: {python_type(t)}" + (f" = {default}" if eq else ""))
     # A star parameter makes a bare star superfluous.
     if any(p.startswith("*") and len(p) > 1 for p in out) and "*" in out:
         out.remove("*")
-    return ", ".join(out), result.strip() or "Tensor"
+    return ", ".join(out)
 
 
-def definitions(op: dict, name: str, method: bool, indent: str) -> list[str]:
-    """The lines that declare one name of an operation."""
-    lines = []
-    several = len(op["signatures"]) > 1
+def fields(name: str) -> tuple[str, ...] | None:
+    """The fields of the named tuple that an operation returns, if it returns one."""
+    from rgrad import return_types
+
+    return getattr(getattr(return_types, name, None), "_fields", None)
+
+
+def result_class(names: tuple[str, ...]) -> str:
+    """The stub's name of the named tuple with these fields."""
+    return "_" + "".join(n.capitalize() for n in names)
+
+
+def result_type(op: dict, sig: str) -> str:
+    """The stub's type of what a signature returns."""
+    result = sig.partition("->")[2].strip()
+    named = fields(op["name"])
+    if result.startswith("tuple") and named:
+        return result_class(named)
+    return RESULTS.get(result, result)
+
+
+def declarations(op: dict, method: bool, inplace: bool = False) -> list[str]:
+    """An operation's signatures as the text between a function's name and its colon."""
+    out: list[str] = []
     for sig in op["signatures"]:
-        params, result = parameters(sig, method)
-        if several:
-            lines.append(f"{indent}@overload")
-        lines.append(f"{indent}def {name}({params}) -> {result}: ...")
+        text = sig.partition("->")[0]
+        for variadic in (True, False):
+            params = parameters(text, method, variadic)
+            if op["out"] and not method and not inplace:
+                star = "" if "*" in params.replace("**", "") else ", *"
+                params += f"{star}, out: Any = None"
+            line = f"({params}) -> {result_type(op, sig)}"
+            if line not in out:
+                out.append(line)
+    return out
+
+
+def definitions(declared: dict[str, list[str]], indent: str = "") -> list[str]:
+    """The lines that declare names, each with its overloads."""
+    lines = []
+    for name, overloads in declared.items():
+        for text in overloads:
+            if len(overloads) > 1:
+                lines.append(f"{indent}@overload")
+            lines.append(f"{indent}def {name}{text}: ...")
     return lines
 
 
-def names(op: dict, suffix: str = "") -> list[str]:
-    return [n + suffix for n in (op["name"], *op["aliases"])]
+def collect(table: list[dict], method: bool, known: set[str]) -> dict[str, list[str]]:
+    """What the table declares as methods or as functions, by name: rows that share a name share its overloads."""
+    out: dict[str, list[str]] = {}
+    for op in table:
+        for inplace in (False, True):
+            if op["inplace"] if inplace else op["method" if method else "function"]:
+                for name in (op["name"], *op["aliases"]):
+                    name += "_" * inplace
+                    if name in known:
+                        overloads = out.setdefault(name, [])
+                        overloads += [d for d in declarations(op, method, inplace) if d not in overloads]
+    return out
 
 
-def stub(table: list[dict], public: list[str]) -> str:
+def declared_in(text: str) -> set[str]:
+    """The names that a piece of the stub declares itself."""
+    found = re.findall(r"^ {0,4}(?:(?:def|class) (\w+)|(\w+)(?=: | = ))", text, re.M)
+    return {a or b for a, b in found}
+
+
+def stub(table: list[dict], core: Any) -> str:
     """The text of `_C.pyi`."""
-    lines = [HEADER, "class Tensor:"]
-    known: set[str] = set()
-    for op in table:
-        if op["method"]:
-            for n in names(op):
-                lines += definitions(op, n, True, "    ")
-                known.add(n)
-        if op["inplace"]:
-            for n in names(op, "_"):
-                lines += definitions(op, n, True, "    ")
-                known.add(n)
-        if op["attribute"]:
-            lines += ["    @property", f"    def {op['name']}(self) -> Tensor: ..."]
-            known.add(op["name"])
-    lines.append("    def __getattr__(self, name: str) -> Any: ...")
-    for dunder in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "floordiv", "mod", "pow", "rpow", "matmul", "and", "or", "xor", "lt", "le", "gt", "ge"):
-        lines.append(f"    def __{dunder}__(self, other: Any) -> Tensor: ...")
-    for unary in ("neg", "abs", "invert"):
-        lines.append(f"    def __{unary}__(self) -> Tensor: ...")
-    lines += [
-        "    def __getitem__(self, key: Any) -> Tensor: ...",
-        "    def __setitem__(self, key: Any, value: Any) -> None: ...",
-        "    def __len__(self) -> int: ...",
-        "    def __iter__(self) -> Any: ...",
-        "    def __int__(self) -> int: ...",
-        "    def __float__(self) -> float: ...",
-        "    def __index__(self) -> int: ...",
-        "",
-        "class dtype: ",
-        "    is_floating_point: bool",
-        "    is_complex: bool",
-        "    is_signed: bool",
-        "    itemsize: int",
-        "",
-        "class device:",
-        "    type: str",
-        "    index: int | None",
-        "    def __init__(self, type: Any, index: int | None = None) -> None: ...",
-        "",
-        "class Generator:",
-        "    def __init__(self, device: Any = None) -> None: ...",
-        "    def __getattr__(self, name: str) -> Any: ...",
-        "",
-    ]
-    written = {"Tensor", "dtype", "device", "Generator"}
-    for op in table:
-        if op["function"]:
-            for n in names(op):
-                lines += definitions(op, n, False, "")
-                written.add(n)
-        if op["inplace"]:
-            for n in names(op, "_"):
-                lines += definitions(op, n, False, "")
-                written.add(n)
-    lines += [f"{n}: Any" for n in public if n not in written]
+    methods = {n for n in dir(core.Tensor) if not n.startswith("__")} - declared_in(TENSOR)
+    functions = {n for n in dir(core) if not n.startswith("__")} - declared_in(REST) - {"Tensor"}
+    lines = [HEADER]
+    for names in sorted({f for op in table if (f := fields(op["name"]))}):
+        lines += [f"class {result_class(names)}(NamedTuple):", *(f"    {n}: Tensor" for n in names), ""]
+
+    lines.append("class Tensor:" + TENSOR.rstrip())
+    lines += [f"    def __{n}__(self, other: Any) -> Tensor: ..." for n in BINARY]
+    lines += [f"    def __{n}__(self) -> Tensor: ..." for n in ("neg", "pos", "abs", "invert")]
+    declared = collect(table, True, methods)
+    lines += definitions(declared, "    ")
+    attributes = {op["name"] for op in table if op["attribute"]}
+    for name in sorted(attributes):
+        lines += ["    @property", f"    def {name}(self) -> Tensor: ..."]
+    lines += [f"    {n}: Any" for n in sorted(methods - declared.keys() - attributes)]
+
+    lines.append(REST)
+    declared = collect(table, False, functions)
+    lines += definitions(declared)
+    for name in sorted(functions - declared.keys()):
+        lines.append(f"{name}: {'dtype' if isinstance(getattr(core, name), core.dtype) else 'Any'}")
     return "\n".join(lines) + "\n"
 
 
@@ -183,9 +376,8 @@ def outputs() -> dict[Path, str]:
     from rgrad import _C
 
     table = _C._op_table()
-    public = sorted(n for n in dir(_C) if not n.startswith("__"))
     return {
-        ROOT / "python" / "rgrad" / "_C.pyi": stub(table, public),
+        ROOT / "python" / "rgrad" / "_C.pyi": stub(table, _C),
         ROOT / "docs" / "ops.md": page(table),
     }
 

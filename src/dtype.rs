@@ -78,6 +78,16 @@ impl DType {
         matches!(self, F16 | BF16)
     }
 
+    /// The type that a dtype is widened to where a kernel is compiled for few: float32, float64, int64 or bool.
+    pub const fn wide(self) -> DType {
+        match self {
+            F16 | BF16 | F32 => F32,
+            F64 => F64,
+            Bool => Bool,
+            _ => I64,
+        }
+    }
+
     /// An integer type, bool excluded.
     pub const fn is_int(self) -> bool {
         matches!(self, U8 | I8 | I16 | I32 | I64)
@@ -274,7 +284,8 @@ impl Element for Bool8 {
 /// Runs an expression with `$T` bound to the Rust type of a dtype. The only `match` over dtypes.
 ///
 /// `with_dtype!(d, T => expr)` takes every dtype, `with_dtype!(float d, T => expr, else other)` only float32 and
-/// float64 (half types are widened by the caller), and evaluates `other` for the rest.
+/// float64 (half types are widened by the caller), and evaluates `other` for the rest. `with_dtype!(wide d, T => expr)`
+/// binds the type of `d.wide()`: kernels that would be large for every dtype are compiled for four.
 #[macro_export]
 macro_rules! with_dtype {
     (float $d:expr, $T:ident => $body:expr, else $other:expr) => {
@@ -288,6 +299,26 @@ macro_rules! with_dtype {
                 $body
             }
             _ => $other,
+        }
+    };
+    (wide $d:expr, $T:ident => $body:expr) => {
+        match $d.wide() {
+            $crate::dtype::DType::F32 => {
+                type $T = f32;
+                $body
+            }
+            $crate::dtype::DType::F64 => {
+                type $T = f64;
+                $body
+            }
+            $crate::dtype::DType::Bool => {
+                type $T = $crate::dtype::Bool8;
+                $body
+            }
+            _ => {
+                type $T = i64;
+                $body
+            }
         }
     };
     ($d:expr, $T:ident => $body:expr) => {

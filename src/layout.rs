@@ -239,7 +239,8 @@ impl Layout {
     /// `length` elements of dimension `dim` from `start`, `step` apart.
     pub fn slice(&self, dim: usize, start: usize, length: usize, step: usize) -> Layout {
         let mut out = self.clone();
-        out.offset = (self.offset as isize + if length > 0 { start as isize * self.strides[dim] } else { 0 }) as usize;
+        out.offset =
+            (self.offset as isize + if length > 0 { start as isize * self.strides[dim] } else { 0 }) as usize;
         out.shape[dim] = length;
         out.strides[dim] *= step as isize;
         out
@@ -321,14 +322,7 @@ pub fn broadcast(op: &'static str, a: &Dims, b: &Dims) -> Result<Dims> {
             (1, y) => y,
             (x, 1) => x,
             _ => {
-                bail!(Error::Broadcast {
-                    op,
-                    a: x,
-                    b: y,
-                    dim: rank - i,
-                    lhs: a.clone(),
-                    rhs: b.clone()
-                })
+                bail!(Error::Broadcast { op, a: x, b: y, dim: rank - i, lhs: a.clone(), rhs: b.clone() })
             }
         };
     }
@@ -392,7 +386,12 @@ impl<const K: usize> Odometer<K> {
                 offsets[k] += index[d] as isize * strides[k][d];
             }
         }
-        Odometer { shape: SmallVec::from_slice(shape), strides: strides.map(SmallVec::from_slice), index, offsets }
+        Odometer {
+            shape: SmallVec::from_slice(shape),
+            strides: strides.map(SmallVec::from_slice),
+            index,
+            offsets,
+        }
     }
 
     /// Steps to the next position in row-major order; wraps at the end.
@@ -435,7 +434,10 @@ impl<const K: usize> Odometer<K> {
 }
 
 /// Merges neighbouring dimensions that every operand walks as one, and drops dimensions of size 1.
-pub fn collapse<const K: usize>(shape: &[usize], strides: [&[isize]; K]) -> (SmallVec<[usize; 6]>, [SmallVec<[isize; 6]>; K]) {
+pub fn collapse<const K: usize>(
+    shape: &[usize],
+    strides: [&[isize]; K],
+) -> (SmallVec<[usize; 6]>, [SmallVec<[isize; 6]>; K]) {
     let mut out_shape: SmallVec<[usize; 6]> = SmallVec::new();
     let mut out: [SmallVec<[isize; 6]>; K] = std::array::from_fn(|_| SmallVec::new());
     for d in 0..shape.len() {

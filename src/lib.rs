@@ -21,6 +21,7 @@ pub mod formula;
 pub mod graph;
 pub mod layout;
 pub mod ops;
+pub mod optim;
 #[cfg(feature = "python")]
 mod python;
 pub mod storage;

@@ -11,7 +11,9 @@ use rgrad::{Result, Tensor};
 /// Values of input `k` spread over the row's domain, none of them at a corner of the formula.
 fn sample(row: &Row, k: usize, n: usize) -> Tensor {
     let (lo, hi) = row.meta.on;
-    let at = |i: usize| lo + (hi - lo) * ((i * (2 * k + 3) + 5 * k) as f64 * 0.618_034 + 0.137 * (k + 1) as f64).fract();
+    let at = |i: usize| {
+        lo + (hi - lo) * ((i * (2 * k + 3) + 5 * k) as f64 * 0.618_034 + 0.137 * (k + 1) as f64).fract()
+    };
     let v: Vec<f64> = (0..n).map(at).collect();
     if row.meta.conditional && k == 0 {
         let bits: Vec<f64> = (0..n).map(|i| (i % 3 == 0) as u8 as f64).collect();
@@ -21,7 +23,11 @@ fn sample(row: &Row, k: usize, n: usize) -> Tensor {
 }
 
 fn params(row: &Row) -> Vec<Scalar> {
-    row.params.iter().enumerate().map(|(i, (_, d))| Scalar::Float(d.parse().unwrap_or(0.3 + i as f64 * 0.4))).collect()
+    row.params
+        .iter()
+        .enumerate()
+        .map(|(i, (_, d))| Scalar::Float(d.parse().unwrap_or(0.3 + i as f64 * 0.4)))
+        .collect()
 }
 
 fn call(row: &'static Row, x: &[Tensor]) -> Result<Tensor> {
@@ -110,7 +116,10 @@ fn half_types_are_computed_in_float32_and_rounded_once() {
 fn every_instruction_set_gives_the_same_numbers() {
     let chosen = best_isa();
     for row in ROWS.iter().copied().filter(|r| r.class != Class::Bits) {
-        let x: Vec<Tensor> = inputs(row, 101).iter().map(|t| if t.dtype() == DType::F64 { t.copied(DType::F32).unwrap() } else { t.clone() }).collect();
+        let x: Vec<Tensor> = inputs(row, 101)
+            .iter()
+            .map(|t| if t.dtype() == DType::F64 { t.copied(DType::F32).unwrap() } else { t.clone() })
+            .collect();
         force_isa(Isa::Baseline);
         let want = call(row, &x).unwrap().to_vec::<f64>();
         for isa in [Isa::Avx2, Isa::Avx512] {
@@ -131,7 +140,10 @@ fn every_row_has_a_sentence_of_documentation() {
 
 #[test]
 fn names_are_unique() {
-    let mut names: Vec<&str> = rgrad::ops::all().iter().flat_map(|o| std::iter::once(o.name).chain(o.aliases.iter().copied())).collect();
+    let mut names: Vec<&str> = rgrad::ops::all()
+        .iter()
+        .flat_map(|o| std::iter::once(o.name).chain(o.aliases.iter().copied()))
+        .collect();
     names.sort_unstable();
     let twice: Vec<_> = names.windows(2).filter(|w| w[0] == w[1]).map(|w| w[0]).collect();
     assert!(twice.is_empty(), "declared twice: {twice:?}");

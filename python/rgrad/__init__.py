@@ -10,12 +10,14 @@ tensor([2., 4.])
 from __future__ import annotations
 
 import importlib
+import math
 from typing import Any
 
 from rgrad import _C
 from rgrad._C import *  # noqa: F403 - every function of the operation table, under PyTorch's name
 from rgrad._C import Generator, Tensor, device, dtype
 
+from ._products import chain_matmul, einsum, tensordot
 from ._size import Size
 from ._top import (
     are_deterministic_algorithms_enabled,
@@ -45,10 +47,10 @@ from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_e
 
 __version__ = "0.1.0"
 
-e = 2.718281828459045
-pi = 3.141592653589793
-inf = float("inf")
-nan = float("nan")
+e = math.e
+pi = math.pi
+inf = math.inf
+nan = math.nan
 newaxis = None
 
 # Loaded at first use: an import of rgrad alone stays fast.
@@ -79,6 +81,7 @@ _FROM = {
     "contiguous_format": ("rgrad._top", "contiguous_format"),
     "preserve_format": ("rgrad._top", "preserve_format"),
     "channels_last": ("rgrad._top", "channels_last"),
+    "channels_last_3d": ("rgrad._top", "channels_last_3d"),
     "strided": ("rgrad._top", "strided"),
 }
 

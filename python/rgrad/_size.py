@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 
-class Size(tuple):
+class Size(tuple[int, ...]):
     """A shape, as `Tensor.shape` gives it.
 
     >>> Size([2, 3]).numel()

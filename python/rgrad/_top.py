@@ -26,6 +26,7 @@ class _Named:
 contiguous_format = _Named("contiguous_format")
 preserve_format = _Named("preserve_format")
 channels_last = _Named("channels_last")
+channels_last_3d = _Named("channels_last_3d")
 strided = _Named("strided")
 
 default_generator: Generator = _C._default_generator()
@@ -211,7 +212,8 @@ def set_printoptions(
 
 def get_printoptions() -> dict[str, Any]:
     """How tensors are printed."""
-    return dict(_C._get_printoptions())
+    names = ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")
+    return dict(zip(names, _C._get_printoptions(), strict=True))
 
 
 def set_default_tensor_type(t: Any) -> None:

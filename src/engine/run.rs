@@ -121,12 +121,23 @@ pub(super) fn check_replacement(old: &Tensor, new: Tensor) -> Result<Tensor> {
         );
     }
     if new.dtype() != old.dtype() {
-        bail!(Runtime, "hook has changed the type of value (was torch.{} got torch.{})", old.dtype().name(), new.dtype().name());
+        bail!(
+            Runtime,
+            "hook has changed the type of value (was torch.{} got torch.{})",
+            old.dtype().name(),
+            new.dtype().name()
+        );
     }
     Ok(new)
 }
 
-fn run_node(node: &GradFn, mut inbox: Grads, task: &Task, wanted: Option<&[Edge]>, options: Options) -> Result<Grads> {
+fn run_node(
+    node: &GradFn,
+    mut inbox: Grads,
+    task: &Task,
+    wanted: Option<&[Edge]>,
+    options: Options,
+) -> Result<Grads> {
     let hooks = node.hooks().map(|h| h.clone());
     if let Some(h) = &hooks {
         for hook in h.pre.iter() {
@@ -177,7 +188,8 @@ fn wanted_edges(node: &GradFn, task: &Task, wanted: Option<&[Edge]>) -> u64 {
             (None, _) => false,
             (Some(_), None) => true,
             (Some(e), Some(wanted)) => {
-                task.find(&e.node).is_some_and(|j| task.slots[j].needed) || wanted.iter().any(|w| w.node.same(&e.node))
+                task.find(&e.node).is_some_and(|j| task.slots[j].needed)
+                    || wanted.iter().any(|w| w.node.same(&e.node))
             }
         };
         needs |= (waits as u64) << k;
@@ -229,7 +241,7 @@ fn fit(g: Tensor, node: &GradFn, input: usize) -> Result<Tensor> {
     let Some(OutputMeta { shape, dtype }) = node.outputs().get(input) else { return Ok(g) };
     let g = if g.shape() == shape {
         g
-    } else if g.layout().numel() >= shape.numel() && crate::layout::broadcast("backward", shape, g.shape()).is_ok_and(|s| s == *g.shape()) {
+    } else if crate::layout::broadcast("backward", shape, g.shape()).is_ok_and(|s| s == *g.shape()) {
         reduce::sum_to(&g, shape)?
     } else {
         bail!(

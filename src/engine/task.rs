@@ -106,11 +106,10 @@ impl Task {
         order.rotate_left(leaves);
         for i in order {
             let node = self.slots[i].node.clone();
-            let behind = node
-                .edges()
-                .iter()
-                .flatten()
-                .any(|e| self.find(&e.node).is_some_and(|j| self.slots[j].needed || is_wanted(wanted, &self.slots[j].node)));
+            let behind = node.edges().iter().flatten().any(|e| {
+                self.find(&e.node)
+                    .is_some_and(|j| self.slots[j].needed || is_wanted(wanted, &self.slots[j].node))
+            });
             self.slots[i].needed = behind;
         }
     }

@@ -17,7 +17,9 @@ pub const ARGS: usize = 5;
 pub const PARAMS: usize = 3;
 
 /// Arithmetic that integers have too.
-pub trait Arith: Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Neg<Output = Self> + 'static {
+pub trait Arith:
+    Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Neg<Output = Self> + 'static
+{
     type Bool: Copy;
     fn lit(v: f64) -> Self;
     fn lt(self, o: Self) -> Self::Bool;

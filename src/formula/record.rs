@@ -174,7 +174,9 @@ fn prune(tape: &[Step], out: usize) -> Steps {
     for i in (0..=out).filter(|&i| live[i]) {
         number[i] = steps.len();
         steps.push(match tape[i] {
-            Step::Do(p, o) => Step::Do(p, std::array::from_fn(|k| if k < p.arity() { number[o[k]] } else { 0 })),
+            Step::Do(p, o) => {
+                Step::Do(p, std::array::from_fn(|k| if k < p.arity() { number[o[k]] } else { 0 }))
+            }
             s => s,
         });
     }
@@ -203,10 +205,7 @@ mod tests {
             let e = a[0].exp();
             e * a[0].exp()
         });
-        assert_eq!(
-            steps,
-            vec![Step::Arg(0), Step::Do(Prim::Exp, [0, 0, 0]), Step::Do(Prim::Mul, [1, 1, 0])]
-        );
+        assert_eq!(steps, vec![Step::Arg(0), Step::Do(Prim::Exp, [0, 0, 0]), Step::Do(Prim::Mul, [1, 1, 0])]);
         assert!(reads(&steps, 0) && !reads(&steps, 1));
     }
 }

@@ -129,7 +129,11 @@ pub fn node<F: Function>(f: F, edges: Edges, outputs: &[&Tensor]) -> GradFn {
 
 /// Gives `out` its history if any input is tracked and grad mode is on. The only way that a result gets one.
 #[inline]
-pub fn record<F: Function>(out: Tensor, inputs: &[&Tensor], make: impl FnOnce(&Tensor) -> F) -> Result<Tensor> {
+pub fn record<F: Function>(
+    out: Tensor,
+    inputs: &[&Tensor],
+    make: impl FnOnce(&Tensor) -> F,
+) -> Result<Tensor> {
     if !grad_enabled() || !inputs.iter().any(|t| t.requires_grad()) || !out.dtype().is_float() {
         return Ok(out);
     }
@@ -214,7 +218,9 @@ impl<F: Function + ?Sized> Node<F> {
 
     pub fn remove_hook(&self, handle: Handle) -> bool {
         self.hooks().is_some_and(|mut h| {
-            h.tensor.iter_mut().any(|(_, hooks)| hooks.remove(handle)) | h.pre.remove(handle) | h.post.remove(handle)
+            h.tensor.iter_mut().any(|(_, hooks)| hooks.remove(handle))
+                | h.pre.remove(handle)
+                | h.post.remove(handle)
         })
     }
 }

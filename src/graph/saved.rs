@@ -17,7 +17,11 @@ pub struct SavedTensor(Mutex<Slot>);
 enum Slot {
     /// Nothing was needed.
     Unused,
-    Kept { tensor: Tensor, version: u32, output: bool },
+    Kept {
+        tensor: Tensor,
+        version: u32,
+        output: bool,
+    },
     Freed,
 }
 
@@ -77,7 +81,8 @@ impl SavedTensor {
                         ty: t.dtype().scalar_name(),
                         shape: t.shape().clone(),
                         output: t.meta().map_or(0, |m| m.output()),
-                        producer: producer.map_or("an operation without history".into(), |n| n.name().to_string()),
+                        producer: producer
+                            .map_or("an operation without history".into(), |n| n.name().to_string()),
                         found: t.version(),
                         expected: *version,
                     });
@@ -95,7 +100,11 @@ impl SavedTensor {
     /// Lets go of the tensor.
     pub fn free(&self) {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = if matches!(*slot, Slot::Kept { .. }) { std::mem::replace(&mut *slot, Slot::Freed) } else { Slot::Unused };
+        let old = if matches!(*slot, Slot::Kept { .. }) {
+            std::mem::replace(&mut *slot, Slot::Freed)
+        } else {
+            Slot::Unused
+        };
         drop(slot);
         drop(old);
     }

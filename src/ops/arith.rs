@@ -56,7 +56,11 @@ fn scaled(args: &Args, i: usize, alpha: Scalar) -> Result<Option<Tensor>> {
     Ok(Some(match args.operand(i)? {
         Arg::T(t) => rows::mul.call(&[t.into(), alpha.into()], &[])?,
         Arg::S(s) => Tensor::scalar(
-            if common.is_float() { Scalar::Float(s.to_f64() * alpha.to_f64()) } else { Scalar::Int(s.to_i64() * alpha.to_i64()) },
+            if common.is_float() {
+                Scalar::Float(s.to_f64() * alpha.to_f64())
+            } else {
+                Scalar::Int(s.to_i64() * alpha.to_i64())
+            },
             common,
         )?,
     }))
@@ -114,13 +118,37 @@ fn div_op(a: &Args) -> Result<Out> {
             "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{other}'"
         ),
     };
-    Ok(row.call(&pair, &[])?.into())
+    if std::ptr::eq(row, &rows::div) {
+        return Ok(row.call(&pair, &[])?.into());
+    }
+    let tensors: smallvec::SmallVec<[&Tensor; 2]> =
+        pair.iter().filter_map(|x| if let Arg::T(t) = x { Some(*t) } else { None }).collect();
+    let out = row.call(&pair, &[])?;
+    let shapes = tensors.iter().map(|t| t.shape().clone()).collect();
+    Ok(crate::graph::record(out, &tensors, |_| RoundedDiv { shapes })?.into())
+}
+
+/// The node of a rounded quotient, which is flat wherever it has a derivative.
+struct RoundedDiv {
+    shapes: Vec<crate::layout::Dims>,
+}
+
+impl crate::graph::Function for RoundedDiv {
+    fn name(&self) -> &'static str {
+        "DivBackward2"
+    }
+
+    fn backward(&self, _: &crate::graph::Cx, grads: crate::graph::Grads) -> Result<crate::graph::Grads> {
+        let Some(g) = &grads[0] else { return Ok(self.shapes.iter().map(|_| None).collect()) };
+        self.shapes.iter().map(|s| Tensor::zeros(s.clone(), g.dtype()).map(Some)).collect()
+    }
 }
 
 /// Integer tensors have no limits but whole ones, so that an absent bound of theirs is no bound at all.
 fn clamp(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
-    let bound = |i: usize| -> Result<Option<Arg>> { if a.is_none(i) { Ok(None) } else { a.operand(i).map(Some) } };
+    let bound =
+        |i: usize| -> Result<Option<Arg>> { if a.is_none(i) { Ok(None) } else { a.operand(i).map(Some) } };
     let (min, max) = (bound(1)?, bound(2)?);
     let float = |b: Arg| result_type(&[t.into(), b]).is_float();
     let out = match (min, max) {
@@ -186,6 +214,19 @@ fn prelu(a: &Args) -> Result<Out> {
     (2..t.rank()).for_each(|_| shape.push(1));
     let weight = super::view::reshape_to(weight, &shape)?;
     Ok(rows::prelu_kernel.call(&[t.into(), (&weight).into()], &[])?.into())
+}
+
+/// The first half along `dim` times the sigmoid of the second.
+fn glu(a: &Args) -> Result<Out> {
+    use super::view::cut::narrow;
+    let t = a.tensor(0)?;
+    ensure!(t.rank() > 0, Runtime, "glu does not support 0-dimensional tensors");
+    let dim = crate::layout::wrap_dim(a.int(1)?, t.rank())?;
+    let n = t.shape()[dim] as i64;
+    ensure!(n % 2 == 0, Runtime, "Halving dimension must be even, but dimension {dim} is size {n}");
+    let (half, dim) = (n / 2, dim as i64);
+    let (value, gate) = (narrow(t, dim, 0, half)?, narrow(t, dim, half, half)?);
+    Ok(rows::glu_kernel.call(&[(&value).into(), (&gate).into()], &[])?.into())
 }
 
 fn lerp(a: &Args) -> Result<Out> {
@@ -276,18 +317,9 @@ fn heaviside(a: &Args) -> Result<Out> {
     Ok(rows::step.call(&[t.into(), values.into()], &[])?.into())
 }
 
-fn ldexp(a: &Args) -> Result<Out> {
-    let scale = rows::pow.call(&[2.0.into(), a.operand(1)?], &[])?;
-    Ok(rows::mul.call(&[a.operand(0)?, (&scale).into()], &[])?.into())
-}
-
 fn positive(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
-    ensure!(
-        t.dtype() != DType::Bool,
-        NotImplemented,
-        "The `+` operator, on a bool tensor is not supported."
-    );
+    ensure!(t.dtype() != DType::Bool, NotImplemented, "The `+` operator, on a bool tensor is not supported.");
     Ok(t.clone().into())
 }
 

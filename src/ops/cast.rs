@@ -188,10 +188,16 @@ macro_rules! overload {
 /// `x.float()` and its kin.
 macro_rules! cast_method {
     ($name:literal, $dtype:expr) => {
-        op($name, Surface::METHOD, concat!("`input` cast as `to` does it; `", $name, "` names the dtype."), &[overload!(
-            "input: Tensor, memory_format: memory_format? = None",
-            |a| Ok(arith::to_dtype(a.tensor(0)?, $dtype)?.into())
-        )])
+        op(
+            $name,
+            Surface::METHOD,
+            concat!("`input` cast as `to` does it; `", $name, "` names the dtype."),
+            &[overload!("input: Tensor, memory_format: memory_format? = None", |a| Ok(arith::to_dtype(
+                a.tensor(0)?,
+                $dtype
+            )?
+            .into()))],
+        )
     };
 }
 
@@ -203,31 +209,43 @@ macro_rules! identity {
 }
 
 pub static OPS: &[Op] = &[
-    op("to", Surface::METHOD, "The tensor in another dtype or on another device; itself if it is there already.", &[
-        overload!(
-            "input: Tensor, dtype: dtype, non_blocking: bool = False, copy: bool = False, *, memory_format: \
+    op(
+        "to",
+        Surface::METHOD,
+        "The tensor in another dtype or on another device; itself if it is there already.",
+        &[
+            overload!(
+                "input: Tensor, dtype: dtype, non_blocking: bool = False, copy: bool = False, *, memory_format: \
              memory_format? = None",
-            to_dtype
-        ),
-        overload!(
-            "input: Tensor, other: Tensor, non_blocking: bool = False, copy: bool = False, *, memory_format: \
+                to_dtype
+            ),
+            overload!(
+                "input: Tensor, other: Tensor, non_blocking: bool = False, copy: bool = False, *, memory_format: \
              memory_format? = None",
-            to_other
-        ),
-        overload!(
-            "input: Tensor, device: device? = None, dtype: dtype? = None, non_blocking: bool = False, copy: bool = \
+                to_other
+            ),
+            overload!(
+                "input: Tensor, device: device? = None, dtype: dtype? = None, non_blocking: bool = False, copy: bool = \
              False, *, memory_format: memory_format? = None",
-            to_device
-        ),
-    ]),
-    op("type", Surface::METHOD, "The tensor cast to a dtype; the name of its tensor type if none is given.", &[
-        overload!("input: Tensor, dtype: dtype, non_blocking: bool = False", type_to),
-        overload!("input: Tensor, dtype: str? = None, non_blocking: bool = False", type_name),
-    ]),
-    op("type_as", Surface::METHOD, "The tensor cast to the dtype of `other`.", &[overload!(
-        "input: Tensor, other: Tensor",
-        type_as
-    )]),
+                to_device
+            ),
+        ],
+    ),
+    op(
+        "type",
+        Surface::METHOD,
+        "The tensor cast to a dtype; the name of its tensor type if none is given.",
+        &[
+            overload!("input: Tensor, dtype: dtype, non_blocking: bool = False", type_to),
+            overload!("input: Tensor, dtype: str? = None, non_blocking: bool = False", type_name),
+        ],
+    ),
+    op(
+        "type_as",
+        Surface::METHOD,
+        "The tensor cast to the dtype of `other`.",
+        &[overload!("input: Tensor, other: Tensor", type_as)],
+    ),
     cast_method!("float", DType::F32),
     cast_method!("double", DType::F64),
     cast_method!("half", DType::F16),
@@ -244,58 +262,94 @@ pub static OPS: &[Op] = &[
         "input: Tensor, memory_format: memory_format? = None",
         "The tensor in the memory of the CPU, where it is."
     ),
-    op("cuda", Surface::METHOD, "The tensor on a CUDA device; an error where the build has none.", &[overload!(
-        "input: Tensor, device: any? = None, non_blocking: bool = False, memory_format: memory_format? = None",
-        cuda
-    )]),
-    op("contiguous", Surface::METHOD, "The tensor with its elements dense in row-major order.", &[overload!(
-        "input: Tensor, memory_format: memory_format? = None",
-        contiguous
-    )]),
-    op("clone", Surface::BOTH, "A copy of the tensor, with its history.", &[overload!(
-        "input: Tensor, *, memory_format: memory_format? = None",
-        clone
-    )]),
+    op(
+        "cuda",
+        Surface::METHOD,
+        "The tensor on a CUDA device; an error where the build has none.",
+        &[overload!(
+            "input: Tensor, device: any? = None, non_blocking: bool = False, memory_format: memory_format? = None",
+            cuda
+        )],
+    ),
+    op(
+        "contiguous",
+        Surface::METHOD,
+        "The tensor with its elements dense in row-major order.",
+        &[overload!("input: Tensor, memory_format: memory_format? = None", contiguous)],
+    ),
+    op(
+        "clone",
+        Surface::BOTH,
+        "A copy of the tensor, with its history.",
+        &[overload!("input: Tensor, *, memory_format: memory_format? = None", clone)],
+    ),
     // With the surface of a function too: a method alone whose name ends in `_` replaces the tensor's geometry.
-    op("copy_", Surface::BOTH, "Writes `src` into `input`, broadcast and cast as needed.", &[overload!(
-        "input: Tensor, src: Tensor, non_blocking: bool = False",
-        copy_in_place
-    )]),
-    op("resize_", Surface::METHOD, "Changes the size of `input`; elements beyond the old ones are unspecified.", &[
-        overload!("input: Tensor, size: size, *, memory_format: memory_format? = None", resize),
-    ]),
-    op("resize_as_", Surface::METHOD, "Changes the size of `input` to that of `the_template`.", &[overload!(
-        "input: Tensor, the_template: Tensor, *, memory_format: memory_format? = None",
-        resize_as
-    )]),
-    op("set_", Surface::METHOD, "Makes `input` share the memory and the geometry of `source`.", &[overload!(
-        "input: Tensor, source: Tensor? = None",
-        set
-    )]),
+    op(
+        "copy_",
+        Surface::BOTH,
+        "Writes `src` into `input`, broadcast and cast as needed.",
+        &[overload!("input: Tensor, src: Tensor, non_blocking: bool = False", copy_in_place)],
+    ),
+    op(
+        "resize_",
+        Surface::METHOD,
+        "Changes the size of `input`; elements beyond the old ones are unspecified.",
+        &[overload!("input: Tensor, size: size, *, memory_format: memory_format? = None", resize)],
+    ),
+    op(
+        "resize_as_",
+        Surface::METHOD,
+        "Changes the size of `input` to that of `the_template`.",
+        &[overload!(
+            "input: Tensor, the_template: Tensor, *, memory_format: memory_format? = None",
+            resize_as
+        )],
+    ),
+    op(
+        "set_",
+        Surface::METHOD,
+        "Makes `input` share the memory and the geometry of `source`.",
+        &[overload!("input: Tensor, source: Tensor? = None", set)],
+    ),
     identity!("resolve_conj", Surface::BOTH, "input: Tensor", "The tensor: there are no conjugate views."),
     identity!("resolve_neg", Surface::BOTH, "input: Tensor", "The tensor: there are no negated views."),
-    identity!("pin_memory", Surface::METHOD, "input: Tensor, device: any? = None", "The tensor: all memory is the host's."),
+    identity!(
+        "pin_memory",
+        Surface::METHOD,
+        "input: Tensor, device: any? = None",
+        "The tensor: all memory is the host's."
+    ),
     op("numel", Surface::FUNCTION, "The number of elements.", &[overload!("input: Tensor", numel)]),
-    op("is_nonzero", Surface::BOTH, "Whether the only element of the tensor is other than zero.", &[overload!(
-        "input: Tensor",
-        is_nonzero
-    )]),
-    op("is_same_size", Surface::BOTH, "Whether two tensors have one shape.", &[overload!(
-        "input: Tensor, other: Tensor",
-        is_same_size
-    )]),
-    op("is_floating_point", Surface::FUNCTION, "Whether the elements are floating point numbers.", &[overload!(
-        "input: Tensor",
-        |a| ask(a, |t| t.dtype().is_float())
-    )]),
-    op("is_signed", Surface::FUNCTION, "Whether the dtype has negative numbers.", &[overload!("input: Tensor", |a| ask(
-        a,
-        |t| t.dtype().is_signed()
-    ))]),
-    op("is_complex", Surface::FUNCTION, "Whether the elements are complex numbers; none are.", &[overload!(
-        "input: Tensor",
-        |a| ask(a, |_| false)
-    )]),
+    op(
+        "is_nonzero",
+        Surface::BOTH,
+        "Whether the only element of the tensor is other than zero.",
+        &[overload!("input: Tensor", is_nonzero)],
+    ),
+    op(
+        "is_same_size",
+        Surface::BOTH,
+        "Whether two tensors have one shape.",
+        &[overload!("input: Tensor, other: Tensor", is_same_size)],
+    ),
+    op(
+        "is_floating_point",
+        Surface::FUNCTION,
+        "Whether the elements are floating point numbers.",
+        &[overload!("input: Tensor", |a| ask(a, |t| t.dtype().is_float()))],
+    ),
+    op(
+        "is_signed",
+        Surface::FUNCTION,
+        "Whether the dtype has negative numbers.",
+        &[overload!("input: Tensor", |a| ask(a, |t| t.dtype().is_signed()))],
+    ),
+    op(
+        "is_complex",
+        Surface::FUNCTION,
+        "Whether the elements are complex numbers; none are.",
+        &[overload!("input: Tensor", |a| ask(a, |_| false))],
+    ),
 ];
 
 #[cfg(test)]

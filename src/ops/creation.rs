@@ -127,7 +127,9 @@ fn strided(shape: Dims, strides: &[i64], dtype: DType) -> Result<Tensor> {
         strides.len()
     );
     let overflow = || {
-        Error::Runtime(format!("Storage size calculation overflowed with sizes={shape} and strides={strides:?}"))
+        Error::Runtime(format!(
+            "Storage size calculation overflowed with sizes={shape} and strides={strides:?}"
+        ))
     };
     ensure!(strides.iter().all(|&s| s >= 0), overflow());
     let strides: Strides = strides.iter().map(|&s| s as isize).collect();
@@ -219,7 +221,11 @@ fn steps_between(start: Scalar, end: Scalar, step: Scalar) -> Result<usize> {
     let (s, e, d) = (start.to_f64(), end.to_f64(), step.to_f64());
     ensure!(d != 0.0, Runtime, "step must be nonzero");
     ensure!(s.is_finite() && e.is_finite(), Runtime, "unsupported range: {s} -> {e}");
-    ensure!((d > 0.0 && e >= s) || (d < 0.0 && e <= s), Runtime, "upper bound and lower bound inconsistent with step sign");
+    ensure!(
+        (d > 0.0 && e >= s) || (d < 0.0 && e <= s),
+        Runtime,
+        "upper bound and lower bound inconsistent with step sign"
+    );
     let count = if [start, end, step].iter().all(|v| v.category() < 2) {
         // Exact where the difference is beyond what a double holds.
         let (span, step) = (end.to_i64() as i128 - start.to_i64() as i128, step.to_i64() as i128);
@@ -264,10 +270,14 @@ fn between(a: &Args, options: usize, op: &'static str, map: impl Fn(f64) -> f64 
     if dtype == DType::Bool {
         bail!(Error::DtypeNotImplemented { op, dtype });
     }
-    let bound = |i| Ok::<f64, Error>(if dtype.is_float() { a.number(i)?.to_f64() } else { a.number(i)?.to_i64() as f64 });
+    let bound = |i| {
+        Ok::<f64, Error>(if dtype.is_float() { a.number(i)?.to_f64() } else { a.number(i)?.to_i64() as f64 })
+    };
     let (start, end, n) = (bound(0)?, bound(1)?, n as usize);
     let step = if n > 1 { (end - start) / (n - 1) as f64 } else { 0.0 };
-    let at = |i: usize| if i < n / 2 || n == 1 { start + step * i as f64 } else { end - step * (n - 1 - i) as f64 };
+    let at = |i: usize| {
+        if i < n / 2 || n == 1 { start + step * i as f64 } else { end - step * (n - 1 - i) as f64 }
+    };
     finish(a, options, sequence(n, dtype, |i| map(at(i)))?)
 }
 
@@ -338,7 +348,11 @@ fn triu_indices(a: &Args) -> Result<Out> {
 /// Overwrites `t` by `write`, which sets every element whatever it was. Returns `t`.
 ///
 /// Where `t` is tracked it gets a history in which nothing depends on the old contents; `node` is the name of that.
-pub(super) fn overwrite(t: &Tensor, node: &'static str, write: impl FnOnce(&Tensor) -> Result<()>) -> Result<Tensor> {
+pub(super) fn overwrite(
+    t: &Tensor,
+    node: &'static str,
+    write: impl FnOnce(&Tensor) -> Result<()>,
+) -> Result<Tensor> {
     check_inplace(t)?;
     if grad_enabled() && t.requires_grad() {
         let value = t.empty_like()?;
@@ -448,99 +462,131 @@ macro_rules! overload {
 }
 
 pub static OPS: &[Op] = &[
-    factory("zeros", "A tensor of the given size filled with 0.", &[overload!(options!("size: size, *, "), |a| {
-        let negative = a.ints(0)?.iter().any(|&n| n < 0);
-        ensure!(!negative, Runtime, "zeros: Dimension size must be non-negative.");
-        filled(a, Scalar::Int(0))
-    })]),
-    factory("ones", "A tensor of the given size filled with 1.", &[overload!(options!("size: size, *, "), |a| {
-        filled(a, Scalar::Int(1))
-    })]),
-    factory("full", "A tensor of the given size filled with `fill_value`.", &[overload!(
-        options!("size: int[], fill_value: Number, *, "),
-        full
-    )]),
-    factory("empty", "A tensor of the given size and of unspecified contents.", &[overload!(
-        options!("size: size, *, ", memory_format),
-        empty
-    )]),
-    function("zeros_like", "A tensor of the shape and dtype of `input` filled with 0.", &[overload!(
-        options!("input: Tensor, *, ", memory_format),
-        |a| filled_like(a, Scalar::Int(0))
-    )]),
-    function("ones_like", "A tensor of the shape and dtype of `input` filled with 1.", &[overload!(
-        options!("input: Tensor, *, ", memory_format),
-        |a| filled_like(a, Scalar::Int(1))
-    )]),
-    function("full_like", "A tensor of the shape and dtype of `input` filled with `fill_value`.", &[overload!(
-        options!("input: Tensor, fill_value: Number, *, ", memory_format),
-        full_like
-    )]),
-    function("empty_like", "A tensor of the shape and dtype of `input` and of unspecified contents.", &[overload!(
-        options!("input: Tensor, *, ", memory_format),
-        empty_like
-    )]),
-    method("new_zeros", "A tensor of the given size and the dtype of `input` filled with 0.", &[overload!(
-        options!("input: Tensor, size: size, *, "),
-        |a| new_filled(a, Scalar::Int(0))
-    )]),
-    method("new_ones", "A tensor of the given size and the dtype of `input` filled with 1.", &[overload!(
-        options!("input: Tensor, size: size, *, "),
-        |a| new_filled(a, Scalar::Int(1))
-    )]),
-    method("new_full", "A tensor of the given size and the dtype of `input` filled with `fill_value`.", &[overload!(
-        options!("input: Tensor, size: int[], fill_value: Number, *, "),
-        new_full
-    )]),
-    method("new_empty", "A tensor of the given size and the dtype of `input`, of unspecified contents.", &[overload!(
-        options!("input: Tensor, size: size, *, "),
-        new_empty
-    )]),
-    method("new_empty_strided", "A tensor of the given size and strides and the dtype of `input`.", &[overload!(
-        options!("input: Tensor, size: int[], stride: int[], *, "),
-        new_empty_strided
-    )]),
-    function("empty_strided", "A tensor of the given size and strides, of unspecified contents.", &[overload!(
-        options!("size: int[], stride: int[], *, "),
-        empty_strided
-    )]),
+    factory(
+        "zeros",
+        "A tensor of the given size filled with 0.",
+        &[overload!(options!("size: size, *, "), |a| {
+            let negative = a.ints(0)?.iter().any(|&n| n < 0);
+            ensure!(!negative, Runtime, "zeros: Dimension size must be non-negative.");
+            filled(a, Scalar::Int(0))
+        })],
+    ),
+    factory(
+        "ones",
+        "A tensor of the given size filled with 1.",
+        &[overload!(options!("size: size, *, "), |a| { filled(a, Scalar::Int(1)) })],
+    ),
+    factory(
+        "full",
+        "A tensor of the given size filled with `fill_value`.",
+        &[overload!(options!("size: int[], fill_value: Number, *, "), full)],
+    ),
+    factory(
+        "empty",
+        "A tensor of the given size and of unspecified contents.",
+        &[overload!(options!("size: size, *, ", memory_format), empty)],
+    ),
+    function(
+        "zeros_like",
+        "A tensor of the shape and dtype of `input` filled with 0.",
+        &[overload!(options!("input: Tensor, *, ", memory_format), |a| filled_like(a, Scalar::Int(0)))],
+    ),
+    function(
+        "ones_like",
+        "A tensor of the shape and dtype of `input` filled with 1.",
+        &[overload!(options!("input: Tensor, *, ", memory_format), |a| filled_like(a, Scalar::Int(1)))],
+    ),
+    function(
+        "full_like",
+        "A tensor of the shape and dtype of `input` filled with `fill_value`.",
+        &[overload!(options!("input: Tensor, fill_value: Number, *, ", memory_format), full_like)],
+    ),
+    function(
+        "empty_like",
+        "A tensor of the shape and dtype of `input` and of unspecified contents.",
+        &[overload!(options!("input: Tensor, *, ", memory_format), empty_like)],
+    ),
+    method(
+        "new_zeros",
+        "A tensor of the given size and the dtype of `input` filled with 0.",
+        &[overload!(options!("input: Tensor, size: size, *, "), |a| new_filled(a, Scalar::Int(0)))],
+    ),
+    method(
+        "new_ones",
+        "A tensor of the given size and the dtype of `input` filled with 1.",
+        &[overload!(options!("input: Tensor, size: size, *, "), |a| new_filled(a, Scalar::Int(1)))],
+    ),
+    method(
+        "new_full",
+        "A tensor of the given size and the dtype of `input` filled with `fill_value`.",
+        &[overload!(options!("input: Tensor, size: int[], fill_value: Number, *, "), new_full)],
+    ),
+    method(
+        "new_empty",
+        "A tensor of the given size and the dtype of `input`, of unspecified contents.",
+        &[overload!(options!("input: Tensor, size: size, *, "), new_empty)],
+    ),
+    method(
+        "new_empty_strided",
+        "A tensor of the given size and strides and the dtype of `input`.",
+        &[overload!(options!("input: Tensor, size: int[], stride: int[], *, "), new_empty_strided)],
+    ),
+    function(
+        "empty_strided",
+        "A tensor of the given size and strides, of unspecified contents.",
+        &[overload!(options!("size: int[], stride: int[], *, "), empty_strided)],
+    ),
     function(
         "empty_permuted",
         "A tensor of unspecified contents that is dense with its dimensions in the order `physical_layout`.",
         &[overload!(options!("size: int[], physical_layout: int[], *, "), empty_permuted)],
     ),
-    function("scalar_tensor", "A 0-d tensor that holds the number `s`.", &[overload!(
-        options!("s: Number, *, "),
-        scalar_tensor
-    )]),
-    factory("arange", "The numbers from `start` to `end`, which is excluded, `step` apart.", &[
-        overload!(options!("end: Number, *, "), arange_op),
-        overload!(options!("start: Number, end: Number, step: Number = 1, *, "), arange_from_op),
-    ]),
-    factory("range", "The numbers from `start` to `end`, which is included, `step` apart.", &[overload!(
-        options!("start: Number, end: Number, step: Number = 1, *, "),
-        range
-    )]),
-    factory("linspace", "`steps` numbers from `start` to `end`, both included, at equal distances.", &[overload!(
-        options!("start: Number, end: Number, steps: int, *, "),
-        linspace
-    )]),
-    factory("logspace", "`base` to the power of each of `steps` numbers from `start` to `end`.", &[overload!(
-        options!("start: Number, end: Number, steps: int, base: float = 10.0, *, "),
-        logspace
-    )]),
-    factory("eye", "A matrix with ones on the diagonal and zeros elsewhere.", &[
-        overload!(options!("n: int, *, "), |a| eye(a, None, 1)),
-        overload!(options!("n: int, m: int, *, "), |a| eye(a, Some(a.int(1)?), 2)),
-    ]),
-    function("tril_indices", "Rows and columns of the elements on and below a diagonal.", &[overload!(
-        options!("row: int, col: int, offset: int = 0, *, "),
-        tril_indices
-    )]),
-    function("triu_indices", "Rows and columns of the elements on and above a diagonal.", &[overload!(
-        options!("row: int, col: int, offset: int = 0, *, "),
-        triu_indices
-    )]),
+    function(
+        "scalar_tensor",
+        "A 0-d tensor that holds the number `s`.",
+        &[overload!(options!("s: Number, *, "), scalar_tensor)],
+    ),
+    factory(
+        "arange",
+        "The numbers from `start` to `end`, which is excluded, `step` apart.",
+        &[
+            overload!(options!("end: Number, *, "), arange_op),
+            overload!(options!("start: Number, end: Number, step: Number = 1, *, "), arange_from_op),
+        ],
+    ),
+    factory(
+        "range",
+        "The numbers from `start` to `end`, which is included, `step` apart.",
+        &[overload!(options!("start: Number, end: Number, step: Number = 1, *, "), range)],
+    ),
+    factory(
+        "linspace",
+        "`steps` numbers from `start` to `end`, both included, at equal distances.",
+        &[overload!(options!("start: Number, end: Number, steps: int, *, "), linspace)],
+    ),
+    factory(
+        "logspace",
+        "`base` to the power of each of `steps` numbers from `start` to `end`.",
+        &[overload!(options!("start: Number, end: Number, steps: int, base: float = 10.0, *, "), logspace)],
+    ),
+    factory(
+        "eye",
+        "A matrix with ones on the diagonal and zeros elsewhere.",
+        &[
+            overload!(options!("n: int, *, "), |a| eye(a, None, 1)),
+            overload!(options!("n: int, m: int, *, "), |a| eye(a, Some(a.int(1)?), 2)),
+        ],
+    ),
+    function(
+        "tril_indices",
+        "Rows and columns of the elements on and below a diagonal.",
+        &[overload!(options!("row: int, col: int, offset: int = 0, *, "), tril_indices)],
+    ),
+    function(
+        "triu_indices",
+        "Rows and columns of the elements on and above a diagonal.",
+        &[overload!(options!("row: int, col: int, offset: int = 0, *, "), triu_indices)],
+    ),
     Op {
         name: "fill",
         doc: "A tensor of the shape and dtype of `input` with every element equal to `value`.",

@@ -26,13 +26,9 @@ use crate::layout::Dims;
 use crate::tensor::{Tensor, assign, check_inplace, write_untracked};
 use crate::{bail, ensure};
 
-pub static OPS: &[Op] =
-    &Op::concat::<{ select::OPS.len() + gather::OPS.len() + mask::OPS.len() + advanced::OPS.len() }>(&[
-        select::OPS,
-        gather::OPS,
-        mask::OPS,
-        advanced::OPS,
-    ]);
+pub static OPS: &[Op] = &Op::concat::<
+    { select::OPS.len() + gather::OPS.len() + mask::OPS.len() + advanced::OPS.len() },
+>(&[select::OPS, gather::OPS, mask::OPS, advanced::OPS]);
 
 /// One of the things between the brackets of `x[...]`.
 #[derive(Clone, Debug)]
@@ -60,9 +56,9 @@ fn consumed(i: &Index) -> usize {
     }
 }
 
-/// Index `i` of dimension `d`, as a view.
+/// Index `i` of dimension `d`, as a view. `named` is the dimension that an error speaks of.
 #[inline]
-fn at(t: &Tensor, d: usize, i: i64) -> Result<Tensor> {
+fn at(t: &Tensor, d: usize, i: i64, named: usize) -> Result<Tensor> {
     let Some(&n) = t.shape().get(d) else {
         bail!(
             Index,
@@ -72,7 +68,7 @@ fn at(t: &Tensor, d: usize, i: i64) -> Result<Tensor> {
     };
     let wrapped = if i < 0 { i + n as i64 } else { i };
     if wrapped < 0 || wrapped >= n as i64 {
-        return select::out_of_bounds(i, d, n);
+        return select::out_of_bounds(i, named, n);
     }
     cut::take(t, Cut::Select { dim: d, index: wrapped as usize })
 }
@@ -106,22 +102,31 @@ fn basic(t: &Tensor, index: &[Index]) -> Result<(Tensor, Picks)> {
         picks.push(Some(by));
         covered = d + width;
     };
+    // The dimension of `t` that the next index speaks of; `d` is that of the view.
+    let mut original = 0;
     // Only the first ellipsis stands for the missing dimensions; another one stands for none.
     let mut missing = t.rank().saturating_sub(used);
     for i in index {
         match i {
-            Index::Int(i) => view = at(&view, d, *i)?,
+            Index::Int(i) => {
+                view = at(&view, d, *i, original)?;
+                original += 1;
+            }
             Index::Slice(a, b, c) => {
                 if let Some(part) = sliced(&view, d, (*a, *b, *c))? {
                     view = part;
                 }
                 d += 1;
+                original += 1;
             }
             Index::NewAxis => {
                 view = view::unsqueeze(&view, d as i64)?;
                 d += 1;
             }
-            Index::Ellipsis => d += std::mem::take(&mut missing),
+            Index::Ellipsis => {
+                d += missing;
+                original += std::mem::take(&mut missing);
+            }
             Index::Bool(on) => {
                 view = view::unsqueeze(&view, d as i64)?;
                 pick(d, 1, constant_pick(*on)?);
@@ -133,11 +138,13 @@ fn basic(t: &Tensor, index: &[Index]) -> Result<(Tensor, Picks)> {
                 d += 1;
             }
             Index::Tensor(by) if by.rank() == 0 && by.dtype().is_int() => {
-                view = at(&view, d, by.item()?.to_i64())?;
+                view = at(&view, d, by.item()?.to_i64(), original)?;
+                original += 1;
             }
             Index::Tensor(by) => {
                 pick(d, consumed(i), by.clone());
                 d += consumed(i);
+                original += consumed(i);
             }
         }
     }
@@ -160,7 +167,7 @@ fn whole_mask<'a>(t: &Tensor, picks: &'a Picks) -> Option<&'a Tensor> {
 /// `t[index]`.
 pub fn getitem(t: &Tensor, index: &[Index]) -> Result<Tensor> {
     match index {
-        [Index::Int(i)] => return at(t, 0, *i),
+        [Index::Int(i)] => return at(t, 0, *i, 0),
         [Index::Slice(a, b, c)] if t.rank() > 0 => {
             return sliced(t, 0, (*a, *b, *c))?.map_or_else(|| cut::alias(t), Ok);
         }
@@ -179,7 +186,7 @@ pub fn getitem(t: &Tensor, index: &[Index]) -> Result<Tensor> {
 /// `t[index] = value`.
 pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
     let (view, picks) = basic(t, index)?;
-    let view = if view.same(t) && t.base().is_none() { cut::alias(t)? } else { view };
+    let view = if picks.is_empty() && view.same(t) && t.base().is_none() { cut::alias(t)? } else { view };
     check_inplace(&view)?;
     let tracked = grad_enabled() && (view.requires_grad() || matches!(value, Arg::T(v) if v.requires_grad()));
     if !picks.is_empty() {
@@ -237,3 +244,6 @@ fn set_picked(view: &Tensor, picks: &Picks, value: Arg, tracked: bool) -> Result
     view.bump_version();
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

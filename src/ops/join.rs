@@ -137,7 +137,11 @@ impl Function for Stack {
 }
 
 /// Each tensor with at least some number of dimensions, and then joined along `dim`.
-fn cat_raised(a: &Args, raise: impl Fn(&Tensor) -> Result<Tensor>, dim: impl Fn(&Tensor) -> i64) -> Result<Out> {
+fn cat_raised(
+    a: &Args,
+    raise: impl Fn(&Tensor) -> Result<Tensor>,
+    dim: impl Fn(&Tensor) -> i64,
+) -> Result<Out> {
     let tensors = a.tensors(0)?;
     ensure!(!tensors.is_empty(), Runtime, "{} expects a non-empty TensorList", a.name);
     let raised: Vec<Tensor> = tensors.iter().map(raise).collect::<Result<_>>()?;
@@ -220,6 +224,6 @@ table! {
         "tensors: Tensor[]" => |a| cat_raised(a, as_column, |_| 1);
     }
     "block_diag" FUNCTION "Zeros with the matrices on the diagonal." [] {
-        "tensors: Tensor[]" => |a| Ok(block_diag(a.tensors(0)?)?.into());
+        "tensors: Tensor*" => |a| Ok(block_diag(a.tensors(0)?)?.into());
     }
 }

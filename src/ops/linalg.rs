@@ -9,7 +9,7 @@ use smallvec::smallvec;
 use super::reduce::{pick, sum_mask, vector_norm};
 use super::schema::{Args, Out};
 use super::{arith, matmul, reduce, rows, view};
-use crate::dtype::DType;
+use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
 use crate::layout::{Dims, Layout, Strides, wrap_dim};
@@ -23,11 +23,7 @@ pub use table::OPS;
 /// The lower (or upper) triangle of each matrix, up to (from) diagonal `k`, with zeros elsewhere.
 pub fn triangle(t: &Tensor, k: i64, lower: bool) -> Result<Tensor> {
     let op = if lower { "tril" } else { "triu" };
-    ensure!(
-        t.rank() >= 2,
-        Runtime,
-        "{op}: input tensor must have at least 2 dimensions"
-    );
+    ensure!(t.rank() >= 2, Runtime, "{op}: input tensor must have at least 2 dimensions");
     let (rows, columns) = (t.shape()[t.rank() - 2], t.shape()[t.rank() - 1]);
     let out = t.copied(t.dtype())?;
     with_dtype!(t.dtype(), T => {
@@ -162,11 +158,7 @@ impl Function for CrossBackward {
 
 fn linalg_cross(a: &Args) -> Result<Out> {
     let (x, y) = (a.tensor(0)?, a.tensor(1)?);
-    ensure!(
-        x.rank() == y.rank(),
-        Runtime,
-        "linalg.cross: inputs must have the same number of dimensions."
-    );
+    ensure!(x.rank() == y.rank(), Runtime, "linalg.cross: inputs must have the same number of dimensions.");
     let dim = wrap_dim(a.int(2)?, x.rank())?;
     let size = |t: &Tensor| t.shape().get(dim).copied().unwrap_or(1);
     ensure!(
@@ -194,11 +186,7 @@ fn cross(a: &Args) -> Result<Out> {
     };
     let wrapped = wrap_dim(dim, x.rank())?;
     let size = |t: &Tensor| t.shape().get(wrapped).copied().unwrap_or(1);
-    ensure!(
-        x.rank() == y.rank(),
-        Runtime,
-        "linalg.cross: inputs must have the same number of dimensions."
-    );
+    ensure!(x.rank() == y.rank(), Runtime, "linalg.cross: inputs must have the same number of dimensions.");
     ensure!(
         size(x) == 3 && size(y) == 3,
         Runtime,
@@ -227,11 +215,7 @@ fn cdist(a: &Args) -> Result<Out> {
     ensure!(x.rank() >= 2, Runtime, "cdist only supports at least 2D tensors, X1 got: {}D", x.rank());
     ensure!(y.rank() >= 2, Runtime, "cdist only supports at least 2D tensors, X2 got: {}D", y.rank());
     let (c1, c2) = (x.shape()[x.rank() - 1], y.shape()[y.rank() - 1]);
-    ensure!(
-        c1 == c2,
-        Runtime,
-        "X1 and X2 must have the same number of columns. X1: {c1} X2: {c2}"
-    );
+    ensure!(c1 == c2, Runtime, "X1 and X2 must have the same number of columns. X1: {c1} X2: {c2}");
     ensure!(p >= 0.0, Runtime, "cdist only supports non-negative p values");
     let (mut left, mut right) = (x.shape().clone(), y.shape().clone());
     left.insert(x.rank() - 1, 1);
@@ -247,14 +231,27 @@ fn vecdot(a: &Args) -> Result<Out> {
     Ok(sum_mask(&product, mask, false, Some(product.dtype()))?.into())
 }
 
-fn row(row: &'static super::pointwise::Row, args: &[super::pointwise::Arg]) -> Result<Tensor> {
-    row.call(args, &[])
-}
-
-/// `beta * input + alpha * product`; where `beta` is 0, `input` is not read, so that its NaN does not spread.
-fn add_scaled(a: &Args, product: Tensor) -> Result<Out> {
-    let (input, beta, alpha) = (a.tensor(0)?, a.number(3)?, a.number(4)?);
-    let product = if alpha.to_f64() == 1.0 { product } else { row(&rows::mul, &[(&product).into(), alpha.into()])? };
+/// `beta * input + alpha * product` of the operands as real numbers of at least single precision: half types are
+/// rounded once, at the end.
+fn add_scaled(a: &Args, product: impl Fn(&Tensor, &Tensor) -> Result<Tensor>) -> Result<Out> {
+    let (input, x, y) = (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?);
+    let result = super::pointwise::result_type(&[input.into(), x.into(), y.into()]);
+    let wide = |t: &Tensor| if t.dtype().is_half() { arith::to_dtype(t, DType::F32) } else { Ok(t.clone()) };
+    let (input, product) = (wide(input)?, product(&wide(x)?, &wide(y)?)?);
+    // Among integers the factors are integers too.
+    let factor = |i: usize| -> Result<Scalar> {
+        let v = a.number(i)?;
+        Ok(match result.category() {
+            0 => Scalar::Bool(!v.is_zero()),
+            1 => Scalar::Int(v.to_i64()),
+            _ => v,
+        })
+    };
+    let (beta, alpha) = (factor(3)?, factor(4)?);
+    let times = |t: &Tensor, by: Scalar| {
+        if by.to_f64() == 1.0 { Ok(t.clone()) } else { rows::mul.call(&[t.into(), by.into()], &[]) }
+    };
+    let product = times(&product, alpha)?;
     let shape = crate::layout::broadcast(a.name, input.shape(), product.shape())?;
     ensure!(
         shape == *product.shape(),
@@ -264,35 +261,30 @@ fn add_scaled(a: &Args, product: Tensor) -> Result<Out> {
         input.shape(),
         a.name
     );
-    if beta.is_zero() {
-        return Ok(product.into());
-    }
-    let input = if beta.to_f64() == 1.0 { input.clone() } else { row(&rows::mul, &[input.into(), beta.into()])? };
-    Ok(arith::add(&input, &product)?.into())
+    let out = if beta.is_zero() {
+        // `input` is not read, so that its NaN does not spread, but belongs to the history.
+        let never = Tensor::scalar(false, DType::Bool)?;
+        rows::select_where.call(&[(&never).into(), (&input).into(), (&product).into()], &[])?
+    } else {
+        arith::add(&times(&input, beta)?, &product)?
+    };
+    Ok(arith::to_dtype(&out, result)?.into())
 }
 
 fn addmv(a: &Args) -> Result<Out> {
-    add_scaled(a, matmul::mv(a.tensor(1)?, a.tensor(2)?)?)
+    add_scaled(a, matmul::mv)
 }
 
 fn addbmm(a: &Args) -> Result<Out> {
-    let products = matmul::bmm(a.tensor(1)?, a.tensor(2)?)?;
-    add_scaled(a, sum_mask(&products, 1, false, Some(products.dtype()))?)
+    add_scaled(a, |x, y| {
+        let products = matmul::bmm(x, y)?;
+        sum_mask(&products, 1, false, Some(products.dtype()))
+    })
 }
 
 fn addr(a: &Args) -> Result<Out> {
     let (x, y) = (a.tensor(1)?, a.tensor(2)?);
-    ensure!(
-        x.rank() == 1,
-        Runtime,
-        "addr: Expected 1-D argument vec1, but got {}-D",
-        x.rank()
-    );
-    ensure!(
-        y.rank() == 1,
-        Runtime,
-        "addr: Expected 1-D argument vec2, but got {}-D",
-        y.rank()
-    );
-    add_scaled(a, products::outer_product(x, y)?)
+    ensure!(x.rank() == 1, Runtime, "addr: Expected 1-D argument vec1, but got {}-D", x.rank());
+    ensure!(y.rank() == 1, Runtime, "addr: Expected 1-D argument vec2, but got {}-D", y.rank());
+    add_scaled(a, products::outer_product)
 }

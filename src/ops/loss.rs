@@ -1,5 +1,373 @@
-//! Losses.
+//! Loss functions. Pointwise ones are rows with a reduction; the others stand in `class`.
 
-use super::schema::Op;
+mod class;
 
-pub static OPS: &[Op] = &[];
+use smallvec::smallvec;
+
+use super::pointwise::{Arg, Row, result_type};
+use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use super::{arith, reduce, rows, view};
+use crate::backend::cpu::copy::Reader;
+use crate::dtype::{DType, Scalar};
+use crate::error::{Error, Result};
+use crate::graph::{Cx, Function, GradFn, Grads, SavedTensor, record};
+use crate::layout::{Dims, broadcast};
+use crate::tensor::Tensor;
+use crate::{bail, ensure};
+
+pub use class::{cross_entropy, nll_loss};
+
+/// How the losses of the elements become the result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reduction {
+    None,
+    Mean,
+    Sum,
+}
+
+impl Reduction {
+    pub fn parse(text: &str) -> Result<Reduction> {
+        Ok(match text {
+            "none" => Reduction::None,
+            "mean" => Reduction::Mean,
+            "sum" => Reduction::Sum,
+            _ => bail!(Value, "{text} is not a valid value for reduction"),
+        })
+    }
+
+    /// The reduction, where its own nodes are the ones to be seen.
+    fn of(self, losses: Tensor) -> Result<Tensor> {
+        match self {
+            Reduction::None => Ok(losses),
+            Reduction::Mean => {
+                reduce::mean_mask(&losses, reduce::dim_mask(None, losses.rank())?, false, None)
+            }
+            Reduction::Sum => total(&losses),
+        }
+    }
+}
+
+fn total(t: &Tensor) -> Result<Tensor> {
+    reduce::sum_mask(t, reduce::dim_mask(None, t.rank())?, false, None)
+}
+
+/// The dtype that sums of `dtype` are formed in.
+fn wide(dtype: DType) -> DType {
+    if dtype.is_half() { DType::F32 } else { dtype }
+}
+
+/// A pointwise loss.
+struct Pointwise {
+    row: &'static Row,
+    /// What PyTorch calls its kernel when it has none for a dtype.
+    kernel: &'static str,
+}
+
+// Note [A reduced loss is one node]
+// The losses of the elements are computed by a row, whose node knows the derivative: fused where that is allowed, of
+// operations where backward itself is differentiated. The node of the reduced loss owns that node, which is in no
+// graph, and hands it the gradient of the result, scaled and expanded. The losses themselves are not kept.
+impl Pointwise {
+    fn call(
+        &self,
+        a: &Tensor,
+        b: &Tensor,
+        params: &[Scalar],
+        weight: Option<&Tensor>,
+        how: Reduction,
+    ) -> Result<Tensor> {
+        let common = result_type(&[a.into(), b.into()]);
+        ensure!(common.is_float(), Error::DtypeNotImplemented { op: self.kernel, dtype: common });
+        let losses = self.row.call(&[a.into(), b.into()], params)?;
+        match weight {
+            None if how == Reduction::None => return Ok(losses),
+            Some(w) if w.requires_grad() => return how.of(arith::mul(&losses, w)?),
+            _ => {}
+        }
+        let (row, plain) = (losses.grad_fn(), losses.detach());
+        let plain = weight.map_or(Ok(plain.clone()), |w| arith::mul(&plain, &w.detach()))?;
+        let count = plain.numel() as f64;
+        let scale = if how == Reduction::Mean { 1.0 / count } else { 1.0 };
+        let out = if how == Reduction::None {
+            plain
+        } else {
+            let sum =
+                reduce::sum_mask(&plain, reduce::dim_mask(None, plain.rank())?, false, Some(wide(common)))?;
+            let value = if how == Reduction::Mean { arith::div(&sum, count)? } else { sum };
+            super::nn::rounded(value, common)?
+        };
+        let Some(row) = row else { return Ok(out) };
+        let weight = SavedTensor::optional(weight);
+        record(out, &[a, b], |_| ReducedLoss {
+            row,
+            weight,
+            scale,
+            shape: losses.shape().clone(),
+            dtype: common,
+        })
+    }
+}
+
+/// See Note [A reduced loss is one node].
+struct ReducedLoss {
+    row: GradFn,
+    weight: SavedTensor,
+    scale: f64,
+    shape: Dims,
+    dtype: DType,
+}
+
+impl Function for ReducedLoss {
+    fn name(&self) -> &'static str {
+        self.row.function().name()
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
+        // Scaled in float32, as 1 / count may be too small for a half type.
+        let mut g = arith::to_dtype(g, wide(self.dtype))?;
+        if self.scale != 1.0 {
+            g = arith::mul(&g, self.scale)?;
+        }
+        if let Some(w) = self.weight.try_get(cx)? {
+            g = arith::mul(&g, &w)?;
+        }
+        let g = view::expand_to(&g, &self.shape)?;
+        let needs = u64::from(cx.needs(0)) | u64::from(cx.needs(1)) << 1;
+        self.row.function().backward(&Cx::new(self.row.clone(), needs), smallvec![Some(g)])
+    }
+
+    fn release(&self) {
+        self.row.function().release();
+        self.weight.free();
+    }
+}
+
+static SQUARED_ERROR: Pointwise = Pointwise { row: &rows::squared_error, kernel: "mse_cpu" };
+static SMOOTH_L1: Pointwise = Pointwise { row: &rows::smooth_l1, kernel: "smooth_l1_cpu" };
+static HUBER: Pointwise = Pointwise { row: &rows::huber, kernel: "huber_cpu" };
+static BCE: Pointwise = Pointwise { row: &rows::bce, kernel: "binary_cross_entropy" };
+static BCE_LOGITS: Pointwise =
+    Pointwise { row: &rows::bce_logits, kernel: "binary_cross_entropy_with_logits" };
+
+/// The losses weighted; a mean is by the sum of the weights.
+fn weighted(losses: &Tensor, input: &Tensor, weight: &Tensor, how: Reduction) -> Result<Tensor> {
+    ensure!(weight.shape() == input.shape(), Value, "Weights and input must have the same size.");
+    let losses = arith::mul(losses, weight)?;
+    match how {
+        Reduction::Mean => arith::div(&total(&losses)?, &total(weight)?),
+        _ => how.of(losses),
+    }
+}
+
+fn mse_loss(a: &Args) -> Result<Out> {
+    let (x, y, how) = (a.tensor(0)?, a.tensor(1)?, Reduction::parse(a.str(4)?)?);
+    Ok(match a.opt_tensor(5)? {
+        Some(w) => weighted(&SQUARED_ERROR.call(x, y, &[], None, Reduction::None)?, x, w, how)?,
+        None => SQUARED_ERROR.call(x, y, &[], None, how)?,
+    }
+    .into())
+}
+
+fn absolute_error(x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    rows::abs.call(&[Arg::T(&arith::sub(x, y)?)], &[])
+}
+
+fn l1_loss(a: &Args) -> Result<Out> {
+    let (x, y, how) = (a.tensor(0)?, a.tensor(1)?, Reduction::parse(a.str(4)?)?);
+    let losses = absolute_error(x, y)?;
+    Ok(match a.opt_tensor(5)? {
+        Some(w) => weighted(&losses, x, w, how)?,
+        None => how.of(losses)?,
+    }
+    .into())
+}
+
+fn smooth_l1_loss(a: &Args) -> Result<Out> {
+    let (x, y, how, beta) = (a.tensor(0)?, a.tensor(1)?, Reduction::parse(a.str(4)?)?, a.float(5)?);
+    ensure!(beta >= 0.0, Runtime, "smooth_l1_loss does not support negative values for beta.");
+    Ok(if beta == 0.0 {
+        how.of(absolute_error(x, y)?)?
+    } else {
+        SMOOTH_L1.call(x, y, &[beta.into()], None, how)?
+    }
+    .into())
+}
+
+fn huber_loss(a: &Args) -> Result<Out> {
+    let (x, y, how, delta) = (a.tensor(0)?, a.tensor(1)?, Reduction::parse(a.str(2)?)?, a.float(3)?);
+    ensure!(delta > 0.0, Runtime, "huber_loss does not support non-positive values for delta.");
+    Ok(match a.opt_tensor(4)? {
+        Some(w) => weighted(&HUBER.call(x, y, &[delta.into()], None, Reduction::None)?, x, w, how)?,
+        None => HUBER.call(x, y, &[delta.into()], None, how)?,
+    }
+    .into())
+}
+
+/// `torch.Size([2, 3])`, as messages show a shape.
+fn size(t: &Tensor) -> String {
+    format!("torch.Size({})", t.shape())
+}
+
+fn binary_cross_entropy(a: &Args) -> Result<Out> {
+    let (x, y, how) = (a.tensor(0)?, a.tensor(1)?, Reduction::parse(a.str(5)?)?);
+    ensure!(
+        x.shape() == y.shape(),
+        Value,
+        "Using a target size ({}) that is different to the input size ({}) is deprecated. Please ensure they have the \
+         same size.",
+        size(y),
+        size(x)
+    );
+    x.expect_float(BCE.kernel)?;
+    ensure!(
+        x.dtype() == y.dtype(),
+        Runtime,
+        "Found dtype {} but expected {}",
+        y.dtype().scalar_name(),
+        x.dtype().scalar_name()
+    );
+    ensure!(probabilities(x), Runtime, "all elements of input should be between 0 and 1");
+    let weight = a.opt_tensor(2)?;
+    if let Some(w) = weight {
+        broadcast("binary_cross_entropy", x.shape(), w.shape())?;
+    }
+    Ok(BCE.call(x, y, &[], weight, how)?.into())
+}
+
+/// Whether all elements lie in [0, 1]. NaN does not count against it.
+fn probabilities(t: &Tensor) -> bool {
+    let (mut reader, mut left, mut block) = (Reader::new(t.raw(), 0), t.numel(), [0f64; 256]);
+    while left > 0 {
+        let k = left.min(block.len());
+        reader.read(&mut block[..k]);
+        if block[..k].iter().any(|&v| v < 0.0 || v > 1.0) {
+            return false;
+        }
+        left -= k;
+    }
+    true
+}
+
+fn binary_cross_entropy_with_logits(a: &Args) -> Result<Out> {
+    let (x, y, how) = (a.tensor(0)?, a.tensor(1)?, Reduction::parse(a.str(5)?)?);
+    ensure!(
+        x.shape() == y.shape(),
+        Value,
+        "Target size ({}) must be the same as input size ({})",
+        size(y),
+        size(x)
+    );
+    let weight = a.opt_tensor(2)?;
+    let Some(positive) = a.opt_tensor(6)? else {
+        return Ok(BCE_LOGITS.call(x, y, &[], weight, how)?.into());
+    };
+    // (1 - t) x - (1 + (p - 1) t) log sigmoid(x)
+    let log_weight = arith::add(&arith::mul(&arith::sub(positive, 1.0)?, y)?, 1.0)?;
+    let log_sigmoid = rows::logsigmoid.call(&[x.into()], &[])?;
+    let negative = arith::mul(&arith::sub(1.0, y)?, x)?;
+    let losses = arith::sub(&negative, &arith::mul(&log_weight, &log_sigmoid)?)?;
+    let losses = weight.map_or(Ok(losses.clone()), |w| arith::mul(&losses, w))?;
+    Ok(how.of(losses)?.into())
+}
+
+fn kl_div(a: &Args) -> Result<Out> {
+    let (x, y, how, log_target) = (a.tensor(0)?, a.tensor(1)?, a.str(4)?, a.bool(5)?);
+    let losses = if log_target {
+        arith::mul(&rows::exp.call(&[y.into()], &[])?, &arith::sub(y, x)?)?
+    } else {
+        arith::sub(&rows::xlogy.call(&[y.into(), y.into()], &[])?, &arith::mul(y, x)?)?
+    };
+    if how == "batchmean" {
+        let batch = if x.rank() == 0 { 1 } else { x.shape()[0] };
+        return Ok(arith::div(&total(&losses)?, batch as f64)?.into());
+    }
+    Ok(Reduction::parse(how)?.of(losses)?.into())
+}
+
+const fn op(name: &'static str, doc: &'static str, overloads: &'static [Overload]) -> Op {
+    Op { name, doc, surface: Surface::NN, overloads, ..Op::NEW }
+}
+
+pub static OPS: &[Op] = &[
+    op(
+        "mse_loss",
+        "Squared differences.",
+        &[Overload {
+            sig: "input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str = \
+                  'mean', weight: Tensor? = None",
+            call: Call::Fn(mse_loss),
+        }],
+    ),
+    op(
+        "l1_loss",
+        "Absolute differences.",
+        &[Overload {
+            sig: "input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str = \
+                  'mean', weight: Tensor? = None",
+            call: Call::Fn(l1_loss),
+        }],
+    ),
+    op(
+        "smooth_l1_loss",
+        "Squared differences below `beta`, absolute ones above.",
+        &[Overload {
+            sig: "input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str = \
+                  'mean', beta: float = 1.0",
+            call: Call::Fn(smooth_l1_loss),
+        }],
+    ),
+    op(
+        "huber_loss",
+        "Huber's function of the differences.",
+        &[Overload {
+            sig: "input: Tensor, target: Tensor, reduction: str = 'mean', delta: float = 1.0, weight: Tensor? = None",
+            call: Call::Fn(huber_loss),
+        }],
+    ),
+    op(
+        "binary_cross_entropy",
+        "Cross entropy of probabilities of two classes.",
+        &[Overload {
+            sig: "input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, reduce: bool? = \
+                  None, reduction: str = 'mean'",
+            call: Call::Fn(binary_cross_entropy),
+        }],
+    ),
+    op(
+        "binary_cross_entropy_with_logits",
+        "Cross entropy of two classes, from logits.",
+        &[Overload {
+            sig: "input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, reduce: bool? = \
+                  None, reduction: str = 'mean', pos_weight: Tensor? = None",
+            call: Call::Fn(binary_cross_entropy_with_logits),
+        }],
+    ),
+    op(
+        "kl_div",
+        "Kullback-Leibler divergence of the target from log-probabilities.",
+        &[Overload {
+            sig: "input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str = \
+                  'mean', log_target: bool = False",
+            call: Call::Fn(kl_div),
+        }],
+    ),
+    op(
+        "nll_loss",
+        "Negative log-probabilities of the target classes.",
+        &[Overload {
+            sig: "input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, ignore_index: int \
+                  = -100, reduce: bool? = None, reduction: str = 'mean'",
+            call: Call::Fn(class::nll_loss_op),
+        }],
+    ),
+    op(
+        "cross_entropy",
+        "Cross entropy of logits with target classes or probabilities.",
+        &[Overload {
+            sig: "input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, ignore_index: int \
+                  = -100, reduce: bool? = None, reduction: str = 'mean', label_smoothing: float = 0.0",
+            call: Call::Fn(class::cross_entropy_op),
+        }],
+    ),
+];

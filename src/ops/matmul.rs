@@ -5,12 +5,12 @@ use smallvec::smallvec;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{arith, reduce, view};
 use crate::backend::cpu::matmul::{Activation, Bias, Epilogue, MatRef, batched_gemm, gemm, gemm_int};
-use crate::dtype::{DType, Element};
+use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
 use crate::layout::{Dims, broadcast};
 use crate::tensor::Tensor;
-use crate::{bail, ensure, with_dtype};
+use crate::{ensure, with_dtype};
 
 /// A tensor as the product kernels read it: strides that are not negative, and an element type they compute in.
 struct Operand {
@@ -27,7 +27,11 @@ impl Operand {
     fn matrix<T: Element>(&self) -> MatRef<'_, T> {
         let l = self.t.layout();
         let r = l.rank();
-        MatRef { data: &self.t.storage().slice::<T>()[l.offset.min(self.t.storage().slice::<T>().len())..], rs: l.strides[r - 2], cs: l.strides[r - 1] }
+        MatRef {
+            data: &self.t.storage().slice::<T>()[l.offset.min(self.t.storage().slice::<T>().len())..],
+            rs: l.strides[r - 2],
+            cs: l.strides[r - 1],
+        }
     }
 }
 
@@ -83,7 +87,14 @@ fn product(a: &Tensor, b: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
         };
         let ep = Epilogue { alpha: 1.0, beta: 0.0, bias, act: Activation::None };
         gemm::<T>(m, n, k, x.matrix(), y.matrix(), out.slice_mut()?, ep)
-    }, else gemm_int::<i64>(m, n, k, x.matrix(), y.matrix(), out.slice_mut()?));
+    }, else {
+        let c = out.slice_mut::<i64>()?;
+        gemm_int::<i64>(m, n, k, x.matrix(), y.matrix(), c);
+        if let Some(t) = &bias {
+            let row = t.slice::<i64>()?;
+            c.chunks_mut(n.max(1)).for_each(|c| c.iter_mut().zip(row).for_each(|(c, b)| *c = c.wrapping_add(*b)));
+        }
+    });
     out.dense(dtype)
 }
 
@@ -94,8 +105,8 @@ fn batched_product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let compute = compute_of(dtype);
     let (x, y) = (Operand::new(a, compute)?, Operand::new(b, compute)?);
     let out = Tensor::empty([batch, m, n], compute)?;
-    if out.numel() == 0 {
-        return out.dense(dtype);
+    if out.numel() == 0 || k == 0 {
+        return Tensor::zeros([batch, m, n], dtype);
     }
     let (sa, sb) = (x.t.strides()[0] as usize, y.t.strides()[0] as usize);
     with_dtype!(float compute, T => {
@@ -155,7 +166,11 @@ struct Product {
 
 impl Product {
     fn new(node: &'static str, a: &Tensor, b: &Tensor) -> Product {
-        Product { node, a: SavedTensor::input_if(b.requires_grad(), a), b: SavedTensor::input_if(a.requires_grad(), b) }
+        Product {
+            node,
+            a: SavedTensor::input_if(b.requires_grad(), a),
+            b: SavedTensor::input_if(a.requires_grad(), b),
+        }
     }
 }
 
@@ -185,10 +200,23 @@ impl Function for Product {
 
 /// `x @ weightᵀ + bias` for `x` of any rank.
 pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    let (x, weight, bias) = (super::autocast::cast(x)?, super::autocast::cast(weight)?, super::autocast::cast_opt(bias)?);
+    let (x, weight, bias) =
+        (super::autocast::cast(x)?, super::autocast::cast(weight)?, super::autocast::cast_opt(bias)?);
     let (x, weight, bias) = (&*x, &*weight, bias.as_deref());
     if x.rank() == 2 && weight.rank() == 2 && bias.is_some_and(|b| b.rank() == 1) {
         return addmm_row(bias.unwrap_or(x), x, weight);
+    }
+    // More dimensions are more rows.
+    if let (Some(b), true) =
+        (bias.filter(|b| b.rank() == 1), x.rank() != 2 && x.rank() > 0 && weight.rank() == 2)
+    {
+        let k = x.shape()[x.rank() - 1];
+        let rows: usize = x.shape()[..x.rank() - 1].iter().product();
+        let flat = addmm_row(b, &view::reshape_to(x, &Dims::from([rows, k]))?, weight)?;
+        let mut shape = x.shape().clone();
+        let last = shape.len() - 1;
+        shape[last] = weight.shape()[0];
+        return view::reshape_to(&flat, &shape);
     }
     let y = if weight.rank() == 1 { matmul(x, weight)? } else { matmul(x, &view::t_of(weight)?)? };
     match bias {
@@ -211,7 +239,11 @@ fn addmm_row(bias: &Tensor, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
         bias.shape()[0],
         bias.shape()
     );
-    let row = if bias.shape()[0] == n { bias.clone() } else { bias.with_layout(bias.layout().expand(&[n]).unwrap_or_default()) };
+    let row = if bias.shape()[0] == n {
+        bias.clone()
+    } else {
+        bias.with_layout(bias.layout().expand(&[n]).unwrap_or_default())
+    };
     let out = product(x, &weight.with_layout(weight.layout().transpose(0, 1)), Some(&row))?;
     record(out, &[bias, x, weight], |_| Linear {
         x: SavedTensor::input_if(weight.requires_grad(), x),
@@ -271,6 +303,8 @@ pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
             shape[last] = b.shape()[1];
             view::reshape_to(&flat, &shape)
         }
+        // And one matrix times a batch is the transpose of such a product.
+        (2, _) if b.shape()[..b.rank() - 2].iter().product::<usize>() > 1 => mt(&matmul(&mt(b)?, &mt(a)?)?),
         _ => broadcast_matmul(a, b),
     }
 }
@@ -360,27 +394,42 @@ fn linear_op(a: &Args) -> Result<Out> {
     Ok(linear(a.tensor(0)?, a.tensor(1)?, a.opt_tensor(2)?)?.into())
 }
 
-/// `beta * input + alpha * product`, as `addmm` and its kin.
-fn add_product(a: &Args, product: Tensor) -> Result<Out> {
-    let (input, beta, alpha) = (a.tensor(0)?, a.number(3)?, a.number(4)?);
-    let scaled = if alpha.to_f64() == 1.0 { product } else { super::rows::mul.call(&[(&product).into(), alpha.into()], &[])? };
+/// `beta * input + alpha * times(a, b)`, as `addmm` and its kin. Half types are rounded once, at the end.
+pub(super) fn add_product(a: &Args, times: fn(&Tensor, &Tensor) -> Result<Tensor>) -> Result<Out> {
+    let (input, x, y) = (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?);
+    let dtype = x.dtype();
+    // Among integers the factors are integers too.
+    let factor = |i| a.number(i).map(|s| if dtype.is_float() { s } else { Scalar::Int(s.to_i64()) });
+    let (beta, alpha) = (factor(3)?, factor(4)?);
+    if dtype.is_half() && input.dtype() == dtype && y.dtype() == dtype {
+        let wide = |t: &Tensor| arith::to_dtype(t, DType::F32);
+        let sum = scaled_sum(a.name, &wide(input)?, beta, times(&wide(x)?, &wide(y)?)?, alpha)?;
+        return Ok(arith::to_dtype(&sum, dtype)?.into());
+    }
+    Ok(scaled_sum(a.name, input, beta, times(x, y)?, alpha)?.into())
+}
+
+fn scaled_sum(
+    op: &'static str,
+    input: &Tensor,
+    beta: Scalar,
+    product: Tensor,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let times = |t: &Tensor, s: Scalar| super::rows::mul.call(&[t.into(), s.into()], &[]);
+    ensure!(
+        broadcast(op, product.shape(), input.shape())? == *product.shape(),
+        Runtime,
+        "The expanded size of the tensor must match the existing size ({op}: input {}, result {})",
+        input.shape(),
+        product.shape()
+    );
+    let product = if alpha.to_f64() == 1.0 { product } else { times(&product, alpha)? };
     if beta.is_zero() {
-        let shape = broadcast(a.name, scaled.shape(), input.shape())?;
-        ensure!(shape == *scaled.shape(), Runtime, "expand: {} cannot be expanded to {}", input.shape(), scaled.shape());
-        return Ok(scaled.into());
+        return Ok(product);
     }
-    let input = if beta.to_f64() == 1.0 { input.clone() } else { super::rows::mul.call(&[input.into(), beta.into()], &[])? };
-    let shape = broadcast(a.name, scaled.shape(), input.shape())?;
-    if shape != *scaled.shape() {
-        bail!(
-            Runtime,
-            "The expanded size of the tensor must match the existing size ({}: input {}, result {})",
-            a.name,
-            input.shape(),
-            scaled.shape()
-        );
-    }
-    Ok(arith::add(&input, &scaled)?.into())
+    let input = if beta.to_f64() == 1.0 { input.clone() } else { times(input, beta)? };
+    arith::add(&input, &product)
 }
 
 const ADD_PRODUCT: &str = "input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1";
@@ -389,7 +438,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "matmul",
         doc: "Product of two tensors: inner product, matrix product, or a broadcast batch of matrix products.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        surface: Surface::BOTH.and(Surface::OUT).and(Surface::LINALG),
         overloads: &[Overload {
             sig: "input: Tensor, other: Tensor",
             call: Call::Fn(|a| Ok(matmul(a.tensor(0)?, a.tensor(1)?)?.into())),
@@ -440,10 +489,7 @@ pub static OPS: &[Op] = &[
         name: "addmm",
         doc: "`beta * input + alpha * mat1 @ mat2`.",
         surface: Surface::ALL,
-        overloads: &[Overload {
-            sig: ADD_PRODUCT,
-            call: Call::Fn(|a| add_product(a, mm(a.tensor(1)?, a.tensor(2)?)?)),
-        }],
+        overloads: &[Overload { sig: ADD_PRODUCT, call: Call::Fn(|a| add_product(a, mm)) }],
         ..Op::NEW
     },
     Op {
@@ -452,7 +498,7 @@ pub static OPS: &[Op] = &[
         surface: Surface::ALL,
         overloads: &[Overload {
             sig: "input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1",
-            call: Call::Fn(|a| add_product(a, bmm(a.tensor(1)?, a.tensor(2)?)?)),
+            call: Call::Fn(|a| add_product(a, bmm)),
         }],
         ..Op::NEW
     },

@@ -31,7 +31,7 @@ use smallvec::SmallVec;
 
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::grad_enabled;
 use crate::tensor::{Tensor, assign, check_inplace, overlap_error};
 use pointwise::{Arg, Row};
@@ -72,17 +72,21 @@ pub fn all() -> &'static [Op] {
 
 /// A row as an operation: its signature is that of its inputs and parameters unless it states another.
 fn row_op(row: &'static Row) -> Op {
-    let sig: &'static str = if row.meta.sig.is_empty() {
+    let mut sig = if row.meta.sig.is_empty() {
         let mut parts: Vec<String> = Vec::new();
         for (i, x) in row.inputs.iter().enumerate() {
             parts.push(format!("{x}: {}", if i == 0 { "Tensor" } else { "Operand" }));
         }
         parts.extend(row.params.iter().map(|(p, d)| format!("{p}: Number = {d}")));
-        // Once per row, for the life of the process.
-        Box::leak(parts.join(", ").into_boxed_str())
+        parts.join(", ")
     } else {
-        row.meta.sig
+        row.meta.sig.to_string()
     };
+    if row.meta.inplace_argument {
+        sig.push_str(", inplace: bool = False");
+    }
+    // Once per row, for the life of the process.
+    let sig: &'static str = Box::leak(sig.into_boxed_str());
     let overloads: &'static [Overload] = Box::leak(Box::new([Overload { sig, call: Call::Row(row) }]));
     Op { name: row.name, doc: row.doc, surface: row.meta.surface, aliases: row.meta.aliases, overloads }
 }
@@ -95,6 +99,10 @@ pub fn call(op: &'static Op, overload: &'static Overload, values: &[Value]) -> R
         Call::Fn(f) => f(&args),
         Call::Row(row) => {
             let (inputs, params) = row_arguments(row, &args)?;
+            if row.meta.inplace_argument && values.last().is_some_and(Value::is_true) {
+                let plain = &values[..values.len() - 1];
+                return call_inplace(op, overload, plain).map(Out::Tensor);
+            }
             row.call(&inputs, &params).map(Out::Tensor)
         }
     }
@@ -110,19 +118,50 @@ fn row_arguments<'a>(row: &Row, args: &'a Args) -> Result<RowArguments<'a>> {
 }
 
 /// Calls an overload and stores its result in its first argument: the `_` form of an operation.
+///
+/// Note [What an operation in place saves]
+/// The operation runs out of place and its result is then written over the first argument, so a derivative that
+/// reads that argument would find it changed. Where gradients are recorded the operation is therefore given a copy of
+/// the elements under the argument's own history; rows whose derivative does not read it go without the copy.
 pub fn call_inplace(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Tensor> {
     let args = Args { name: op.name, values };
     let t = args.tensor(0)?.clone();
-    check_inplace(&t)?;
     if let Call::Row(row) = &overload.call {
         let (inputs, params) = row_arguments(row, &args)?;
-        if row.call_inplace(&inputs, &params)? {
-            return Ok(t);
-        }
+        row_inplace(row, &inputs, &params)?;
+        return Ok(t);
     }
-    let result = call(op, overload, values)?.tensor()?;
+    check_inplace(&t)?;
+    let tracked = |v: &Value| matches!(v, Value::Tensor(t) if t.requires_grad());
+    let result = if grad_enabled() && values.iter().any(tracked) {
+        let mut values: SmallVec<[Value; 6]> = values.iter().cloned().collect();
+        values[0] = Value::Tensor(t.copy_with_history()?);
+        call(op, overload, &values)?.tensor()?
+    } else {
+        call(op, overload, values)?.tensor()?
+    };
     store(&t, &result, op.name)?;
     Ok(t)
+}
+
+/// Runs a row and stores its result in its first operand; see Note [What an operation in place saves].
+pub fn row_inplace(row: &'static Row, inputs: &[Arg], params: &[Scalar]) -> Result<()> {
+    let Some(Arg::T(t)) = inputs.first().copied() else {
+        return Err(Error::Type(format!("{}_(): the first operand must be a Tensor", row.name)));
+    };
+    check_inplace(t)?;
+    if row.call_inplace(inputs, params)? {
+        return Ok(());
+    }
+    let result = if grad_enabled() && row.derivatives_read_input(0) {
+        let copy = t.copy_with_history()?;
+        let mut inputs: SmallVec<[Arg; 3]> = inputs.iter().copied().collect();
+        inputs[0] = Arg::T(&copy);
+        row.call(&inputs, params)?
+    } else {
+        row.call(inputs, params)?
+    };
+    store(t, &result, row.name)
 }
 
 /// Writes the result of an operation into the tensor that it was asked to change.
@@ -134,21 +173,25 @@ pub fn store(t: &Tensor, result: &Tensor, op: &'static str) -> Result<()> {
 
 /// Calls an overload and stores its results in `outs`: the `out=` form of an operation. An output of another shape
 /// is replaced by one that fits; the binding gives the caller's tensor that memory.
-pub fn call_out(op: &'static Op, overload: &'static Overload, values: &[Value], outs: &[Tensor]) -> Result<Vec<Tensor>> {
-    let tracked = |t: &Tensor| grad_enabled() && t.requires_grad();
-    let inputs = values.iter().any(|v| matches!(v, Value::Tensor(t) if tracked(t)));
-    ensure!(
-        !(inputs || outs.iter().any(tracked)),
-        Runtime,
-        "{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments \
-         requires grad.",
-        op.name
-    );
+pub fn call_out(
+    op: &'static Op,
+    overload: &'static Overload,
+    values: &[Value],
+    outs: &[Tensor],
+) -> Result<Vec<Tensor>> {
     let results = match call(op, overload, values)? {
         Out::Tensor(t) => vec![t],
         Out::Tuple(v) | Out::Named(_, _, v) | Out::List(v) => v,
         _ => Vec::new(),
     };
+    let tracked = |t: &Tensor| grad_enabled() && t.requires_grad();
+    ensure!(
+        !results.iter().chain(outs).any(tracked),
+        Runtime,
+        "{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments \
+         requires grad.",
+        op.name
+    );
     ensure!(results.len() == outs.len(), Type, "{}(): expected {} outputs", op.name, results.len());
     let mut stored = Vec::with_capacity(outs.len());
     for (result, out) in results.iter().zip(outs) {
@@ -180,11 +223,7 @@ pub fn default_dtype() -> DType {
 }
 
 pub fn set_default_dtype(d: DType) -> Result<()> {
-    ensure!(
-        d.is_float(),
-        Type,
-        "only floating-point types are supported as the default type"
-    );
+    ensure!(d.is_float(), Type, "only floating-point types are supported as the default type");
     DEFAULT_DTYPE.store(d as u8, Ordering::Relaxed);
     Ok(())
 }

@@ -1,5 +1,64 @@
-//! Embedding, dropout and attention.
+//! Operations of `nn.functional` that are no family of their own, and what the families share.
+
+mod attention;
+mod dropout;
+mod embedding;
+mod interpolate;
+mod pad;
+mod plane;
 
 use super::schema::Op;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+use crate::{bail, ensure};
 
-pub static OPS: &[Op] = &[];
+pub use attention::attention;
+pub use dropout::dropout;
+pub use embedding::embedding;
+pub use pad::pad_constant;
+pub(super) use plane::{PlaneMap, map_planes, record_map};
+
+/// The dtype that kernels for floating point compute in.
+pub(super) fn float_compute(op: &'static str, dtype: DType) -> Result<DType> {
+    ensure!(dtype.is_float(), Error::DtypeNotImplemented { op, dtype });
+    Ok(number_compute(dtype))
+}
+
+/// As [`float_compute`] for operations that integers take part in: these are computed in float64.
+pub(super) fn number_compute(dtype: DType) -> DType {
+    match dtype {
+        d if d.is_half() => DType::F32,
+        d if d.is_float() => d,
+        _ => DType::F64,
+    }
+}
+
+/// A computed result in the dtype of the operation's result.
+pub(super) fn rounded(out: Tensor, dtype: DType) -> Result<Tensor> {
+    if out.dtype() == dtype { Ok(out) } else { out.copied(dtype) }
+}
+
+/// One number for each of `n` spatial axes, from one for all or one for each.
+pub(super) fn per_axis(name: &str, op: &str, values: &[i64], n: usize) -> Result<[i64; 3]> {
+    // Axes that an operation of fewer dimensions does not have come first and are filled by the caller.
+    let mut out = [0; 3];
+    let axes = &mut out[3 - n..];
+    match values.len() {
+        1 => axes.fill(values[0]),
+        k if k == n => axes.copy_from_slice(values),
+        _ => {
+            let count = ["one int", "two ints", "three ints"][n - 1];
+            bail!(Runtime, "{op}: {name} must either be a single int, or a tuple of {count}")
+        }
+    }
+    Ok(out)
+}
+
+/// The last `n` of three axes, with `fill` for the others.
+pub(super) fn axes(values: [i64; 3], n: usize, fill: usize) -> [usize; 3] {
+    std::array::from_fn(|a| if a < 3 - n { fill } else { values[a].max(0) as usize })
+}
+
+pub static OPS: &[Op] =
+    &[attention::OP, dropout::OP, embedding::OP, interpolate::OP, pad::CONSTANT_PAD_ND, pad::PAD];

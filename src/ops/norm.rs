@@ -1,5 +1,474 @@
-//! Normalisation over batches, layers and groups.
+//! Normalisation over a batch, a layer or groups of channels.
+//!
+//! All three subtract a mean and divide by a standard deviation over some dimensions, then scale and shift along
+//! others. Forward and first-order backward are kernels of their own; the differentiable backward is one for all.
 
-use super::schema::Op;
+use smallvec::smallvec;
 
-pub static OPS: &[Op] = &[];
+use super::nn::{float_compute, rounded};
+use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use super::{arith, reduce, rows, view};
+use crate::backend::cpu::norm as kernel;
+use crate::dtype::{DType, Real};
+use crate::error::{Error, Result};
+use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record};
+use crate::layout::Dims;
+use crate::tensor::{Tensor, write_untracked};
+use crate::{bail, ensure, with_dtype};
+
+/// Over which elements statistics are taken.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// Each row of `[rows, n]`; weight and bias have `n` elements.
+    Layer { n: usize },
+    /// Each group of channels of each sample of `[n, c, inner]`.
+    Group { n: usize, c: usize, inner: usize, groups: usize },
+    /// Each channel of `[n, c, inner]` over the batch, or as given statistics say.
+    Batch { n: usize, c: usize, inner: usize, training: bool },
+}
+
+impl Kind {
+    const fn node(self) -> &'static str {
+        match self {
+            Kind::Layer { .. } => "NativeLayerNormBackward0",
+            Kind::Group { .. } => "NativeGroupNormBackward0",
+            Kind::Batch { .. } => "NativeBatchNormBackward0",
+        }
+    }
+
+    /// Elements of weight and bias.
+    const fn channels(self) -> usize {
+        match self {
+            Kind::Layer { n } => n,
+            Kind::Group { c, .. } | Kind::Batch { c, .. } => c,
+        }
+    }
+
+    /// The shape in which the input, the statistics and the weight broadcast with each other.
+    fn broadcast(self, numel: usize) -> Broadcast {
+        match self {
+            Kind::Layer { n } => {
+                let rows = if n == 0 { 0 } else { numel / n };
+                Broadcast { x: Dims::from([rows, n]), stats: 0b10, weight: Dims::from([1, n]), params: 0b01 }
+            }
+            Kind::Group { n, c, inner, groups } => Broadcast {
+                x: Dims::from([n, groups, c / groups, inner]),
+                stats: 0b1100,
+                weight: Dims::from([1, groups, c / groups, 1]),
+                params: 0b1001,
+            },
+            Kind::Batch { n, c, inner, .. } => Broadcast {
+                x: Dims::from([n, c, inner]),
+                stats: 0b101,
+                weight: Dims::from([1, c, 1]),
+                params: 0b101,
+            },
+        }
+    }
+}
+
+struct Broadcast {
+    x: Dims,
+    /// The dimensions that statistics are taken over.
+    stats: u64,
+    weight: Dims,
+    /// The dimensions that the gradients of weight and bias are summed over.
+    params: u64,
+}
+
+/// Weight or bias for a kernel that computes in `compute`.
+fn param(t: Option<&Tensor>, compute: DType) -> Result<Option<Tensor>> {
+    t.map(|t| t.dense(compute)).transpose()
+}
+
+fn slice<T: Real>(t: &Option<Tensor>) -> Result<Option<&[T]>> {
+    t.as_ref().map(|t| t.slice()).transpose()
+}
+
+fn unsupported<T>(op: &'static str, dtype: DType) -> Result<T> {
+    bail!(Error::DtypeNotImplemented { op, dtype })
+}
+
+/// What a forward pass leaves for backward.
+struct Stats {
+    mean: Tensor,
+    rstd: Tensor,
+}
+
+/// Rounds the result and gives it its node.
+fn finish(
+    out: Tensor,
+    kind: Kind,
+    eps: f64,
+    x: &Tensor,
+    [weight, bias]: [Option<&Tensor>; 2],
+    stats: Stats,
+) -> Result<Tensor> {
+    let inputs: smallvec::SmallVec<[&Tensor; 3]> = [Some(x), weight, bias].into_iter().flatten().collect();
+    record(rounded(out, x.dtype())?, &inputs, |_| NormBackward {
+        x: SavedTensor::input(x),
+        weight: SavedTensor::optional(weight),
+        mean: SavedTensor::input(&stats.mean),
+        rstd: SavedTensor::input(&stats.rstd),
+        has_bias: bias.is_some(),
+        kind,
+        eps,
+    })
+}
+
+struct NormBackward {
+    x: SavedTensor,
+    weight: SavedTensor,
+    mean: SavedTensor,
+    rstd: SavedTensor,
+    has_bias: bool,
+    kind: Kind,
+    eps: f64,
+}
+
+impl NormBackward {
+    fn fused(&self, cx: &Cx, g: &Tensor, x: &Tensor, weight: Option<&Tensor>) -> Result<[Tensor; 3]> {
+        let op = self.kind.node();
+        let compute = float_compute(op, x.dtype())?;
+        let (gs, xs, w) = (g.dense(compute)?, x.dense(compute)?, param(weight, compute)?);
+        let (mean, rstd) = (self.mean.get(cx)?, self.rstd.get(cx)?);
+        let channels = self.kind.channels();
+        let dx = Tensor::empty(x.shape().clone(), compute)?;
+        let (dw, db) = (Tensor::zeros([channels], compute)?, Tensor::zeros([channels], compute)?);
+        with_dtype!(float compute, T => {
+            let (g, x, w) = (gs.slice::<T>()?, xs.slice::<T>()?, slice::<T>(&w)?);
+            let (mean, rstd) = (mean.slice::<T>()?, rstd.slice::<T>()?);
+            let (dx, dw, db) = (dx.slice_mut::<T>()?, dw.slice_mut::<T>()?, db.slice_mut::<T>()?);
+            match self.kind {
+                _ if x.is_empty() => {}
+                Kind::Layer { n } => kernel::layer_norm_backward(g, x, n, mean, rstd, w, dx, dw, db),
+                Kind::Group { n, c, inner, groups } => {
+                    kernel::group_norm_backward(g, x, n, c, inner, groups, mean, rstd, w, dx, dw, db);
+                }
+                Kind::Batch { n, c, inner, training } => {
+                    kernel::batch_norm_backward(g, x, n, c, inner, mean, rstd, w, training, dx, dw, db);
+                }
+            }
+        }, else unsupported(op, compute)?);
+        Ok([rounded(dx, x.dtype())?, dw, db])
+    }
+
+    /// The same of operations, the statistics being functions of the input again.
+    fn composed(&self, cx: &Cx, g: &Tensor, x: &Tensor, weight: Option<&Tensor>) -> Result<[Tensor; 3]> {
+        let compute = float_compute(self.kind.node(), x.dtype())?;
+        let b = self.kind.broadcast(x.numel());
+        let shape = x.shape().clone();
+        let x = view::reshape_to(&arith::to_dtype(x, compute)?, &b.x)?;
+        let g = view::reshape_to(&arith::to_dtype(g, compute)?, &b.x)?;
+        let fixed = matches!(self.kind, Kind::Batch { training: false, .. });
+        let mean_of = |t: &Tensor| reduce::mean_mask(t, b.stats, true, None);
+        let (centred, rstd) = if fixed {
+            let stat = |s: &SavedTensor| view::reshape_to(&s.get(cx)?, &b.weight);
+            (arith::sub(&x, &stat(&self.mean)?)?, stat(&self.rstd)?)
+        } else {
+            let centred = arith::sub(&x, &mean_of(&x)?)?;
+            let var = mean_of(&arith::mul(&centred, &centred)?)?;
+            (centred, rows::rsqrt.call(&[(&arith::add(&var, self.eps)?).into()], &[])?)
+        };
+        let xhat = arith::mul(&centred, &rstd)?;
+        let gx = arith::mul(&g, &xhat)?;
+        let dxhat = match weight {
+            Some(w) => arith::mul(&g, &view::reshape_to(&arith::to_dtype(w, compute)?, &b.weight)?)?,
+            None => g.clone(),
+        };
+        let dx = if fixed {
+            arith::mul(&dxhat, &rstd)?
+        } else {
+            let along = arith::mul(&xhat, &mean_of(&arith::mul(&dxhat, &xhat)?)?)?;
+            let rest = arith::sub(&arith::sub(&dxhat, &mean_of(&dxhat)?)?, &along)?;
+            arith::mul(&rest, &rstd)?
+        };
+        let channels = Dims::from([self.kind.channels()]);
+        let param = |t: &Tensor| view::reshape_to(&reduce::sum_mask(t, b.params, false, None)?, &channels);
+        Ok([view::reshape_to(&dx, &shape)?, param(&gx)?, param(&g)?])
+    }
+}
+
+impl Function for NormBackward {
+    fn name(&self) -> &'static str {
+        self.kind.node()
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let (x, weight) = (self.x.get(cx)?, self.weight.try_get(cx)?);
+        let has_params = usize::from(weight.is_some()) + usize::from(self.has_bias);
+        let Some(g) = &grads[0] else { return Ok((0..=has_params).map(|_| None).collect()) };
+        let [dx, dw, db] = if grad_enabled() {
+            self.composed(cx, g, &x, weight.as_ref())?
+        } else {
+            self.fused(cx, g, &x, weight.as_ref())?
+        };
+        let mut out: Grads = smallvec![Some(dx)];
+        if let Some(w) = &weight {
+            out.push(Some(view::reshape_to(&dw, w.shape())?));
+        }
+        if self.has_bias {
+            // Weight and bias have one shape.
+            let shape = weight.as_ref().map_or(self.param_shape(&x), |w| w.shape().clone());
+            out.push(Some(view::reshape_to(&db, &shape)?));
+        }
+        Ok(out)
+    }
+
+    fn release(&self) {
+        self.x.free();
+        self.weight.free();
+        self.mean.free();
+        self.rstd.free();
+    }
+}
+
+impl NormBackward {
+    /// The shape of weight and bias: a layer's is that of the trailing dimensions which it normalises.
+    fn param_shape(&self, x: &Tensor) -> Dims {
+        let Kind::Layer { n } = self.kind else { return Dims::from([self.kind.channels()]) };
+        let (mut start, mut size) = (x.rank(), 1);
+        while size != n && start > 0 {
+            start -= 1;
+            size *= x.shape()[start];
+        }
+        x.shape()[start..].into()
+    }
+}
+
+/// Normalises the trailing dimensions, which have the shape `normalized`.
+pub fn layer_norm(
+    x: &Tensor,
+    normalized: &[usize],
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    eps: f64,
+) -> Result<Tensor> {
+    ensure!(
+        !normalized.is_empty(),
+        Runtime,
+        "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got \
+         normalized_shape = []"
+    );
+    for (name, t) in [("weight", weight), ("bias", bias)] {
+        ensure!(
+            t.is_none_or(|t| t.shape()[..] == *normalized),
+            Runtime,
+            "Expected {name} to be of same shape as normalized_shape, but got {name} of shape {} and normalized_shape = \
+             {normalized:?}",
+            t.map(|t| t.shape().to_string()).unwrap_or_default()
+        );
+    }
+    let lead = x.rank().checked_sub(normalized.len());
+    if lead.is_none_or(|lead| x.shape()[lead..] != *normalized) {
+        let sizes: Vec<String> = normalized.iter().map(|n| n.to_string()).collect();
+        bail!(
+            Runtime,
+            "Given normalized_shape={normalized:?}, expected input with shape [*, {}], but got input of size{}",
+            sizes.join(", "),
+            x.shape()
+        );
+    }
+    let op = "LayerNormKernelImpl";
+    let compute = float_compute(op, x.dtype())?;
+    let n: usize = normalized.iter().product();
+    let rows = if n == 0 { 0 } else { x.numel() / n };
+    let (xs, w, b) = (x.dense(compute)?, param(weight, compute)?, param(bias, compute)?);
+    let out = Tensor::empty(x.shape().clone(), compute)?;
+    let (mean, rstd) = (Tensor::empty([rows], compute)?, Tensor::empty([rows], compute)?);
+    if x.numel() > 0 {
+        with_dtype!(float compute, T => kernel::layer_norm::<T>(
+            xs.slice()?, n, slice(&w)?, slice(&b)?, eps, out.slice_mut()?, mean.slice_mut()?, rstd.slice_mut()?,
+        ), else unsupported(op, compute)?);
+    }
+    finish(out, Kind::Layer { n }, eps, x, [weight, bias], Stats { mean, rstd })
+}
+
+/// Batch, channels, and the elements of a channel of one sample.
+fn channels_of(x: &Tensor) -> (usize, usize, usize) {
+    (x.shape()[0], x.shape()[1], x.shape()[2..].iter().product())
+}
+
+/// Normalises `groups` groups of channels of each sample.
+pub fn group_norm(
+    x: &Tensor,
+    groups: usize,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    eps: f64,
+) -> Result<Tensor> {
+    ensure!(
+        x.rank() >= 2,
+        Runtime,
+        "Expected at least 2 dimensions for input tensor but received {}",
+        x.rank()
+    );
+    let (n, c, inner) = channels_of(x);
+    ensure!(groups > 0, Runtime, "Expected num groups to be greater than 0, got {groups}");
+    ensure!(
+        c % groups == 0,
+        Runtime,
+        "Expected number of channels in input to be divisible by num_groups, but got input of shape {} and \
+         num_groups={groups}",
+        x.shape()
+    );
+    for (name, t) in [("weight", weight), ("bias", bias)] {
+        ensure!(
+            t.is_none_or(|t| t.rank() == 1 && t.numel() == c),
+            Runtime,
+            "Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of shape {} \
+             and input of shape {}",
+            t.map(|t| t.shape().to_string()).unwrap_or_default(),
+            x.shape()
+        );
+    }
+    let op = "GroupNormKernelImpl";
+    let compute = float_compute(op, x.dtype())?;
+    let (xs, w, b) = (x.dense(compute)?, param(weight, compute)?, param(bias, compute)?);
+    let out = Tensor::empty(x.shape().clone(), compute)?;
+    let (mean, rstd) = (Tensor::empty([n * groups], compute)?, Tensor::empty([n * groups], compute)?);
+    if x.numel() > 0 {
+        with_dtype!(float compute, T => kernel::group_norm::<T>(
+            xs.slice()?, n, c, inner, groups, slice(&w)?, slice(&b)?, eps,
+            out.slice_mut()?, mean.slice_mut()?, rstd.slice_mut()?,
+        ), else unsupported(op, compute)?);
+    }
+    finish(out, Kind::Group { n, c, inner, groups }, eps, x, [weight, bias], Stats { mean, rstd })
+}
+
+/// Statistics over many batches, and how fast they follow a new one.
+pub struct Running<'a> {
+    pub mean: Option<&'a Tensor>,
+    pub var: Option<&'a Tensor>,
+    pub momentum: f64,
+}
+
+/// Normalises each channel by the statistics of the batch (`training`), or by the running ones.
+pub fn batch_norm(
+    x: &Tensor,
+    running: Running,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    training: bool,
+    eps: f64,
+) -> Result<Tensor> {
+    ensure!(
+        x.rank() >= 2,
+        Runtime,
+        "Expected 2D or more dimensional input to batch_norm, but got input of size: {}",
+        x.shape()
+    );
+    let (n, c, inner) = channels_of(x);
+    let named =
+        [("running_mean", running.mean), ("running_var", running.var), ("weight", weight), ("bias", bias)];
+    for (name, t) in named {
+        ensure!(
+            training || t.is_some() || !name.starts_with("running"),
+            Runtime,
+            "{name} must be defined in evaluation mode"
+        );
+        ensure!(
+            t.is_none_or(|t| t.numel() == c),
+            Runtime,
+            "{name} should contain {c} elements not {}",
+            t.map_or(0, Tensor::numel)
+        );
+    }
+    let op = "batch_norm";
+    let compute = float_compute(op, x.dtype())?;
+    let (xs, w, b) = (x.dense(compute)?, param(weight, compute)?, param(bias, compute)?);
+    let out = Tensor::empty(x.shape().clone(), compute)?;
+    let (mean, var, rstd) =
+        (Tensor::empty([c], compute)?, Tensor::empty([c], compute)?, Tensor::empty([c], compute)?);
+    with_dtype!(float compute, T => {
+        let (x, w, b, out) = (xs.slice::<T>()?, slice::<T>(&w)?, slice::<T>(&b)?, out.slice_mut::<T>()?);
+        let rstd = rstd.slice_mut::<T>()?;
+        if !training {
+            write_some(&mean, running.mean);
+            write_some(&var, running.var);
+            for (r, v) in rstd.iter_mut().zip(var.slice::<T>()?) {
+                *r = T::ONE / (*v + T::of(eps)).sqrt();
+            }
+        }
+        match training {
+            _ if x.is_empty() => {}
+            true => kernel::batch_norm(
+                x, n, c, inner, w, b, eps, out, mean.slice_mut()?, var.slice_mut()?, rstd,
+            ),
+            false => kernel::batch_norm_eval(x, c, inner, mean.slice()?, rstd, w, b, out),
+        }
+    }, else unsupported(op, compute)?);
+    if training && x.numel() > 0 {
+        let count = (n * inner) as f64;
+        follow(running.mean, &mean, running.momentum, 1.0)?;
+        // The running variance is that of the population, which the sample underestimates.
+        follow(running.var, &var, running.momentum, count / (count - 1.0))?;
+    }
+    finish(out, Kind::Batch { n, c, inner, training }, eps, x, [weight, bias], Stats { mean, rstd })
+}
+
+fn write_some(to: &Tensor, from: Option<&Tensor>) {
+    if let Some(t) = from {
+        write_untracked(to, t);
+    }
+}
+
+/// `running = (1 - momentum) * running + momentum * scale * new`, in place and without history.
+fn follow(running: Option<&Tensor>, new: &Tensor, momentum: f64, scale: f64) -> Result<()> {
+    let Some(running) = running else { return Ok(()) };
+    let old = running.to_vec::<f64>();
+    let new = new.to_vec::<f64>();
+    let value: Vec<f64> =
+        old.iter().zip(&new).map(|(o, n)| (1.0 - momentum) * o + momentum * scale * n).collect();
+    write_untracked(running, &Tensor::from_slice(&value, running.shape().clone())?);
+    Ok(())
+}
+
+fn layer_norm_op(a: &Args) -> Result<Out> {
+    Ok(layer_norm(a.tensor(0)?, &a.size(1)?, a.opt_tensor(2)?, a.opt_tensor(3)?, a.float(4)?)?.into())
+}
+
+fn group_norm_op(a: &Args) -> Result<Out> {
+    let groups = a.int(1)?;
+    ensure!(groups > 0, Runtime, "Expected num groups to be greater than 0, got {groups}");
+    Ok(group_norm(a.tensor(0)?, groups as usize, a.opt_tensor(2)?, a.opt_tensor(3)?, a.float(4)?)?.into())
+}
+
+fn batch_norm_op(a: &Args) -> Result<Out> {
+    let running = Running { mean: a.opt_tensor(1)?, var: a.opt_tensor(2)?, momentum: a.float(6)? };
+    Ok(batch_norm(a.tensor(0)?, running, a.opt_tensor(3)?, a.opt_tensor(4)?, a.bool(5)?, a.float(7)?)?.into())
+}
+
+pub static OPS: &[Op] = &[
+    Op {
+        name: "layer_norm",
+        doc: "Normalises the trailing dimensions of `normalized_shape`, then scales and shifts their elements.",
+        surface: Surface::NN,
+        overloads: &[Overload {
+            sig: "input: Tensor, normalized_shape: int[], weight: Tensor? = None, bias: Tensor? = None, eps: float = 1e-05",
+            call: Call::Fn(layer_norm_op),
+        }],
+        ..Op::NEW
+    },
+    Op {
+        name: "group_norm",
+        doc: "Normalises groups of channels of each sample, then scales and shifts each channel.",
+        surface: Surface::NN,
+        overloads: &[Overload {
+            sig: "input: Tensor, num_groups: int, weight: Tensor? = None, bias: Tensor? = None, eps: float = 1e-05",
+            call: Call::Fn(group_norm_op),
+        }],
+        ..Op::NEW
+    },
+    Op {
+        name: "batch_norm",
+        doc: "Normalises each channel over the batch or by running statistics, then scales and shifts it.",
+        surface: Surface::NN,
+        overloads: &[Overload {
+            sig: "input: Tensor, running_mean: Tensor?, running_var: Tensor?, weight: Tensor? = None, bias: Tensor? = \
+                  None, training: bool = False, momentum: float = 0.1, eps: float = 1e-05",
+            call: Call::Fn(batch_norm_op),
+        }],
+        ..Op::NEW
+    },
+];

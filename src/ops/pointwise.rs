@@ -52,6 +52,8 @@ pub struct RowMeta {
     pub divides: bool,
     /// The first input is a condition and takes no part in promotion.
     pub conditional: bool,
+    /// Takes `inplace: bool = False` after its parameters, as activations do.
+    pub inplace_argument: bool,
     /// Float16 and bfloat16 have no kernel in PyTorch.
     pub no_half: bool,
 }
@@ -70,6 +72,7 @@ impl RowMeta {
         keeps_ints: false,
         divides: false,
         conditional: false,
+        inplace_argument: false,
         no_half: false,
     };
 }
@@ -181,6 +184,11 @@ impl Row {
         !self.grads.is_empty()
     }
 
+    /// Whether some derivative reads input `i`.
+    pub fn derivatives_read_input(&self, i: usize) -> bool {
+        self.plan().reads.iter().any(|r| r >> (i + 1) & 1 == 1)
+    }
+
     /// Runs the row out of place.
     #[inline]
     pub fn call(&'static self, args: &[Arg], params: &[Scalar]) -> Result<Tensor> {
@@ -238,7 +246,8 @@ impl Row {
             refuse_zero_divisor(args)?;
         }
         // The usual case first: every operand has the shape of the result, and nothing needs to be built.
-        let uniform = args.iter().all(|a| matches!(a, Arg::T(t) if t.shape() == out.shape()) || matches!(a, Arg::S(_)));
+        let uniform =
+            args.iter().all(|a| matches!(a, Arg::T(t) if t.shape() == out.shape()) || matches!(a, Arg::S(_)));
         if uniform {
             let operands: [Operand; 3] = std::array::from_fn(|i| match args.get(i) {
                 Some(Arg::T(t)) => Operand::View(t.raw()),
@@ -255,7 +264,14 @@ impl Row {
                 && t.shape() != out.shape()
             {
                 *e = t.layout().expand(out.shape());
-                ensure!(e.is_some(), Runtime, "{}: cannot expand {} to {}", self.name, t.shape(), out.shape());
+                ensure!(
+                    e.is_some(),
+                    Runtime,
+                    "{}: cannot expand {} to {}",
+                    self.name,
+                    t.shape(),
+                    out.shape()
+                );
             }
         }
         let operands: SmallVec<[Operand; 5]> = args
@@ -291,8 +307,7 @@ impl Row {
     /// `args[0]` becomes the result; true where nothing had to be recorded and the kernel wrote in place.
     pub fn call_inplace(&'static self, args: &[Arg], params: &[Scalar]) -> Result<bool> {
         let Arg::T(t) = args[0] else { return Ok(false) };
-        let tracked = grad_enabled()
-            && args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad()));
+        let tracked = grad_enabled() && args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad()));
         let apart = args[1..].iter().all(|a| match a {
             Arg::T(u) => !u.storage().same(t.storage()) || u.layout() == t.layout(),
             Arg::S(_) => true,
@@ -429,7 +444,8 @@ impl PointwiseBackward {
 
 impl Function for PointwiseBackward {
     fn name(&self) -> &'static str {
-        let number = self.inputs.iter().zip(self.row.meta.number_nodes).find(|(i, _)| matches!(i, Kept::Number(_)));
+        let number =
+            self.inputs.iter().zip(self.row.meta.number_nodes).find(|(i, _)| matches!(i, Kept::Number(_)));
         match number {
             Some((_, name)) if !name.is_empty() => name,
             _ => self.row.plan().node,
@@ -464,13 +480,15 @@ impl Function for PointwiseBackward {
             });
         }
         operands.push(result.as_ref().map(Arg::T));
+        // A 0-d operand of a half type among wider ones rounds what is computed from it alone, as in the forward.
+        let rounds = saved.iter().flatten().any(|t| t.dtype().is_half() && t.dtype() != self.common);
         let mut out = Grads::new();
         for (edge, &k) in wanted.iter().enumerate() {
             out.push(if !cx.needs(edge) {
                 None
             } else if plan.grads[k] == [Step::Arg(0)] {
                 Some(g.clone())
-            } else if grad_enabled() {
+            } else if grad_enabled() || rounds {
                 Some(replay(&plan.grads[k], &operands, &self.params, g)?)
             } else {
                 Some(self.fused(k, &operands, g.shape())?)

@@ -1,5 +1,302 @@
-//! Pooling and nearest-neighbour interpolation.
+//! Pooling: maxima and means of windows, fixed or adaptive.
 
-use super::schema::Op;
+use std::sync::Arc;
 
-pub static OPS: &[Op] = &[];
+use super::nn::{PlaneMap, axes, map_planes, number_compute, per_axis, record_map, rounded};
+use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use crate::backend::cpu::pool::{self as kernel, Divisor, PoolShape, ResizeShape};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::layout::Dims;
+use crate::tensor::Tensor;
+use crate::{bail, ensure, with_dtype};
+
+/// The sizes of the last `n` dimensions of `t`, with 1 for the others of three.
+fn planes(t: &Tensor, n: usize) -> (usize, [usize; 3]) {
+    let lead = t.rank() - n;
+    let mut input = [1; 3];
+    input[3 - n..].copy_from_slice(&t.shape()[lead..]);
+    (t.shape()[..lead].iter().product(), input)
+}
+
+/// The shape of `t` with its last `n` dimensions replaced.
+fn with_plane(t: &Tensor, plane: [usize; 3], n: usize) -> Dims {
+    t.shape()[..t.rank() - n].iter().chain(&plane[3 - n..]).copied().collect()
+}
+
+/// Results along one axis, of windows that may reach past the end if `ceil`, but must start before it.
+fn results(input: usize, kernel: i64, stride: i64, pad: i64, dilation: i64, ceil: bool) -> i64 {
+    let input = input as i64;
+    let reach = input + 2 * pad - dilation * (kernel - 1) - 1 + if ceil { stride - 1 } else { 0 };
+    let count = reach.div_euclid(stride) + 1;
+    if ceil && (count - 1) * stride >= input + pad { count - 1 } else { count }
+}
+
+/// `3x4x5`: channels and a plane, as messages show them.
+fn sizes(channels: usize, plane: &[i64]) -> String {
+    let plane: Vec<String> = plane.iter().map(i64::to_string).collect();
+    format!("{channels}x{}", plane.join("x"))
+}
+
+struct Window<'a> {
+    op: &'static str,
+    n: usize,
+    kernel: &'a [i64],
+    stride: Option<&'a [i64]>,
+    padding: &'a [i64],
+    dilation: &'a [i64],
+    ceil: bool,
+}
+
+impl Window<'_> {
+    /// The sizes of this pooling of `t`, and the shape of its result.
+    fn shape(&self, t: &Tensor) -> Result<(PoolShape, Dims)> {
+        let (op, n) = (self.op, self.n);
+        let kernel = per_axis("kernel_size", op, self.kernel, n)?;
+        let stride = match self.stride.filter(|s| !s.is_empty()) {
+            Some(s) => per_axis("stride", op, s, n)?,
+            None => kernel,
+        };
+        let padding = per_axis("padding", op, self.padding, n)?;
+        let dilation = per_axis("dilation", op, self.dilation, n)?;
+        let used = 3 - n..3;
+        ensure!(used.clone().all(|a| stride[a] != 0), Runtime, "stride should not be zero");
+        ensure!(
+            used.clone().all(|a| kernel[a] > 0),
+            Runtime,
+            "kernel size should be greater than zero, but got {:?}",
+            &kernel[used.clone()]
+        );
+        ensure!(
+            used.clone().all(|a| stride[a] > 0),
+            Runtime,
+            "stride should be greater than zero, but got {:?}",
+            &stride[used.clone()]
+        );
+        ensure!(
+            used.clone().all(|a| dilation[a] > 0),
+            Runtime,
+            "dilation should be greater than zero, but got {:?}",
+            &dilation[used.clone()]
+        );
+        for a in used.clone() {
+            ensure!(padding[a] >= 0, Runtime, "pad must be non-negative, but got pad: {}", padding[a]);
+            ensure!(
+                padding[a] <= (dilation[a] * (kernel[a] - 1) + 1) / 2,
+                Runtime,
+                "pad should be at most half of effective kernel size, but got pad={}, kernel_size={} and dilation={}",
+                padding[a],
+                kernel[a],
+                dilation[a]
+            );
+        }
+        self.expect_planes(t)?;
+        let (planes, input) = planes(t, n);
+        let mut output = [1; 3];
+        for a in used.clone() {
+            output[a] = results(input[a], kernel[a], stride[a], padding[a], dilation[a], self.ceil);
+        }
+        if used.clone().any(|a| output[a] < 1) {
+            let plane: Vec<i64> = input[3 - n..].iter().map(|&i| i as i64).collect();
+            let channels = t.shape()[t.rank() - n - 1];
+            bail!(
+                Runtime,
+                "Given input size: ({}). Calculated output size: ({}). Output size is too small",
+                sizes(channels, &plane),
+                sizes(channels, &output[3 - n..])
+            );
+        }
+        let shape = PoolShape {
+            planes,
+            input,
+            output: axes(output, n, 1),
+            kernel: axes(kernel, n, 1),
+            stride: axes(stride, n, 1),
+            padding: axes(padding, n, 0),
+            dilation: axes(dilation, n, 1),
+        };
+        Ok((shape, with_plane(t, shape.output, n)))
+    }
+
+    /// Errors unless `t` is `[c, plane...]` or `[n, c, plane...]`, empty at most in n.
+    fn expect_planes(&self, t: &Tensor) -> Result<()> {
+        let n = self.n;
+        let fits =
+            (t.rank() == n + 1 || t.rank() == n + 2) && t.shape()[t.rank() - n - 1..].iter().all(|&s| s > 0);
+        ensure!(fits, Runtime, "non-empty {}D or {}D (batch mode) tensor expected for input", n + 1, n + 2);
+        Ok(())
+    }
+}
+
+/// Whether a kernel for numbers takes `t`.
+fn expect_number(t: &Tensor, op: &'static str) -> Result<()> {
+    ensure!(t.dtype() != DType::Bool, Error::DtypeNotImplemented { op, dtype: t.dtype() });
+    Ok(())
+}
+
+fn max_node(n: usize) -> &'static str {
+    if n == 3 { "MaxPool3DWithIndicesBackward0" } else { "MaxPool2DWithIndicesBackward0" }
+}
+
+/// The maxima that `find` writes with their indices in the plane, in this order.
+fn maxima(
+    t: &Tensor,
+    shape: &Dims,
+    (input, output): ([usize; 3], [usize; 3]),
+    node: &'static str,
+    find: impl Fn(&Tensor, &Tensor, &mut [i64], DType) -> Result<()>,
+) -> Result<(Tensor, Tensor)> {
+    let compute = number_compute(t.dtype());
+    let x = t.dense(compute)?;
+    let (out, indices) = (Tensor::empty(shape.clone(), compute)?, Tensor::empty(shape.clone(), DType::I64)?);
+    if out.numel() > 0 {
+        find(&x, &out, indices.slice_mut()?, compute)?;
+    }
+    let map = PlaneMap::Pick {
+        indices: indices.clone(),
+        input: input.iter().product(),
+        output: output.iter().product(),
+    };
+    Ok((record_map(rounded(out, t.dtype())?, t, map, node)?, indices))
+}
+
+fn max_pool(a: &Args, op: &'static str, n: usize) -> Result<Out> {
+    let t = a.tensor(0)?;
+    expect_number(t, op)?;
+    let window = Window {
+        op,
+        n,
+        kernel: a.ints(1)?,
+        stride: a.opt_ints(2)?,
+        padding: a.ints(3)?,
+        dilation: a.ints(4)?,
+        ceil: a.bool(5)?,
+    };
+    let (s, shape) = window.shape(t)?;
+    let (out, indices) = maxima(t, &shape, (s.input, s.output), max_node(n), |x, out, indices, compute| {
+        with_dtype!(float compute, T => kernel::max_pool::<T>(&s, x.slice()?, out.slice_mut()?, indices),
+            else bail!(Error::DtypeNotImplemented { op, dtype: compute }));
+        Ok(())
+    })?;
+    Ok(if a.bool(6)? { Out::Tuple(vec![out, indices]) } else { out.into() })
+}
+
+fn avg_pool(a: &Args, op: &'static str, n: usize) -> Result<Out> {
+    let t = a.tensor(0)?;
+    expect_number(t, op)?;
+    let window = Window {
+        op,
+        n,
+        kernel: a.ints(1)?,
+        stride: a.opt_ints(2)?,
+        padding: a.ints(3)?,
+        dilation: &[1],
+        ceil: a.bool(4)?,
+    };
+    let divisor = match if n > 1 { a.opt_int(6)? } else { None } {
+        Some(0) => bail!(Runtime, "divisor must be not zero"),
+        Some(d) => Divisor::Fixed(d),
+        None if a.bool(5)? => Divisor::WithPadding,
+        None => Divisor::WithoutPadding,
+    };
+    let (s, shape) = window.shape(t)?;
+    let node = if n == 3 { "AvgPool3DBackward0" } else { "AvgPool2DBackward0" };
+    Ok(map_planes(t, Arc::new(PlaneMap::Average(s, divisor)), &shape, node)?.into())
+}
+
+/// What a missing size of an adaptive pooling is written as: the input's size is kept.
+pub const KEEP: i64 = i64::MIN;
+
+/// The sizes of an adaptive pooling of `t`, and the shape of its result.
+fn adaptive(t: &Tensor, op: &str, size: &[i64], n: usize) -> Result<(ResizeShape, Dims)> {
+    ensure!(t.rank() > n, Value, "Input dimension should be at least {}", n + 1);
+    ensure!(size.len() == 1 || size.len() == n, Runtime, "{op}: output_size must be {n}");
+    ensure!(
+        t.rank() <= n + 2,
+        Runtime,
+        "{op}(): Expected {}D or {}D tensor, but got {}",
+        n + 1,
+        n + 2,
+        t.shape()
+    );
+    let (planes, input) = planes(t, n);
+    let mut output = [1; 3];
+    for (k, a) in (3 - n..3).enumerate() {
+        let wanted = if size.len() == 1 { size[0] } else { size[k] };
+        ensure!(
+            wanted >= 0 || wanted == KEEP,
+            Runtime,
+            "{op}: elements of output_size must be greater than or equal to 0 but received {size:?}"
+        );
+        output[a] = if wanted == KEEP { input[a] } else { wanted as usize };
+    }
+    ensure!(
+        input[3 - n..].iter().all(|&i| i > 0) || output[3 - n..].contains(&0),
+        Runtime,
+        "{op}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {}",
+        t.shape()
+    );
+    let shape = ResizeShape { planes, input, output };
+    Ok((shape, with_plane(t, output, n)))
+}
+
+fn adaptive_avg_pool(a: &Args, op: &'static str, n: usize) -> Result<Out> {
+    let t = a.tensor(0)?;
+    t.expect_float("adaptive_avg_pool2d")?;
+    let (s, shape) = adaptive(t, op, a.ints(1)?, n)?;
+    let node = if n == 3 { "AdaptiveAvgPool3DBackward0" } else { "AdaptiveAvgPool2DBackward0" };
+    Ok(map_planes(t, Arc::new(PlaneMap::AdaptiveAverage(s)), &shape, node)?.into())
+}
+
+fn adaptive_max_pool(a: &Args, op: &'static str, n: usize) -> Result<Out> {
+    let t = a.tensor(0)?;
+    t.expect_float("adaptive_max_pool2d")?;
+    let (s, shape) = adaptive(t, op, a.ints(1)?, n)?;
+    let node = if n == 3 { "AdaptiveMaxPool3DBackward0" } else { "AdaptiveMaxPool2DBackward0" };
+    let (out, indices) = maxima(t, &shape, (s.input, s.output), node, |x, out, indices, compute| {
+        with_dtype!(float compute, T => kernel::adaptive_max_pool::<T>(&s, x.slice()?, out.slice_mut()?, indices),
+            else bail!(Error::DtypeNotImplemented { op, dtype: compute }));
+        Ok(())
+    })?;
+    Ok(if a.bool(2)? { Out::Tuple(vec![out, indices]) } else { out.into() })
+}
+
+const MAX: &str = "input: Tensor, kernel_size: int[], stride: int[]? = None, padding: int[] = 0, dilation: int[] = 1, \
+                   ceil_mode: bool = False, return_indices: bool = False";
+const AVG_1D: &str = "input: Tensor, kernel_size: int[], stride: int[]? = None, padding: int[] = 0, ceil_mode: bool = \
+                      False, count_include_pad: bool = True";
+const AVG: &str = "input: Tensor, kernel_size: int[], stride: int[]? = None, padding: int[] = 0, ceil_mode: bool = \
+                   False, count_include_pad: bool = True, divisor_override: int? = None";
+const ADAPTIVE_AVG: &str = "input: Tensor, output_size: int[]";
+const ADAPTIVE_MAX: &str = "input: Tensor, output_size: int[], return_indices: bool = False";
+
+const MAX_DOC: &str = "The maximum of each window, with its index in the plane if `return_indices`.";
+const AVG_DOC: &str = "The mean of each window.";
+const ADAPTIVE_AVG_DOC: &str = "Means of as many windows as the result is to have elements.";
+const ADAPTIVE_MAX_DOC: &str = "Maxima of as many windows as the result is to have elements.";
+
+const fn op(name: &'static str, doc: &'static str, overloads: &'static [Overload]) -> Op {
+    Op { name, doc, surface: Surface::NN, overloads, ..Op::NEW }
+}
+
+macro_rules! pools {
+    ($($name:literal $doc:ident $sig:ident $f:ident $n:literal;)*) => {
+        pub static OPS: &[Op] = &[$(
+            op($name, $doc, &[Overload { sig: $sig, call: Call::Fn(|a| $f(a, $name, $n)) }]),
+        )*];
+    };
+}
+pools! {
+    "max_pool1d" MAX_DOC MAX max_pool 1;
+    "max_pool2d" MAX_DOC MAX max_pool 2;
+    "max_pool3d" MAX_DOC MAX max_pool 3;
+    "avg_pool1d" AVG_DOC AVG_1D avg_pool 1;
+    "avg_pool2d" AVG_DOC AVG avg_pool 2;
+    "avg_pool3d" AVG_DOC AVG avg_pool 3;
+    "adaptive_avg_pool1d" ADAPTIVE_AVG_DOC ADAPTIVE_AVG adaptive_avg_pool 1;
+    "adaptive_avg_pool2d" ADAPTIVE_AVG_DOC ADAPTIVE_AVG adaptive_avg_pool 2;
+    "adaptive_avg_pool3d" ADAPTIVE_AVG_DOC ADAPTIVE_AVG adaptive_avg_pool 3;
+    "adaptive_max_pool1d" ADAPTIVE_MAX_DOC ADAPTIVE_MAX adaptive_max_pool 1;
+    "adaptive_max_pool2d" ADAPTIVE_MAX_DOC ADAPTIVE_MAX adaptive_max_pool 2;
+    "adaptive_max_pool3d" ADAPTIVE_MAX_DOC ADAPTIVE_MAX adaptive_max_pool 3;
+}

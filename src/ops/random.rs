@@ -11,8 +11,8 @@ use super::{arith, default_dtype, rows};
 use crate::backend::cpu::copy;
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::cpu::random::{
-    Philox, counters_for, fill_bernoulli_each, fill_bernoulli_u8, fill_exponential, fill_int, fill_normal, fill_uniform,
-    permutation,
+    Philox, counters_for, fill_bernoulli_each, fill_bernoulli_u8, fill_exponential, fill_int, fill_normal,
+    fill_uniform, permutation,
 };
 use crate::dtype::{DType, Real, promote};
 use crate::error::Result;
@@ -58,7 +58,6 @@ pub fn default_generator() -> &'static Arc<Generator> {
     static DEFAULT: LazyLock<Arc<Generator>> = LazyLock::new(|| Arc::new(Generator::new(67_280_421_310_721)));
     &DEFAULT
 }
-
 
 /// The stream of a draw of `n` elements, which is then used up.
 fn stream(generator: Option<&Arc<Generator>>, n: usize) -> Philox {
@@ -199,7 +198,9 @@ fn log_normal_(a: &Args) -> Result<Out> {
     let (t, mean, std) = (a.tensor(0)?, a.float(1)?, a.float(2)?);
     expect_continuous(t, "log_normal_")?;
     ensure!(std > 0.0, Runtime, "log_normal_ expects std > 0.0, but found std={std}");
-    transformed(t, "LogNormalBackward0", Normal(mean, std), a.opt_generator(3)?, |x| rows::exp.call(&[x.into()], &[]))
+    transformed(t, "LogNormalBackward0", Normal(mean, std), a.opt_generator(3)?, |x| {
+        rows::exp.call(&[x.into()], &[])
+    })
 }
 
 fn cauchy_(a: &Args) -> Result<Out> {
@@ -269,7 +270,11 @@ fn normal(mean: Arg, std: Arg, generator: Option<&Arc<Generator>>, node: &'stati
 fn normal_size(a: &Args) -> Result<Out> {
     let (mean, std) = (a.float(0)?, a.float(1)?);
     ensure!(std >= 0.0, Runtime, "normal expects std >= 0.0, but found std {std}");
-    finish(a, 4, Normal(mean, std).sample(&a.size(2)?, dtype_or(a, 4, default_dtype())?, a.opt_generator(3)?)?)
+    finish(
+        a,
+        4,
+        Normal(mean, std).sample(&a.size(2)?, dtype_or(a, 4, default_dtype())?, a.opt_generator(3)?)?,
+    )
 }
 
 /// Sets `out` to 1 with the probabilities `probs` of its shape, else to 0.
@@ -339,9 +344,9 @@ fn whole_numbers(t: &Tensor, from: i64, to: i64, generator: Option<&Arc<Generato
         ensure!(from >= least && from <= most, Runtime, "from is out of bounds for {}", c_name(t.dtype()));
         ensure!(to - 1 <= most, Runtime, "to - 1 is out of bounds for {}", c_name(t.dtype()));
     }
-    let out = if t.is_contiguous() { t.clone() } else { t.empty_like()? };
-    let p = stream(generator, t.numel());
-    with_dtype!(t.dtype(), T => fill_int::<T>(p, from, to, out.slice_mut()?));
+    let direct = t.is_contiguous() && t.dtype() == DType::I64;
+    let out = if direct { t.clone() } else { Tensor::empty(t.shape().clone(), DType::I64)? };
+    fill_int::<i64>(stream(generator, t.numel()), from, to, out.slice_mut()?);
     if !out.same(t) {
         copy::copy(out.raw(), t.raw());
     }
@@ -410,7 +415,12 @@ fn randperm(a: &Args) -> Result<Out> {
     ensure!(n >= 0, Runtime, "Trying to create tensor with negative dimension {n}: [{n}]");
     let dtype = dtype_or(a, 2, DType::I64)?;
     if let Some((_, most)) = bounds(dtype) {
-        ensure!(n - 1 <= most, Runtime, "n is too large for result tensor type: 'torch.{}Tensor'", dtype.scalar_name());
+        ensure!(
+            n - 1 <= most,
+            Runtime,
+            "n is too large for result tensor type: 'torch.{}Tensor'",
+            dtype.scalar_name()
+        );
     }
     let order = permutation(stream(a.opt_generator(1)?, n as usize), n as usize);
     finish(a, 2, Tensor::from_slice(&order, [n as usize])?.dense(dtype)?)
@@ -473,7 +483,13 @@ fn check_weights(weights: &[f64], categories: usize) -> Result<()> {
 /// The category in whose share of the total each of the uniform `draws` falls.
 fn pick_independently(weights: &[f64], draws: &[f64], out: &mut [i64]) {
     let mut sum = 0.0;
-    let upto: Vec<f64> = weights.iter().map(|w| { sum += w; sum }).collect();
+    let upto: Vec<f64> = weights
+        .iter()
+        .map(|w| {
+            sum += w;
+            sum
+        })
+        .collect();
     for (o, u) in out.iter_mut().zip(draws) {
         *o = upto.partition_point(|&c| c <= u * sum) as i64;
     }
@@ -508,103 +524,189 @@ const FACTORY: Surface = Surface::FUNCTION.and(Surface::OUT);
 const WRITES: Surface = Surface::BOTH;
 
 pub static OPS: &[Op] = &[
-    op("rand", FACTORY, "Uniform random numbers in [0, 1).", &[overload!(
-        options!("size: size, *, generator: Generator? = None, "),
-        |a| drawn(a, Uniform(0.0, 1.0))
-    )]),
-    op("randn", FACTORY, "Normal random numbers of mean 0 and standard deviation 1.", &[overload!(
-        options!("size: size, *, generator: Generator? = None, "),
-        |a| drawn(a, Normal(0.0, 1.0))
-    )]),
-    op("rand_like", Surface::FUNCTION, "As `rand`, of the shape and dtype of `input`.", &[overload!(
-        options!("input: Tensor, *, generator: Generator? = None, ", memory_format),
-        |a| drawn_like(a, Uniform(0.0, 1.0))
-    )]),
-    op("randn_like", Surface::FUNCTION, "As `randn`, of the shape and dtype of `input`.", &[overload!(
-        options!("input: Tensor, *, generator: Generator? = None, ", memory_format),
-        |a| drawn_like(a, Normal(0.0, 1.0))
-    )]),
-    op("randint", FACTORY, "Random integers from `low` to `high`, which is excluded.", &[
-        overload!(options!("high: int, size: int[], *, generator: Generator? = None, "), |a| {
-            randint(a, 0, a.int(0)?, 1)
-        }),
-        overload!(options!("low: int, high: int, size: int[], *, generator: Generator? = None, "), |a| {
-            randint(a, a.int(0)?, a.int(1)?, 2)
-        }),
-    ]),
-    op("randint_like", Surface::FUNCTION, "As `randint`, of the shape and dtype of `input`.", &[
-        overload!(
-            options!("input: Tensor, high: int, *, generator: Generator? = None, ", memory_format),
-            |a| randint_like(a, 0, a.int(1)?, 2)
-        ),
-        overload!(
-            options!("input: Tensor, low: int, high: int, *, generator: Generator? = None, ", memory_format),
-            |a| randint_like(a, a.int(1)?, a.int(2)?, 3)
-        ),
-    ]),
-    op("randperm", FACTORY, "The integers from 0 to `n`, which is excluded, in random order.", &[overload!(
-        options!("n: int, *, generator: Generator? = None, "),
-        randperm
-    )]),
-    op("bernoulli", Surface::BOTH.and(Surface::OUT), "1 with the probability that `input` holds, else 0.", &[
-        overload!("input: Tensor, *, generator: Generator? = None", bernoulli),
-        overload!("input: Tensor, p: float, *, generator: Generator? = None", bernoulli_p),
-    ]),
-    op("bernoulli_", WRITES, "Sets each element to 1 with the probability `p`, else to 0.", &[
-        overload!("input: Tensor, p: Tensor, *, generator: Generator? = None", bernoulli_in_place_each),
-        overload!("input: Tensor, p: float = 0.5, *, generator: Generator? = None", bernoulli_in_place),
-    ]),
-    op("multinomial", Surface::BOTH.and(Surface::OUT), "Indices drawn with the weights that the rows of `input` hold.", &[
-        overload!(
+    op(
+        "rand",
+        FACTORY,
+        "Uniform random numbers in [0, 1).",
+        &[overload!(options!("size: size, *, generator: Generator? = None, "), |a| drawn(
+            a,
+            Uniform(0.0, 1.0)
+        ))],
+    ),
+    op(
+        "randn",
+        FACTORY,
+        "Normal random numbers of mean 0 and standard deviation 1.",
+        &[overload!(options!("size: size, *, generator: Generator? = None, "), |a| drawn(
+            a,
+            Normal(0.0, 1.0)
+        ))],
+    ),
+    op(
+        "rand_like",
+        Surface::FUNCTION,
+        "As `rand`, of the shape and dtype of `input`.",
+        &[overload!(options!("input: Tensor, *, generator: Generator? = None, ", memory_format), |a| {
+            drawn_like(a, Uniform(0.0, 1.0))
+        })],
+    ),
+    op(
+        "randn_like",
+        Surface::FUNCTION,
+        "As `randn`, of the shape and dtype of `input`.",
+        &[overload!(options!("input: Tensor, *, generator: Generator? = None, ", memory_format), |a| {
+            drawn_like(a, Normal(0.0, 1.0))
+        })],
+    ),
+    op(
+        "randint",
+        FACTORY,
+        "Random integers from `low` to `high`, which is excluded.",
+        &[
+            overload!(options!("high: int, size: int[], *, generator: Generator? = None, "), |a| {
+                randint(a, 0, a.int(0)?, 1)
+            }),
+            overload!(options!("low: int, high: int, size: int[], *, generator: Generator? = None, "), |a| {
+                randint(a, a.int(0)?, a.int(1)?, 2)
+            }),
+        ],
+    ),
+    op(
+        "randint_like",
+        Surface::FUNCTION,
+        "As `randint`, of the shape and dtype of `input`.",
+        &[
+            overload!(
+                options!("input: Tensor, high: int, *, generator: Generator? = None, ", memory_format),
+                |a| randint_like(a, 0, a.int(1)?, 2)
+            ),
+            overload!(
+                options!(
+                    "input: Tensor, low: int, high: int, *, generator: Generator? = None, ",
+                    memory_format
+                ),
+                |a| randint_like(a, a.int(1)?, a.int(2)?, 3)
+            ),
+        ],
+    ),
+    op(
+        "randperm",
+        FACTORY,
+        "The integers from 0 to `n`, which is excluded, in random order.",
+        &[overload!(options!("n: int, *, generator: Generator? = None, "), randperm)],
+    ),
+    op(
+        "bernoulli",
+        Surface::BOTH.and(Surface::OUT),
+        "1 with the probability that `input` holds, else 0.",
+        &[
+            overload!("input: Tensor, *, generator: Generator? = None", bernoulli),
+            overload!("input: Tensor, p: float, *, generator: Generator? = None", bernoulli_p),
+        ],
+    ),
+    op(
+        "bernoulli_",
+        WRITES,
+        "Sets each element to 1 with the probability `p`, else to 0.",
+        &[
+            overload!("input: Tensor, p: Tensor, *, generator: Generator? = None", bernoulli_in_place_each),
+            overload!("input: Tensor, p: float = 0.5, *, generator: Generator? = None", bernoulli_in_place),
+        ],
+    ),
+    op(
+        "multinomial",
+        Surface::BOTH.and(Surface::OUT),
+        "Indices drawn with the weights that the rows of `input` hold.",
+        &[overload!(
             "input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator? = None",
             multinomial
-        ),
-    ]),
-    op("normal", FACTORY, "Normal random numbers of means `mean` and standard deviations `std`.", &[
-        overload!("mean: Tensor, std: Tensor, *, generator: Generator? = None", |a| {
-            Ok(normal(a.operand(0)?, a.operand(1)?, a.opt_generator(2)?, "NormalBackward3")?.into())
-        }),
-        overload!("mean: Tensor, std: float = 1, *, generator: Generator? = None", |a| {
-            Ok(normal(a.operand(0)?, a.operand(1)?, a.opt_generator(2)?, "NormalBackward1")?.into())
-        }),
-        overload!("mean: float, std: Tensor, *, generator: Generator? = None", |a| {
-            Ok(normal(a.operand(0)?, a.operand(1)?, a.opt_generator(2)?, "NormalBackward2")?.into())
-        }),
-        overload!(
-            options!("mean: float, std: float, size: int[], *, generator: Generator? = None, "),
-            normal_size
-        ),
-    ]),
-    op("uniform_", WRITES, "Sets each element to a uniform random number in [from, to).", &[overload!(
-        "input: Tensor, from: float = 0, to: float = 1, *, generator: Generator? = None",
-        uniform_
-    )]),
-    op("normal_", WRITES, "Sets each element to a normal random number.", &[overload!(
-        "input: Tensor, mean: float = 0, std: float = 1, *, generator: Generator? = None",
-        normal_
-    )]),
-    op("exponential_", WRITES, "Sets each element to an exponential random number of rate `lambd`.", &[overload!(
-        "input: Tensor, lambd: float = 1, *, generator: Generator? = None",
-        exponential_
-    )]),
-    op("log_normal_", WRITES, "Sets each element to a number whose logarithm is normal.", &[overload!(
-        "input: Tensor, mean: float = 1, std: float = 2, *, generator: Generator? = None",
-        log_normal_
-    )]),
-    op("cauchy_", WRITES, "Sets each element to a random number of the Cauchy distribution.", &[overload!(
-        "input: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator? = None",
-        cauchy_
-    )]),
-    op("geometric_", WRITES, "Sets each element to the number of trials up to a success of probability `p`.", &[
-        overload!("input: Tensor, p: float, *, generator: Generator? = None", geometric_),
-    ]),
-    op("random_", WRITES, "Sets each element to a random whole number.", &[
-        overload!("input: Tensor, *, generator: Generator? = None", |a| random_(a, 0, None, 1)),
-        overload!("input: Tensor, to: int, *, generator: Generator? = None", |a| random_(a, 0, Some(a.int(1)?), 2)),
-        overload!("input: Tensor, from: int, to: int?, *, generator: Generator? = None", |a| {
-            random_(a, a.int(1)?, a.opt_int(2)?, 3)
-        }),
-    ]),
+        )],
+    ),
+    op(
+        "normal",
+        FACTORY,
+        "Normal random numbers of means `mean` and standard deviations `std`.",
+        &[
+            overload!("mean: Tensor, std: Tensor, *, generator: Generator? = None", |a| {
+                Ok(normal(a.operand(0)?, a.operand(1)?, a.opt_generator(2)?, "NormalBackward3")?.into())
+            }),
+            overload!("mean: Tensor, std: float = 1, *, generator: Generator? = None", |a| {
+                Ok(normal(a.operand(0)?, a.operand(1)?, a.opt_generator(2)?, "NormalBackward1")?.into())
+            }),
+            overload!("mean: float, std: Tensor, *, generator: Generator? = None", |a| {
+                Ok(normal(a.operand(0)?, a.operand(1)?, a.opt_generator(2)?, "NormalBackward2")?.into())
+            }),
+            overload!(
+                options!("mean: float, std: float, size: int[], *, generator: Generator? = None, "),
+                normal_size
+            ),
+        ],
+    ),
+    op(
+        "uniform_",
+        WRITES,
+        "Sets each element to a uniform random number in [from, to).",
+        &[overload!(
+            "input: Tensor, from: float = 0, to: float = 1, *, generator: Generator? = None",
+            uniform_
+        )],
+    ),
+    op(
+        "normal_",
+        WRITES,
+        "Sets each element to a normal random number.",
+        &[overload!(
+            "input: Tensor, mean: float = 0, std: float = 1, *, generator: Generator? = None",
+            normal_
+        )],
+    ),
+    op(
+        "exponential_",
+        WRITES,
+        "Sets each element to an exponential random number of rate `lambd`.",
+        &[overload!("input: Tensor, lambd: float = 1, *, generator: Generator? = None", exponential_)],
+    ),
+    op(
+        "log_normal_",
+        WRITES,
+        "Sets each element to a number whose logarithm is normal.",
+        &[overload!(
+            "input: Tensor, mean: float = 1, std: float = 2, *, generator: Generator? = None",
+            log_normal_
+        )],
+    ),
+    op(
+        "cauchy_",
+        WRITES,
+        "Sets each element to a random number of the Cauchy distribution.",
+        &[overload!(
+            "input: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator? = None",
+            cauchy_
+        )],
+    ),
+    op(
+        "geometric_",
+        WRITES,
+        "Sets each element to the number of trials up to a success of probability `p`.",
+        &[overload!("input: Tensor, p: float, *, generator: Generator? = None", geometric_)],
+    ),
+    op(
+        "random_",
+        WRITES,
+        "Sets each element to a random whole number.",
+        &[
+            overload!("input: Tensor, *, generator: Generator? = None", |a| random_(a, 0, None, 1)),
+            overload!("input: Tensor, to: int, *, generator: Generator? = None", |a| random_(
+                a,
+                0,
+                Some(a.int(1)?),
+                2
+            )),
+            overload!("input: Tensor, from: int, to: int?, *, generator: Generator? = None", |a| {
+                random_(a, a.int(1)?, a.opt_int(2)?, 3)
+            }),
+        ],
+    ),
 ];
 
 #[cfg(test)]

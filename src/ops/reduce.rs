@@ -16,12 +16,12 @@ use crate::backend::cpu::reduce::{self as kernels, Along};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
-use crate::layout::{Dims, wrap_dim};
+use crate::layout::{Dims, Layout, wrap_dim};
 use crate::tensor::Tensor;
 use crate::{bail, ensure, with_dtype};
 
 pub use extremum::{amax, argument_extremum, extremum_along};
-pub use moments::{var_mask, std_mask};
+pub use moments::{std_mask, var_mask};
 pub use norms::{linalg_matrix_norm, linalg_norm, linalg_vector_norm, logsumexp, vector_norm};
 pub use products::{all, any, prod};
 pub use select::{Chosen, lanes, pick, place};
@@ -55,32 +55,35 @@ pub fn reduced_shape(shape: &Dims, mask: u64, keepdim: bool) -> Dims {
         .collect()
 }
 
-/// `t` with the dimensions of `mask` moved to the end, dense: the reduced elements of each result lie together, or,
-/// where only leading or middle dimensions are reduced, `[outer, n, inner]` of the tensor as it lies.
+/// The dimensions of `mask` from its highest one down to the first gap.
+fn last_run(mask: u64) -> u64 {
+    let above = u64::BITS - mask.leading_zeros();
+    let length = (mask << mask.leading_zeros()).leading_ones();
+    if length == 0 { 0 } else { (u64::MAX >> (u64::BITS - length)) << (above - length) }
+}
+
+/// The elements of `t`, dense, as `[outer, n, inner]` around the dimensions of `mask`. Where these are no neighbours
+/// they are moved to the end.
 pub fn along(t: &Tensor, mask: u64) -> Result<(Tensor, Along)> {
-    let dense = t.dense(t.dtype())?;
-    let shape = t.shape();
-    let rank = shape.len();
-    let inside: Vec<usize> = (0..rank).filter(|d| mask >> d & 1 == 1).collect();
-    let neighbours = inside.windows(2).all(|w| w[0] + 1 == w[1]);
-    if neighbours {
-        let (first, last) = (inside.first().copied().unwrap_or(rank), inside.last().map_or(rank, |l| l + 1));
+    let (shape, rank) = (t.shape(), t.rank());
+    if last_run(mask) == mask {
+        let first = if mask == 0 { rank } else { mask.trailing_zeros() as usize };
+        let last = first + mask.count_ones() as usize;
         let product = |r: std::ops::Range<usize>| shape[r].iter().product::<usize>();
-        return Ok((dense, Along::new(product(0..first), product(first..last), product(last..rank))));
+        let d = Along::new(product(0..first), product(first..last), product(last..rank));
+        return Ok((t.dense(t.dtype())?, d));
     }
-    let order: Vec<usize> = (0..rank).filter(|d| mask >> d & 1 == 0).chain(inside.iter().copied()).collect();
+    let inside = |d: &usize| mask >> d & 1 == 1;
+    let order: Vec<usize> = (0..rank).filter(|d| !inside(d)).chain((0..rank).filter(inside)).collect();
     let moved = t.with_layout(t.layout().permute(&order)).copied(t.dtype())?;
-    let n: usize = inside.iter().map(|&d| shape[d]).product();
-    let outer = (0..rank).filter(|d| mask >> d & 1 == 0).map(|d| shape[d]).product();
-    Ok((moved, Along::rows(outer, n)))
+    let n = reduced_count(t, mask);
+    Ok((moved, Along::rows((0..rank).filter(|d| !inside(d)).map(|d| shape[d]).product(), n)))
 }
 
 /// Whether some element is zero.
 pub fn any_zero(t: &Tensor) -> bool {
-    with_dtype!(t.dtype(), T => {
-        use crate::dtype::Element;
-        t.to_vec::<T>().iter().any(|v| v.to_i64() == 0)
-    })
+    use crate::dtype::Element;
+    with_dtype!(t.dtype(), T => t.to_vec::<T>().iter().any(|v| v.to_f64() == 0.0))
 }
 
 /// The dtype that a floating point kernel computes in for results of `dtype`.
@@ -128,14 +131,21 @@ fn dtype_of_sum(t: &Tensor, dtype: Option<DType>) -> DType {
 /// Sum over the dimensions of `mask`, in `dtype`, without history.
 fn raw_sum(t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tensor> {
     if result.is_float() {
+        // Dimensions with others between them are summed one run after another: cheaper than moving the elements.
+        let last = last_run(mask);
+        if last != mask {
+            let partial = raw_sum(t, last, true, compute_float(result))?;
+            let sum = raw_sum(&partial, mask & !last, true, result)?;
+            return Ok(sum.with_layout(Layout::contiguous(reduced_shape(t.shape(), mask, keepdim))));
+        }
         return Ok(reduce_float!(t, mask, keepdim, result, |x: T, d, out| kernels::sum::<T>(x, d, out)));
     }
     // Elements are converted before they are added, as PyTorch does; whole numbers then add up the same in 64 bits.
     let converts = t.dtype().is_float() || result == DType::Bool;
     let x = if converts { t.dense(result)? } else { t.clone() };
-    let (x, d) = along(&x, mask)?;
+    let (x, d) = along(&x.dense(x.dtype().wide())?, mask)?;
     let out = Tensor::empty(reduced_shape(t.shape(), mask, keepdim), DType::I64)?;
-    with_dtype!(x.dtype(), T => kernels::sum_int::<T>(x.slice()?, d, out.slice_mut()?));
+    with_dtype!(wide x.dtype(), T => kernels::sum_int::<T>(x.slice()?, d, out.slice_mut()?));
     out.dense(result)
 }
 
@@ -144,7 +154,13 @@ pub fn sum_mask(t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> R
     sum_named("SumBackward1", t, mask, keepdim, dtype)
 }
 
-fn sum_named(node: &'static str, t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+fn sum_named(
+    node: &'static str,
+    t: &Tensor,
+    mask: u64,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
     let out = raw_sum(t, mask, keepdim, dtype_of_sum(t, dtype))?;
     record(out, &[t], |_| SumBackward { node, shape: t.shape().clone(), mask })
 }
@@ -197,7 +213,13 @@ pub fn mean_mask(t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> 
     mean_named("MeanBackward1", t, mask, keepdim, dtype)
 }
 
-fn mean_named(node: &'static str, t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+fn mean_named(
+    node: &'static str,
+    t: &Tensor,
+    mask: u64,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
     let result = dtype.unwrap_or(t.dtype());
     ensure!(
         result.is_float(),
@@ -207,10 +229,10 @@ fn mean_named(node: &'static str, t: &Tensor, mask: u64, keepdim: bool, dtype: O
         result.scalar_name()
     );
     let n = reduced_count(t, mask) as f64;
-    let out = reduce_float!(t, mask, keepdim, result, |x: T, d, out| {
-        kernels::sum::<T>(x, d, out);
-        out.iter_mut().for_each(|v| *v = *v / n as T)
-    });
+    let compute = compute_float(result);
+    let out = raw_sum(t, mask, keepdim, compute)?;
+    with_dtype!(float compute, T => out.slice_mut::<T>()?.iter_mut().for_each(|v| *v /= n as T), else {});
+    let out = out.dense(result)?;
     record(out, &[t], |_| MeanBackward { node, shape: t.shape().clone(), mask, n })
 }
 
@@ -287,4 +309,39 @@ fn nanmean(a: &Args) -> Result<Out> {
     let numbers = rows::logical_not.call(&[(&isnan(t)?).into()], &[])?;
     let count = sum_mask(&numbers, mask, a.bool(2)?, None)?;
     Ok(arith::div(&nansum(a)?.tensor()?, &count)?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_run_of_a_mask_ends_at_its_first_gap() {
+        assert_eq!(last_run(0), 0);
+        assert_eq!(last_run(0b1011), 0b1000);
+        assert_eq!(last_run(0b0110), 0b0110);
+        assert_eq!(last_run(u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn a_sum_over_dimensions_with_one_between_is_that_of_the_moved_elements() -> Result<()> {
+        let t = Tensor::from_slice(&(0..24).map(|i| i as f32).collect::<Vec<_>>(), [2, 3, 4])?;
+        let sum = sum_mask(&t, 0b101, false, None)?;
+        assert_eq!((sum.to_vec::<f32>(), &sum.shape()[..]), (vec![60.0, 92.0, 124.0], &[3][..]));
+        Ok(())
+    }
+
+    #[test]
+    fn a_mean_of_integers_is_refused_in_pytorchs_words() -> Result<()> {
+        let error = mean_mask(&Tensor::ones([2], DType::I64)?, 1, false, None).unwrap_err();
+        assert!(error.to_string().ends_with("floating point or complex dtype. Got: Long"), "{error}");
+        Ok(())
+    }
+
+    #[test]
+    fn a_half_is_no_zero() -> Result<()> {
+        assert!(!any_zero(&Tensor::full([3], 0.5, DType::F32)?));
+        assert!(any_zero(&Tensor::from_slice(&[1.0, -0.0], [2])?));
+        Ok(())
+    }
 }

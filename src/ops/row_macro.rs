@@ -35,7 +35,14 @@ pub trait Derivative: 'static {
 }
 
 #[inline(always)]
-fn map<T: Copy, O>(n_in: usize, zero: T, ins: &[&[T]], p: &[T], out: &mut [O], f: impl Fn([T; ARGS], [T; PARAMS]) -> O) {
+fn map<T: Copy, O>(
+    n_in: usize,
+    zero: T,
+    ins: &[&[T]],
+    p: &[T],
+    out: &mut [O],
+    f: impl Fn([T; ARGS], [T; PARAMS]) -> O,
+) {
     let n = out.len();
     let a: [&[T]; ARGS] = std::array::from_fn(|k| &ins[if k < n_in { k } else { 0 }][..n]);
     let p: [T; PARAMS] = std::array::from_fn(|k| p.get(k).copied().unwrap_or(zero));

@@ -1,5 +1,7 @@
 //! Running sums, products and extrema along a dimension.
 
+mod differences;
+
 use smallvec::smallvec;
 
 use super::reduce::{Chosen, compute_float, lanes};
@@ -29,9 +31,9 @@ pub fn cumsum(t: &Tensor, dim: usize, reverse: bool, dtype: Option<DType>) -> Re
             else bail!(Error::DtypeNotImplemented { op: "cumsum_out_cpu", dtype: result }));
         out
     } else {
-        let x = if t.dtype().is_float() { t.dense(result)? } else { t.dense(t.dtype())? };
+        let x = t.dense(if t.dtype().is_float() { result.wide() } else { t.dtype().wide() })?;
         let out = Tensor::empty(t.shape().clone(), DType::I64)?;
-        with_dtype!(x.dtype(), T => kernels::cumsum_int::<T>(x.slice()?, d, reverse, out.slice_mut()?));
+        with_dtype!(wide x.dtype(), T => kernels::cumsum_int::<T>(x.slice()?, d, reverse, out.slice_mut()?));
         out
     };
     record(out.dense(result)?, &[t], |_| CumsumBackward { dim, reverse })
@@ -64,9 +66,9 @@ pub fn cumprod(t: &Tensor, dim: usize, dtype: Option<DType>) -> Result<Tensor> {
             else bail!(Error::DtypeNotImplemented { op: "cumprod_out_cpu", dtype: result }));
         out
     } else {
-        let x = if t.dtype().is_float() { t.dense(result)? } else { t.dense(t.dtype())? };
+        let x = t.dense(if t.dtype().is_float() { result.wide() } else { t.dtype().wide() })?;
         let out = Tensor::empty(t.shape().clone(), DType::I64)?;
-        with_dtype!(x.dtype(), T => kernels::cumprod_int::<T>(x.slice()?, d, out.slice_mut()?));
+        with_dtype!(wide x.dtype(), T => kernels::cumprod_int::<T>(x.slice()?, d, out.slice_mut()?));
         out
     };
     record(out.dense(result)?, &[t], |y| CumprodBackward {
@@ -108,7 +110,9 @@ impl Function for CumprodBackward {
         let without = rows::select_where.call(&[(&first).into(), 1.0.into(), (&x).into()], &[])?;
         let at_zero = sums(&cumprod(&without, dim, None)?)?;
         let rest = rows::select_where.call(&[(&before).into(), (&smooth).into(), 0.0.into()], &[])?;
-        Ok(smallvec![Some(rows::select_where.call(&[(&first).into(), (&at_zero).into(), (&rest).into()], &[])?)])
+        Ok(smallvec![Some(
+            rows::select_where.call(&[(&first).into(), (&at_zero).into(), (&rest).into()], &[])?
+        )])
     }
 
     fn release(&self) {
@@ -122,12 +126,12 @@ fn cum_extremum(a: &Args, largest: bool) -> Result<Vec<Tensor>> {
     let t = a.tensor(0)?;
     let dim = wrap_dim(a.int(1)?, t.rank())?;
     let node = if largest { "CummaxBackward0" } else { "CumminBackward0" };
-    let x = t.dense(t.dtype())?;
-    let (values, indices) = (t.empty_like()?, Tensor::empty(t.shape().clone(), DType::I64)?);
-    with_dtype!(t.dtype(), T => {
+    let x = t.dense(t.dtype().wide())?;
+    let (values, indices) = (x.empty_like()?, Tensor::empty(t.shape().clone(), DType::I64)?);
+    with_dtype!(wide x.dtype(), T => {
         kernels::cum_extremum::<T>(x.slice()?, lanes(t.shape(), dim), largest, values.slice_mut()?, indices.slice_mut()?)
     });
-    record_all(vec![values, indices], &[t], |o| Chosen::new(node, t, dim, &o[1]))
+    record_all(vec![values.dense(t.dtype())?, indices], &[t], |o| Chosen::new(node, t, dim, &o[1]))
 }
 
 /// `log(cumsum(exp(t)))` along `dim`, without overflow.
@@ -168,7 +172,10 @@ impl Function for LogcumsumexpBackward {
         let (x, y) = (self.input.get(cx)?, self.result.get(cx)?);
         let plus = rows::clamp_min.call(&[g.into(), 0.0.into()], &[])?;
         let minus = rows::clamp_min.call(&[(&arith::neg(g)?).into(), 0.0.into()], &[])?;
-        Ok(smallvec![Some(arith::sub(&self.positive_part(&plus, &x, &y)?, &self.positive_part(&minus, &x, &y)?)?)])
+        Ok(smallvec![Some(arith::sub(
+            &self.positive_part(&plus, &x, &y)?,
+            &self.positive_part(&minus, &x, &y)?
+        )?)])
     }
 
     fn release(&self) {
@@ -252,14 +259,20 @@ pub static OPS: &[Op] = &[
         name: "cumsum",
         doc: "The sum of the elements up to each one along `dim`.",
         surface: Surface::ALL,
-        overloads: &[Overload { sig: "input: Tensor, dim: int, *, dtype: dtype? = None", call: Call::Fn(cumsum_op) }],
+        overloads: &[Overload {
+            sig: "input: Tensor, dim: int, *, dtype: dtype? = None",
+            call: Call::Fn(cumsum_op),
+        }],
         ..Op::NEW
     },
     Op {
         name: "cumprod",
         doc: "The product of the elements up to each one along `dim`.",
         surface: Surface::ALL,
-        overloads: &[Overload { sig: "input: Tensor, dim: int, *, dtype: dtype? = None", call: Call::Fn(cumprod_op) }],
+        overloads: &[Overload {
+            sig: "input: Tensor, dim: int, *, dtype: dtype? = None",
+            call: Call::Fn(cumprod_op),
+        }],
         ..Op::NEW
     },
     Op {
@@ -287,6 +300,48 @@ pub static OPS: &[Op] = &[
         doc: "The logarithm of the sum of exponentials up to each element along `dim`, without overflow.",
         surface: Surface::BOTH.and(Surface::OUT),
         overloads: &[Overload { sig: "input: Tensor, dim: int", call: Call::Fn(logcumsumexp_op) }],
+        ..Op::NEW
+    },
+    Op {
+        name: "diff",
+        doc: "The `n`-th difference of neighbours along `dim`.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[Overload {
+            sig: "input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor? = None, append: Tensor? = None",
+            call: Call::Fn(differences::diff),
+        }],
+        ..Op::NEW
+    },
+    Op {
+        name: "trapezoid",
+        doc: "The integral along `dim` by trapezoids, at points `x` or `dx` apart.",
+        surface: Surface::FUNCTION,
+        aliases: &["trapz"],
+        overloads: &[
+            Overload {
+                sig: "y: Tensor, x: Tensor, *, dim: int = -1",
+                call: Call::Fn(|a| differences::trapezoid(a, true)),
+            },
+            Overload {
+                sig: "y: Tensor, *, dx: Number = 1, dim: int = -1",
+                call: Call::Fn(|a| differences::trapezoid(a, false)),
+            },
+        ],
+    },
+    Op {
+        name: "cumulative_trapezoid",
+        doc: "The integrals up to each point along `dim` by trapezoids, at points `x` or `dx` apart.",
+        surface: Surface::FUNCTION,
+        overloads: &[
+            Overload {
+                sig: "y: Tensor, x: Tensor, *, dim: int = -1",
+                call: Call::Fn(|a| differences::cumulative_trapezoid(a, true)),
+            },
+            Overload {
+                sig: "y: Tensor, *, dx: Number = 1, dim: int = -1",
+                call: Call::Fn(|a| differences::cumulative_trapezoid(a, false)),
+            },
+        ],
         ..Op::NEW
     },
 ];

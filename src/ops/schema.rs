@@ -136,6 +136,12 @@ pub enum Value {
     Generator(Arc<Generator>),
 }
 
+impl Value {
+    pub fn is_true(&self) -> bool {
+        matches!(self, Value::Number(Scalar::Bool(true)))
+    }
+}
+
 /// The values of a call, by position in the signature.
 pub struct Args<'a> {
     pub name: &'static str,

@@ -1,5 +1,192 @@
 //! Softmax and its logarithm.
 
-use super::schema::Op;
+use smallvec::smallvec;
 
-pub static OPS: &[Op] = &[];
+use super::nn::{float_compute, rounded};
+use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use super::{arith, reduce, rows};
+use crate::backend::cpu::reduce::Along;
+use crate::backend::cpu::softmax as kernel;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record};
+use crate::layout::wrap_dim;
+use crate::tensor::Tensor;
+use crate::{bail, with_dtype};
+
+/// Which of the two functions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Softmax,
+    LogSoftmax,
+}
+
+/// Dimension `dim` of `t` as the kernels see it.
+pub fn lanes(t: &Tensor, dim: usize) -> Along {
+    if t.rank() == 0 {
+        return Along::rows(1, 1);
+    }
+    let (outer, inner) = (&t.shape()[..dim], &t.shape()[dim + 1..]);
+    Along::new(outer.iter().product(), t.shape()[dim], inner.iter().product())
+}
+
+/// `exp(t) / sum(exp(t))` along `dim`.
+pub fn softmax(t: &Tensor, dim: i64) -> Result<Tensor> {
+    let dim = wrap_dim(dim, t.rank())?;
+    let out = forward(t, dim, Kind::Softmax)?;
+    record(out, &[t], |y| SoftmaxBackward { y: SavedTensor::output(y), dim, kind: Kind::Softmax })
+}
+
+/// `t - log(sum(exp(t)))` along `dim`.
+pub fn log_softmax(t: &Tensor, dim: i64) -> Result<Tensor> {
+    let dim = wrap_dim(dim, t.rank())?;
+    let out = forward(t, dim, Kind::LogSoftmax)?;
+    record(out, &[t], |y| SoftmaxBackward { y: SavedTensor::output(y), dim, kind: Kind::LogSoftmax })
+}
+
+/// As [`log_softmax`], for a loss that takes over its first-order backward; see Note [Cross entropy in one pass].
+pub(super) fn log_softmax_under_loss(t: &Tensor, dim: i64) -> Result<Tensor> {
+    let dim = wrap_dim(dim, t.rank())?;
+    let out = forward(t, dim, Kind::LogSoftmax)?;
+    record(out, &[t], |y| {
+        UnderLoss(SoftmaxBackward { y: SavedTensor::output(y), dim, kind: Kind::LogSoftmax })
+    })
+}
+
+fn forward(t: &Tensor, dim: usize, kind: Kind) -> Result<Tensor> {
+    let op = match kind {
+        Kind::Softmax => "softmax_lastdim_kernel_impl",
+        Kind::LogSoftmax => "log_softmax_lastdim_kernel_impl",
+    };
+    let compute = float_compute(op, t.dtype())?;
+    let (x, d) = (t.dense(compute)?, lanes(t, dim));
+    let out = Tensor::empty(t.shape().clone(), compute)?;
+    with_dtype!(float compute, T => match kind {
+        Kind::Softmax => kernel::softmax::<T>(x.slice()?, d, out.slice_mut()?),
+        Kind::LogSoftmax => kernel::log_softmax::<T>(x.slice()?, d, out.slice_mut()?),
+    }, else bail!(Error::DtypeNotImplemented { op, dtype: compute }));
+    rounded(out, t.dtype())
+}
+
+struct SoftmaxBackward {
+    y: SavedTensor,
+    dim: usize,
+    kind: Kind,
+}
+
+impl SoftmaxBackward {
+    fn gradient(&self, g: &Tensor, y: &Tensor) -> Result<Tensor> {
+        if grad_enabled() {
+            return self.composed(g, y);
+        }
+        let compute = float_compute(self.name(), g.dtype())?;
+        let (gs, ys, d) = (g.dense(compute)?, y.dense(compute)?, lanes(y, self.dim));
+        let out = Tensor::empty(y.shape().clone(), compute)?;
+        with_dtype!(float compute, T => match self.kind {
+            Kind::Softmax => kernel::softmax_backward::<T>(gs.slice()?, ys.slice()?, d, out.slice_mut()?),
+            Kind::LogSoftmax => kernel::log_softmax_backward::<T>(gs.slice()?, ys.slice()?, d, out.slice_mut()?),
+        }, else bail!(Error::DtypeNotImplemented { op: self.name(), dtype: compute }));
+        rounded(out, y.dtype())
+    }
+
+    /// The same of operations.
+    fn composed(&self, g: &Tensor, y: &Tensor) -> Result<Tensor> {
+        let sum = |t: &Tensor| reduce::sum_mask(t, if t.rank() == 0 { 0 } else { 1 << self.dim }, true, None);
+        match self.kind {
+            Kind::Softmax => arith::mul(&arith::sub(g, &sum(&arith::mul(g, y)?)?)?, y),
+            Kind::LogSoftmax => arith::sub(g, &arith::mul(&rows::exp.call(&[y.into()], &[])?, &sum(g)?)?),
+        }
+    }
+}
+
+impl Function for SoftmaxBackward {
+    fn name(&self) -> &'static str {
+        match self.kind {
+            Kind::Softmax => "SoftmaxBackward0",
+            Kind::LogSoftmax => "LogSoftmaxBackward0",
+        }
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        Ok(smallvec![Some(self.gradient(g, &self.y.get(cx)?)?)])
+    }
+
+    fn release(&self) {
+        self.y.free();
+    }
+}
+
+/// Passes on the gradient of the logits, which the loss has computed already, except in a differentiable backward.
+struct UnderLoss(SoftmaxBackward);
+
+impl Function for UnderLoss {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        if grad_enabled() { self.0.backward(cx, grads) } else { Ok(grads) }
+    }
+
+    fn release(&self) {
+        self.0.release();
+    }
+}
+
+type Along1 = fn(&Tensor, i64) -> Result<Tensor>;
+
+fn converted(a: &Args, dim: i64, dtype: Option<DType>, f: Along1) -> Result<Out> {
+    let t = a.tensor(0)?;
+    Ok(match dtype {
+        Some(d) => f(&arith::to_dtype(t, d)?, dim)?,
+        None => f(t, dim)?,
+    }
+    .into())
+}
+
+/// `torch.softmax` and the method: the dimension is named.
+fn explicit(a: &Args, f: Along1) -> Result<Out> {
+    converted(a, a.int(1)?, a.opt_dtype(2)?, f)
+}
+
+/// The function of `nn.functional`, which chooses a dimension by the rank if none is named.
+fn implicit(a: &Args, f: Along1) -> Result<Out> {
+    let by_rank = if matches!(a.tensor(0)?.rank(), 0 | 1 | 3) { 0 } else { 1 };
+    converted(a, a.opt_int(1)?.unwrap_or(by_rank), a.opt_dtype(3)?, f)
+}
+
+const EXPLICIT: &str = "input: Tensor, dim: int, dtype: dtype? = None";
+const IMPLICIT: &str = "input: Tensor, dim: int? = None, _stacklevel: int = 3, dtype: dtype? = None";
+
+const SOFTMAX_DOC: &str = "Exponentials divided by their sum along `dim`.";
+const LOG_SOFTMAX_DOC: &str = "Logarithm of the softmax along `dim`, without overflow.";
+
+pub static OPS: &[Op] = &[
+    Op {
+        name: "softmax",
+        doc: SOFTMAX_DOC,
+        overloads: &[Overload { sig: EXPLICIT, call: Call::Fn(|a| explicit(a, softmax)) }],
+        ..Op::NEW
+    },
+    Op {
+        name: "softmax",
+        doc: SOFTMAX_DOC,
+        surface: Surface::NN,
+        overloads: &[Overload { sig: IMPLICIT, call: Call::Fn(|a| implicit(a, softmax)) }],
+        ..Op::NEW
+    },
+    Op {
+        name: "log_softmax",
+        doc: LOG_SOFTMAX_DOC,
+        overloads: &[Overload { sig: EXPLICIT, call: Call::Fn(|a| explicit(a, log_softmax)) }],
+        ..Op::NEW
+    },
+    Op {
+        name: "log_softmax",
+        doc: LOG_SOFTMAX_DOC,
+        surface: Surface::NN,
+        overloads: &[Overload { sig: IMPLICIT, call: Call::Fn(|a| implicit(a, log_softmax)) }],
+        ..Op::NEW
+    },
+];

@@ -134,7 +134,13 @@ fn right_side(op: &str, right: bool, side: Option<&str>) -> Result<bool> {
 }
 
 /// Where `values` would go into the sorted rows of `sorted`.
-fn search(sorted: &Tensor, values: Arg, sorter: Option<&Tensor>, right: bool, narrow: bool) -> Result<Tensor> {
+fn search(
+    sorted: &Tensor,
+    values: Arg,
+    sorter: Option<&Tensor>,
+    right: bool,
+    narrow: bool,
+) -> Result<Tensor> {
     let number;
     let values = match values {
         Arg::T(t) => t,

@@ -9,18 +9,16 @@ mod table;
 use smallvec::{SmallVec, smallvec};
 
 use super::schema::Op;
+use crate::backend::cpu::copy;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, record};
 use crate::layout::{Dims, Layout, wrap_dim};
-use crate::tensor::{Tensor, as_view, gather_view, scatter_view};
+use crate::tensor::{Tensor, as_view, scatter_view};
 use crate::{bail, ensure};
 
-pub static OPS: &[Op] = &Op::concat::<{ table::OPS.len() + cut::OPS.len() + split::OPS.len() + copies::OPS.len() }>(&[
-    table::OPS,
-    cut::OPS,
-    split::OPS,
-    copies::OPS,
-]);
+pub static OPS: &[Op] = &Op::concat::<
+    { table::OPS.len() + cut::OPS.len() + split::OPS.len() + copies::OPS.len() },
+>(&[table::OPS, cut::OPS, split::OPS, copies::OPS]);
 
 type Order = SmallVec<[usize; 6]>;
 
@@ -103,7 +101,8 @@ pub fn expand_to(t: &Tensor, shape: &Dims) -> Result<Tensor> {
             t.rank()
         ),
     };
-    let bad = (lead..shape.len()).rev().find(|&d| t.shape()[d - lead] != shape[d] && t.shape()[d - lead] != 1);
+    let bad =
+        (lead..shape.len()).rev().find(|&d| t.shape()[d - lead] != shape[d] && t.shape()[d - lead] != 1);
     let d = bad.unwrap_or(lead);
     bail!(
         Runtime,
@@ -151,12 +150,7 @@ pub fn swap(t: &Tensor, a: usize, b: usize) -> Result<Tensor> {
 
 /// The matrix transposed; a vector or number as it is.
 pub fn t_of(t: &Tensor) -> Result<Tensor> {
-    ensure!(
-        t.rank() <= 2,
-        Runtime,
-        "t() expects a tensor with <= 2 dimensions, but self is {}D",
-        t.rank()
-    );
+    ensure!(t.rank() <= 2, Runtime, "t() expects a tensor with <= 2 dimensions, but self is {}D", t.rank());
     let order: &[usize] = match t.rank() {
         2 => &[1, 0],
         1 => &[0],
@@ -326,7 +320,9 @@ pub fn atleast_3d(t: &Tensor) -> Result<Tensor> {
 
 /// The shape that all of `shapes` broadcast to.
 pub fn broadcast_shape<'a>(shapes: impl IntoIterator<Item = &'a Dims>) -> Result<Dims> {
-    shapes.into_iter().try_fold(Dims::default(), |all, s| crate::layout::broadcast("broadcast_tensors", &all, s))
+    shapes
+        .into_iter()
+        .try_fold(Dims::default(), |all, s| crate::layout::broadcast("broadcast_tensors", &all, s))
 }
 
 /// Views of the tensors in the shape that they broadcast to.
@@ -394,7 +390,15 @@ fn strided_layout(t: &Tensor, size: &[i64], stride: &[i64], offset: Option<i64>)
     Ok(layout)
 }
 
-/// A copy of `t` whose elements at `size`, `stride` and `offset`, counted in dense storage, are those of `src`.
+/// What `as_strided` was asked for.
+#[derive(Clone)]
+struct Geometry {
+    size: SmallVec<[i64; 6]>,
+    stride: SmallVec<[i64; 6]>,
+    offset: Option<i64>,
+}
+
+/// A copy of `t`, storage and all, in which the elements that `as_strided` would show are those of `src`.
 pub fn as_strided_scatter(
     t: &Tensor,
     src: &Tensor,
@@ -402,8 +406,7 @@ pub fn as_strided_scatter(
     stride: &[i64],
     offset: Option<i64>,
 ) -> Result<Tensor> {
-    let base = super::arith::clone(t)?;
-    let view = strided_layout(&base, size, stride, offset)?;
+    let view = strided_layout(t, size, stride, offset)?;
     ensure!(
         src.shape() == &view.shape,
         Runtime,
@@ -411,14 +414,16 @@ pub fn as_strided_scatter(
         src.shape(),
         view.shape
     );
-    let out = t.copied(t.dtype())?;
-    crate::backend::cpu::copy::copy(src.raw(), out.with_layout(view.clone()).raw());
-    record(out, &[t, src], |_| StridedScatter { view, base: base.layout().clone() })
+    let elements = t.storage().len() / t.dtype().size();
+    let storage = t.with_layout(Layout::contiguous(Dims::from([elements]))).copied(t.dtype())?;
+    copy::copy(src.raw(), storage.with_layout(view).raw());
+    let out = storage.with_layout(t.layout().clone()).copied(t.dtype())?;
+    let asked = Geometry { size: size.into(), stride: stride.into(), offset };
+    record(out, &[t, src], |_| StridedScatter { asked })
 }
 
 struct StridedScatter {
-    view: Layout,
-    base: Layout,
+    asked: Geometry,
 }
 
 impl Function for StridedScatter {
@@ -428,10 +433,15 @@ impl Function for StridedScatter {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
-        let picked = gather_view(g, &self.view, &self.base)?;
-        let kept = || super::arith::sub(g, &scatter_view(&picked, &self.view, &self.base)?);
-        let kept = cx.needs(0).then(kept).transpose()?;
-        Ok(smallvec![kept, Some(picked)])
+        // As PyTorch has it: the geometry is that of a dense gradient, whatever the input's was.
+        let g = if g.is_contiguous() && g.layout().offset == 0 { g.clone() } else { super::arith::clone(g)? };
+        let Geometry { size, stride, offset } = &self.asked;
+        let kept = || {
+            let zeros = Tensor::zeros(size.iter().map(|&n| n as usize).collect::<Dims>(), g.dtype())?;
+            as_strided_scatter(&g, &zeros, size, stride, *offset)
+        };
+        let picked = || as_strided(&g, size, stride, *offset);
+        Ok(smallvec![cx.needs(0).then(kept).transpose()?, cx.needs(1).then(picked).transpose()?])
     }
 }
 
@@ -450,7 +460,8 @@ pub fn view_dtype(t: &Tensor, dtype: crate::dtype::DType) -> Result<Tensor> {
             );
         };
         let bytes = layout.shape[d] * from;
-        let fits = (0..d).all(|d| layout.strides[d] as usize * from % to == 0) && layout.offset * from % to == 0;
+        let fits =
+            (0..d).all(|d| layout.strides[d] as usize * from % to == 0) && layout.offset * from % to == 0;
         ensure!(
             bytes % to == 0 && fits,
             Runtime,
@@ -468,3 +479,6 @@ pub fn view_dtype(t: &Tensor, dtype: crate::dtype::DType) -> Result<Tensor> {
     }
     Ok(Tensor::from_parts(t.storage().clone(), layout, dtype))
 }
+
+#[cfg(test)]
+mod tests;

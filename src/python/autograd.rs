@@ -12,7 +12,7 @@ use super::error::{IntoPy, foreign};
 use super::tensor::{PyTensor, wrap};
 use crate::engine::{self, Options};
 use crate::error::Result;
-use crate::graph::{Edge, GradFn, Handle, Meta, NodeHook, PostAccumulateHook, TensorHook, Grads};
+use crate::graph::{Edge, GradFn, Grads, Handle, Meta, NodeHook, PostAccumulateHook, TensorHook};
 use crate::tensor::Tensor;
 
 /// A Python callable on a gradient.
@@ -34,7 +34,9 @@ fn tensor_or_none(obj: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
     }
     match obj.cast::<PyTensor>() {
         Ok(t) => Ok(Some(t.borrow().inner.clone())),
-        Err(_) => Err(PyTypeError::new_err(format!("expected Variable, but hook returned '{}'", type_name(obj)))),
+        Err(_) => {
+            Err(PyTypeError::new_err(format!("expected Variable, but hook returned '{}'", type_name(obj))))
+        }
     }
 }
 
@@ -340,7 +342,9 @@ impl PyTensor {
     fn register_hook(&self, hook: Py<PyAny>) -> PyResult<PyHookHandle> {
         let t = &self.inner;
         if !t.requires_grad() {
-            return Err(PyRuntimeError::new_err("cannot register a hook on a tensor that doesn't require gradient"));
+            return Err(PyRuntimeError::new_err(
+                "cannot register a hook on a tensor that doesn't require gradient",
+            ));
         }
         let hook = Arc::new(Callable(hook));
         Ok(match t.grad_fn() {
@@ -360,10 +364,14 @@ impl PyTensor {
     fn register_post_accumulate_grad_hook(&self, hook: Py<PyAny>) -> PyResult<PyHookHandle> {
         let t = &self.inner;
         if !t.requires_grad() {
-            return Err(PyRuntimeError::new_err("cannot register a hook on a tensor that doesn't require gradient"));
+            return Err(PyRuntimeError::new_err(
+                "cannot register a hook on a tensor that doesn't require gradient",
+            ));
         }
         if t.grad_fn().is_some() {
-            return Err(PyRuntimeError::new_err("post accumulate grad hooks cannot be registered on non-leaf tensors"));
+            return Err(PyRuntimeError::new_err(
+                "post accumulate grad hooks cannot be registered on non-leaf tensors",
+            ));
         }
         let meta = t.meta_or_new().clone();
         let handle = meta.add_post_hook(Arc::new(Callable(hook)));
@@ -440,7 +448,8 @@ pub fn grad<'py>(
 ) -> PyResult<Bound<'py, PyList>> {
     let (roots, wanted) = (tensor_list(outputs)?, tensor_list(inputs)?);
     let grads = opt_tensor_list(grad_outputs)?;
-    let options = Options { allow_unused, materialize: materialize_grads, ..options(retain_graph, create_graph) };
+    let options =
+        Options { allow_unused, materialize: materialize_grads, ..options(retain_graph, create_graph) };
     let found = py.detach(|| engine::grad(&roots, &wanted, &grads, options)).py()?;
     let items = found
         .into_iter()

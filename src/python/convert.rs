@@ -18,6 +18,8 @@ use crate::ops::schema::{Out, Value};
 pub enum Ty {
     Tensor,
     Tensors,
+    /// As `Tensors`; it also takes them one by one.
+    VarTensors,
     OptTensors,
     Operand,
     Number,
@@ -41,6 +43,7 @@ impl Ty {
         Some(match s {
             "Tensor" => Ty::Tensor,
             "Tensor[]" => Ty::Tensors,
+            "Tensor*" => Ty::VarTensors,
             "Tensor?[]" => Ty::OptTensors,
             "Operand" => Ty::Operand,
             "Number" => Ty::Number,
@@ -63,7 +66,7 @@ impl Ty {
     pub fn describe(self) -> &'static str {
         match self {
             Ty::Tensor => "Tensor",
-            Ty::Tensors | Ty::OptTensors => "tuple of Tensors",
+            Ty::Tensors | Ty::VarTensors | Ty::OptTensors => "tuple of Tensors",
             Ty::Operand => "Tensor",
             Ty::Number => "Number",
             Ty::Int => "int",
@@ -114,7 +117,8 @@ fn slow_number(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
         return None;
     }
     // NumPy scalars: told apart by what they convert to without loss.
-    let kind = obj.getattr("dtype").and_then(|d| d.getattr("kind")).and_then(|k| k.extract::<String>()).ok()?;
+    let kind =
+        obj.getattr("dtype").and_then(|d| d.getattr("kind")).and_then(|k| k.extract::<String>()).ok()?;
     if obj.getattr("ndim").and_then(|n| n.extract::<usize>()).is_ok_and(|n| n > 0) {
         return None;
     }
@@ -185,7 +189,7 @@ pub fn value(obj: &Bound<'_, PyAny>, ty: Ty, optional: bool) -> PyResult<Option<
             Ok(t) => Some(Value::Tensor(t.borrow().inner.clone())),
             Err(_) => number(obj).map(Value::Number),
         },
-        Ty::Tensors => tensors(obj).and_then(|v| {
+        Ty::Tensors | Ty::VarTensors => tensors(obj).and_then(|v| {
             v.iter()
                 .map(|x| x.cast::<PyTensor>().ok().map(|t| t.borrow().inner.clone()))
                 .collect::<Option<Vec<_>>>()
@@ -263,8 +267,8 @@ pub fn out(py: Python<'_>, out: Out) -> PyResult<Py<PyAny>> {
         Out::Tuple(v) => PyTuple::new(py, all(v)?)?.into_any().unbind(),
         Out::List(v) => PyList::new(py, all(v)?)?.into_any().unbind(),
         Out::Named(name, _, v) => {
-            let types =
-                RETURN_TYPES.get_or_try_init(py, || py.import("rgrad.return_types").map(|m| m.into_any().unbind()))?;
+            let types = RETURN_TYPES
+                .get_or_try_init(py, || py.import("rgrad.return_types").map(|m| m.into_any().unbind()))?;
             types.getattr(py, name)?.call1(py, (PyTuple::new(py, all(v)?)?,))?
         }
         Out::Number(s) => scalar(py, s)?,
@@ -291,9 +295,9 @@ pub fn tensor_list(obj: &Bound<'_, PyAny>) -> PyResult<Vec<crate::Tensor>> {
     obj.try_iter()?
         .map(|x| {
             let x = x?;
-            let t = x.cast::<PyTensor>().map_err(|_| {
-                PyTypeError::new_err(format!("expected a Tensor, got {}", type_name(&x)))
-            })?;
+            let t = x
+                .cast::<PyTensor>()
+                .map_err(|_| PyTypeError::new_err(format!("expected a Tensor, got {}", type_name(&x))))?;
             Ok(t.borrow().inner.clone())
         })
         .collect()
@@ -320,4 +324,3 @@ pub fn opt_tensor_list(obj: &Bound<'_, PyAny>) -> PyResult<Vec<Option<crate::Ten
         })
         .collect()
 }
-

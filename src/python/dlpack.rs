@@ -233,13 +233,17 @@ impl PyTensor {
     ) -> PyResult<Py<PyAny>> {
         let t = &self.inner;
         if t.requires_grad() {
-            return Err(PyBufferError::new_err("Can't export tensors that require gradient, use tensor.detach()"));
+            return Err(PyBufferError::new_err(
+                "Can't export tensors that require gradient, use tensor.detach()",
+            ));
         }
         if stream.is_some_and(|s| s != -1) {
             return Err(PyAssertionError::new_err("stream should be None on cpu."));
         }
         if dl_device.is_some_and(|d| d != (CPU, 0)) {
-            return Err(PyBufferError::new_err("cannot move a tensor on cpu to another device through DLPack"));
+            return Err(PyBufferError::new_err(
+                "cannot move a tensor on cpu to another device through DLPack",
+            ));
         }
         let (t, copied) = match copy {
             Some(true) => (t.copied(t.dtype()).py()?, COPIED),

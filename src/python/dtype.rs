@@ -153,7 +153,9 @@ impl PyDevice {
     }
 
     fn __richcmp__(&self, other: &Bound<'_, PyAny>, op: CompareOp) -> bool {
-        let same = other.cast::<PyDevice>().is_ok_and(|o| o.get().device == self.device && o.get().index == self.index);
+        let same = other
+            .cast::<PyDevice>()
+            .is_ok_and(|o| o.get().device == self.device && o.get().index == self.index);
         match op {
             CompareOp::Eq => same,
             CompareOp::Ne => !same,

@@ -1,8 +1,6 @@
 //! Errors of the core → Python exceptions.
 
-use pyo3::exceptions::{
-    PyIndexError, PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError
-};
+use pyo3::exceptions::{PyIndexError, PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::error::{Error, Kind};
@@ -54,4 +52,3 @@ impl<T> IntoPy<T> for crate::error::Result<T> {
         self.map_err(to_py)
     }
 }
-

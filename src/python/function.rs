@@ -103,7 +103,9 @@ pub fn record_function<'py>(
     for o in outputs.iter() {
         made.push(match tensor(&o) {
             // An input that comes out unchanged is a new tensor over the same memory.
-            Some(t) if !is(&dirty, &t) && inputs.iter().flatten().any(|i| i.same(&t)) => (o, Some(t.detach())),
+            Some(t) if !is(&dirty, &t) && inputs.iter().flatten().any(|i| i.same(&t)) => {
+                (o, Some(t.detach()))
+            }
             Some(t) => (o, Some(t)),
             None if o.is_none() => (o, None),
             None => {
@@ -119,7 +121,12 @@ pub fn record_function<'py>(
     let outs: Vec<&Tensor> = made.iter().filter_map(|(_, t)| t.as_ref()).collect();
     let tensors = to_save.iter().map(|t| match t {
         None => SavedTensor::unused(),
-        Some(t) => match outs.iter().find(|o| o.same(t) || (recorded && outputs.iter().any(|x| tensor(&x).is_some_and(|x| x.same(t))) && o.storage().same(t.storage()))) {
+        Some(t) => match outs.iter().find(|o| {
+            o.same(t)
+                || (recorded
+                    && outputs.iter().any(|x| tensor(&x).is_some_and(|x| x.same(t)))
+                    && o.storage().same(t.storage()))
+        }) {
             Some(o) if !inputs.iter().flatten().any(|i| i.same(t)) => SavedTensor::output(o),
             _ => SavedTensor::input(t),
         },

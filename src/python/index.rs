@@ -47,7 +47,11 @@ fn one(key: &Bound<'_, PyAny>) -> PyResult<Index> {
     if key.cast::<PyList>().is_ok() || key.cast::<PyTuple>().is_ok() || interop::is_array(key) {
         let t = interop::tensor_from(key, None)?;
         // An empty list selects nothing; its dtype says nothing.
-        let t = if t.numel() == 0 && t.dtype().is_float() { t.copied(crate::dtype::DType::I64).py()? } else { t };
+        let t = if t.numel() == 0 && t.dtype().is_float() {
+            t.copied(crate::dtype::DType::I64).py()?
+        } else {
+            t
+        };
         return Ok(Index::Tensor(t));
     }
     if let Some(i) = convert::int(key) {

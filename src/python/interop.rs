@@ -40,7 +40,8 @@ pub fn is_array(obj: &Bound<'_, PyAny>) -> bool {
 /// Whether an object is a NumPy array; NumPy is imported only for an object that looks like one.
 fn is_ndarray(obj: &Bound<'_, PyAny>) -> bool {
     static NDARRAY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    is_array(obj) && NDARRAY.import(obj.py(), "numpy", "ndarray").is_ok_and(|c| obj.is_instance(c).unwrap_or(false))
+    is_array(obj)
+        && NDARRAY.import(obj.py(), "numpy", "ndarray").is_ok_and(|c| obj.is_instance(c).unwrap_or(false))
 }
 
 /// NumPy's description of an element type.
@@ -112,7 +113,12 @@ impl PyTensor {
     }
 
     #[pyo3(signature = (dtype=None, copy=None))]
-    fn __array__(&self, py: Python<'_>, dtype: Option<Bound<'_, PyAny>>, copy: Option<bool>) -> PyResult<Py<PyAny>> {
+    fn __array__(
+        &self,
+        py: Python<'_>,
+        dtype: Option<Bound<'_, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Py<PyAny>> {
         let array = self.numpy(py, false)?;
         let numpy = py.import("numpy")?;
         let options = PyDict::new(py);
@@ -169,7 +175,9 @@ fn share_array(array: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let interface = array.getattr("__array_interface__")?;
     let interface = interface.cast::<PyDict>()?;
     let get = |k: &str| {
-        interface.get_item(k)?.ok_or_else(|| PyValueError::new_err(format!("__array_interface__ has no '{k}'")))
+        interface
+            .get_item(k)?
+            .ok_or_else(|| PyValueError::new_err(format!("__array_interface__ has no '{k}'")))
     };
     let kind: String = get("typestr")?.extract()?;
     let dtype = dtype_of_kind(&kind).ok_or_else(|| unsupported_kind(array, &kind))?;
@@ -210,7 +218,8 @@ fn unsupported_kind(array: &Bound<'_, PyAny>, kind: &str) -> PyErr {
              currently not supported.",
         );
     }
-    let class = array.getattr("dtype").and_then(|d| d.getattr("type")?.getattr("__name__")?.extract::<String>());
+    let class =
+        array.getattr("dtype").and_then(|d| d.getattr("type")?.getattr("__name__")?.extract::<String>());
     PyTypeError::new_err(format!(
         "can't convert np.ndarray of type numpy.{}. The only supported types are: float64, float32, float16, int64, \
          int32, int16, int8, uint8, and bool.",
@@ -244,7 +253,8 @@ pub unsafe fn adopt(
     let start = (address as isize + lo * size) as *mut u8;
     let layout = Layout { offset: (-lo) as usize, ..layout };
     // SAFETY: the caller's promise, for the extent of the layout.
-    let storage = unsafe { Storage::borrowed(start, ((hi - lo + 1) * size) as usize, readonly, owner) }.py()?;
+    let storage =
+        unsafe { Storage::borrowed(start, ((hi - lo + 1) * size) as usize, readonly, owner) }.py()?;
     Ok(Tensor::from_parts(storage, layout, dtype))
 }
 
@@ -288,7 +298,11 @@ pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Te
     let mut values = Vec::new();
     let mut seen: Option<DType> = None;
     collect(data, &shape, 0, &mut values, &mut seen)?;
-    let dtype = dtype.or(seen).unwrap_or(if values.is_empty() { ops::default_dtype() } else { natural_dtype(&values) });
+    let dtype = dtype.or(seen).unwrap_or(if values.is_empty() {
+        ops::default_dtype()
+    } else {
+        natural_dtype(&values)
+    });
     let out = Tensor::empty(Dims::from(&shape[..]), dtype).py()?;
     with_dtype!(dtype, T => {
         for (o, v) in out.slice_mut::<T>().py()?.iter_mut().zip(&values) {
@@ -403,7 +417,12 @@ pub fn as_tensor<'py>(
     let wanted = dtype_of(dtype)?;
     let t = match data.cast::<PyTensor>() {
         Ok(t) if wanted.is_none_or(|d| d == t.borrow().inner.dtype()) => return Ok(data.clone().unbind()),
-        Ok(t) => return wrap(data.py(), ops::arith::to_dtype(&t.borrow().inner, wanted.unwrap_or(DType::F32)).py()?),
+        Ok(t) => {
+            return wrap(
+                data.py(),
+                ops::arith::to_dtype(&t.borrow().inner, wanted.unwrap_or(DType::F32)).py()?,
+            );
+        }
         Err(_) if is_ndarray(data) => {
             let shared = share_writable_array(data)?;
             match wanted {

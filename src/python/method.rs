@@ -90,7 +90,8 @@ unsafe fn enter(
         let run = || {
             // SAFETY: borrowed references that live for this call.
             let (mut values, names) = unsafe {
-                let names = Bound::from_borrowed_ptr_or_opt(py, names).and_then(|n| n.cast_into::<PyTuple>().ok());
+                let names =
+                    Bound::from_borrowed_ptr_or_opt(py, names).and_then(|n| n.cast_into::<PyTuple>().ok());
                 let count = nargs as usize + names.as_ref().map_or(0, |n| n.len());
                 let given = (0..count).map(|k| Bound::from_borrowed_ptr(py, *args.add(k)));
                 let slf = Bound::from_borrowed_ptr_or_opt(py, slf);
@@ -131,7 +132,9 @@ fn is_large(values: &[Value]) -> bool {
     values.iter().any(|v| match v {
         Value::Tensor(t) => t.numel() >= DETACH_FROM,
         Value::Tensors(ts) => ts.iter().map(|t| t.numel()).sum::<usize>() >= DETACH_FROM,
-        Value::Ints(v) => v.iter().try_fold(1i64, |a, b| a.checked_mul(*b)).unwrap_or(i64::MAX) >= DETACH_FROM as i64,
+        Value::Ints(v) => {
+            v.iter().try_fold(1i64, |a, b| a.checked_mul(*b)).unwrap_or(i64::MAX) >= DETACH_FROM as i64
+        }
         _ => false,
     })
 }
@@ -282,6 +285,19 @@ fn bind(
                 values.push(Value::Ints(dims));
                 continue;
             }
+            // Tensors one by one: broadcast_tensors(a, b).
+            if p.ty == Ty::VarTensors && args[next].cast::<PyTensor>().is_ok() {
+                let mut tensors = Vec::with_capacity(args.len() - next);
+                while next < args.len() {
+                    match args[next].cast::<PyTensor>() {
+                        Ok(t) => tensors.push(t.borrow().inner.clone()),
+                        Err(_) => return Ok(Err(wrong_type(name, p, next + 1, &args[next]))),
+                    }
+                    next += 1;
+                }
+                values.push(Value::Tensors(tensors));
+                continue;
+            }
             arg = Some(&args[next]);
             next += 1;
         } else if !given.is_empty() {
@@ -301,7 +317,14 @@ fn bind(
                 None => return Ok(Err(wrong_type(name, p, position + 1, a))),
             },
             (None, Some(d)) => values.push(d.clone()),
-            (None, None) if p.ty == Ty::Size && s.positional > 0 && next >= args.len() && position + 1 == s.positional && given.iter().all(|(n, _)| n.to_cow().is_ok_and(|n| n != p.name)) && position == 0 => {
+            (None, None)
+                if p.ty == Ty::Size
+                    && s.positional > 0
+                    && next >= args.len()
+                    && position + 1 == s.positional
+                    && given.iter().all(|(n, _)| n.to_cow().is_ok_and(|n| n != p.name))
+                    && position == 0 =>
+            {
                 values.push(Value::Ints(SmallVec::new()))
             }
             (None, None) => {
@@ -346,7 +369,8 @@ fn wrong_type(name: &str, p: &Param, position: usize, a: &Bound<'_, PyAny>) -> S
 fn invalid_combination(entry: &Entry, args: &[Bound<'_, PyAny>], given: &Given) -> PyErr {
     let mut got: Vec<String> = args.iter().map(|a| type_name(a)).collect();
     got.extend(given.iter().map(|(n, v)| format!("{n}={}", type_name(v))));
-    let expected: Vec<String> = entry.signatures.iter().map(|s| format!("\n * ({})", s.overload.sig)).collect();
+    let expected: Vec<String> =
+        entry.signatures.iter().map(|s| format!("\n * ({})", s.overload.sig)).collect();
     PyTypeError::new_err(format!(
         "{}() received an invalid combination of arguments - got ({}), but expected one of:{}",
         entry.name,
@@ -419,7 +443,14 @@ fn default_value(text: &str, ty: Ty) -> Option<Value> {
         _ if ty == Ty::Str => Value::Str(text.trim_matches(['"', '\'']).into()),
         _ if matches!(ty, Ty::Ints | Ty::Size) => {
             let items = list().unwrap_or(text);
-            Value::Ints(items.split(',').map(str::trim).filter(|s| !s.is_empty()).map(|s| s.parse().ok()).collect::<Option<_>>()?)
+            Value::Ints(
+                items
+                    .split(',')
+                    .map(str::trim)
+                    .filter(|s| !s.is_empty())
+                    .map(|s| s.parse().ok())
+                    .collect::<Option<_>>()?,
+            )
         }
         _ => match text.parse::<i64>() {
             Ok(i) if ty == Ty::Float => Value::Number(Scalar::Float(i as f64)),

@@ -2,6 +2,7 @@
 
 mod autograd;
 mod convert;
+mod display;
 mod dlpack;
 mod dtype;
 mod error;
@@ -11,6 +12,7 @@ mod interop;
 mod method;
 mod modes;
 mod operators;
+mod optim;
 mod protocols;
 mod storage;
 mod tensor;
@@ -24,21 +26,24 @@ mod _C {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use super::dtype::{PyDType, PyDevice, PyGenerator};
+    use super::autograd::{PyHookHandle, PyNode, backward, grad};
     #[pymodule_export]
-    use super::modes::{
-        default_generator, empty_cache, promote_types, result_type, get_default_dtype, get_num_threads, is_grad_enabled, is_inference_mode_enabled,
-        memory_stats, reset_peak_memory, set_anomaly_enabled, set_autocast, get_autocast, set_cpu_isa, set_default_dtype,
-        set_grad_enabled, set_inference_mode, set_num_threads,
-    };
-    #[pymodule_export]
-    use super::autograd::{backward, grad, PyHookHandle, PyNode};
+    use super::display::{get_printoptions, set_printoptions};
     #[pymodule_export]
     use super::dlpack::from_dlpack;
+    #[pymodule_export]
+    use super::dtype::{PyDType, PyDevice, PyGenerator};
     #[pymodule_export]
     use super::function::record_function;
     #[pymodule_export]
     use super::interop::{as_tensor, from_numpy, tensor};
+    #[pymodule_export]
+    use super::modes::{
+        default_generator, empty_cache, get_autocast, get_default_dtype, get_num_threads, is_grad_enabled,
+        is_inference_mode_enabled, memory_stats, promote_types, reset_peak_memory, result_type,
+        set_anomaly_enabled, set_autocast, set_cpu_isa, set_default_dtype, set_grad_enabled,
+        set_inference_mode, set_num_threads,
+    };
     #[pymodule_export]
     use super::storage::{PyStorage, frombuffer, storage_bytes, tensor_from_buffer};
     #[pymodule_export]
@@ -53,6 +58,7 @@ mod _C {
 fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     dtype::add_dtypes(m)?;
     method::add_operations(m)?;
+    optim::add_optim(m)?;
     crate::engine::set_interrupt_check(|| Python::attach(|py| py.check_signals().map_err(error::foreign)));
     Ok(())
 }

@@ -69,7 +69,9 @@ pub fn set_cpu_isa(name: Option<&str>) -> PyResult<&'static str> {
         Some("avx2") => simd::force_isa(simd::Isa::Avx2),
         Some("avx512") => simd::force_isa(simd::Isa::Avx512),
         Some(other) => {
-            return Err(pyo3::exceptions::PyValueError::new_err(format!("unknown instruction set '{other}'")));
+            return Err(pyo3::exceptions::PyValueError::new_err(format!(
+                "unknown instruction set '{other}'"
+            )));
         }
     };
     Ok(match isa {
@@ -82,7 +84,11 @@ pub fn set_cpu_isa(name: Option<&str>) -> PyResult<&'static str> {
 /// Sets autocast of this thread; returns whether it was on, and its dtype.
 #[pyfunction(name = "_set_autocast")]
 #[pyo3(signature = (enabled, dtype=None))]
-pub fn set_autocast(py: Python<'_>, enabled: bool, dtype: Option<&Bound<'_, PyDType>>) -> PyResult<(bool, Py<PyDType>)> {
+pub fn set_autocast(
+    py: Python<'_>,
+    enabled: bool,
+    dtype: Option<&Bound<'_, PyDType>>,
+) -> PyResult<(bool, Py<PyDType>)> {
     let wanted = dtype.map_or(crate::dtype::DType::BF16, |d| d.get().0);
     let before = autocast::set(enabled.then_some(wanted));
     Ok((before.is_some(), dtype_object(py, before.unwrap_or(crate::dtype::DType::BF16))?))
@@ -116,7 +122,11 @@ pub fn empty_cache() {
 }
 
 #[pyfunction(name = "_promote_types")]
-pub fn promote_types(py: Python<'_>, a: &Bound<'_, PyDType>, b: &Bound<'_, PyDType>) -> PyResult<Py<PyDType>> {
+pub fn promote_types(
+    py: Python<'_>,
+    a: &Bound<'_, PyDType>,
+    b: &Bound<'_, PyDType>,
+) -> PyResult<Py<PyDType>> {
     dtype_object(py, crate::dtype::promote(a.get().0, b.get().0))
 }
 

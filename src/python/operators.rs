@@ -38,4 +38,3 @@ operators! {
     __lshift__, __rlshift__, __ilshift__ => bitwise_left_shift;
     __rshift__, __rrshift__, __irshift__ => bitwise_right_shift;
 }
-

@@ -29,7 +29,8 @@ impl Named {
             return Ok(op);
         }
         let op = ops::all().iter().find(|op| op.name == self.name);
-        let op = op.ok_or_else(|| PyRuntimeError::new_err(format!("there is no operation '{}'", self.name)))?;
+        let op =
+            op.ok_or_else(|| PyRuntimeError::new_err(format!("there is no operation '{}'", self.name)))?;
         Ok(self.op.get_or_init(|| op))
     }
 }
@@ -70,7 +71,10 @@ fn helper<'py>(
 #[pymethods]
 impl PyTensor {
     /// A callable and its arguments that make the tensor anew, and the attributes that the user gave it.
-    fn __reduce_ex__<'py>(slf: &Bound<'py, Self>, protocol: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    fn __reduce_ex__<'py>(
+        slf: &Bound<'py, Self>,
+        protocol: Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let reduced = helper("reduce_tensor", slf, protocol)?;
         let Some(dict) = attributes(slf)? else { return Ok(reduced) };
         let parts: Vec<_> = reduced.cast::<PyTuple>()?.iter().chain([dict.into_any()]).collect();

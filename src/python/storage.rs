@@ -27,7 +27,10 @@ pub struct PyStorage(Storage);
 impl PyStorage {
     fn at(&self, index: &Bound<'_, PyAny>) -> PyResult<usize> {
         let Some(i) = int(index) else {
-            return Err(PyTypeError::new_err(format!("can't index a torch.UntypedStorage with {}", type_name(index))));
+            return Err(PyTypeError::new_err(format!(
+                "can't index a torch.UntypedStorage with {}",
+                type_name(index)
+            )));
         };
         let n = self.0.len();
         let at = if i < 0 { i.checked_add_unsigned(n as u64) } else { Some(i) };
@@ -238,7 +241,10 @@ fn contiguous_buffer(obj: &Bound<'_, PyAny>) -> PyResult<PyUntypedBuffer> {
 
 fn dtype_of(obj: &Bound<'_, PyAny>, function: &str) -> PyResult<DType> {
     dtype_argument(obj).ok_or_else(|| {
-        PyTypeError::new_err(format!("{function}(): argument 'dtype' must be torch.dtype, not {}", type_name(obj)))
+        PyTypeError::new_err(format!(
+            "{function}(): argument 'dtype' must be torch.dtype, not {}",
+            type_name(obj)
+        ))
     })
 }
 
@@ -251,7 +257,10 @@ pub fn tensor_from_buffer(
     offset: usize,
     numel: usize,
 ) -> PyResult<Py<PyAny>> {
-    wrap(py, buffer_tensor(contiguous_buffer(buffer)?, dtype_of(dtype, "_tensor_from_buffer")?, offset, numel)?)
+    wrap(
+        py,
+        buffer_tensor(contiguous_buffer(buffer)?, dtype_of(dtype, "_tensor_from_buffer")?, offset, numel)?,
+    )
 }
 
 /// A one-dimensional tensor over the memory of an object with the buffer protocol.

@@ -12,7 +12,7 @@ use super::{index, interop};
 use crate::dtype::Scalar;
 use crate::ops::pointwise::{Arg, Row};
 use crate::ops::{self, rows};
-use crate::tensor::{Tensor, check_inplace};
+use crate::tensor::Tensor;
 
 /// A multi-dimensional array of one element type, with autograd.
 #[pyclass(name = "Tensor", module = "rgrad", subclass, dict, weakref)]
@@ -92,7 +92,13 @@ const DETACH_FROM: usize = 1 << 16;
 
 /// Runs a row on a tensor and whatever stands on the other side of an operator.
 #[inline]
-pub fn operator(py: Python<'_>, row: &'static Row, t: &Tensor, other: &Bound<'_, PyAny>, swapped: bool) -> PyResult<Py<PyAny>> {
+pub fn operator(
+    py: Python<'_>,
+    row: &'static Row,
+    t: &Tensor,
+    other: &Bound<'_, PyAny>,
+    swapped: bool,
+) -> PyResult<Py<PyAny>> {
     let Some(o) = Operand::of(other) else { return Ok(py.NotImplemented()) };
     let args = if swapped { [o.arg(), Arg::T(t)] } else { [Arg::T(t), o.arg()] };
     let out = if t.numel().max(o.numel()) >= DETACH_FROM {
@@ -103,7 +109,12 @@ pub fn operator(py: Python<'_>, row: &'static Row, t: &Tensor, other: &Bound<'_,
     wrap(py, out.py()?)
 }
 
-pub fn operator_inplace(py: Python<'_>, row: &'static Row, t: &Tensor, other: &Bound<'_, PyAny>) -> PyResult<()> {
+pub fn operator_inplace(
+    py: Python<'_>,
+    row: &'static Row,
+    t: &Tensor,
+    other: &Bound<'_, PyAny>,
+) -> PyResult<()> {
     let Some(o) = Operand::of(other) else {
         return Err(PyTypeError::new_err(format!(
             "unsupported operand type(s) for {}=: 'Tensor' and '{}'",
@@ -111,15 +122,8 @@ pub fn operator_inplace(py: Python<'_>, row: &'static Row, t: &Tensor, other: &B
             type_name(other)
         )));
     };
-    check_inplace(t).py()?;
     let args = [Arg::T(t), o.arg()];
-    py.detach(|| {
-        if !row.call_inplace(&args, &[])? {
-            ops::store(t, &row.call(&args, &[])?, row.name)?;
-        }
-        Ok(())
-    })
-    .py()
+    py.detach(|| ops::row_inplace(row, &args, &[])).py()
 }
 
 #[pymethods]
@@ -182,7 +186,11 @@ impl PyTensor {
 
     fn data_ptr(&self) -> usize {
         let t = &self.inner;
-        if t.numel() == 0 { 0 } else { t.storage().data_ptr() as usize + t.layout().offset * t.dtype().size() }
+        if t.numel() == 0 {
+            0
+        } else {
+            t.storage().data_ptr() as usize + t.layout().offset * t.dtype().size()
+        }
     }
 
     #[getter]
@@ -293,7 +301,9 @@ impl PyTensor {
         match self.inner.numel() {
             1 => Ok(!self.inner.item().py()?.is_zero()),
             0 => Err(PyRuntimeError::new_err("Boolean value of Tensor with no values is ambiguous")),
-            _ => Err(PyRuntimeError::new_err("Boolean value of Tensor with more than one value is ambiguous")),
+            _ => {
+                Err(PyRuntimeError::new_err("Boolean value of Tensor with more than one value is ambiguous"))
+            }
         }
     }
 
@@ -309,7 +319,9 @@ impl PyTensor {
     fn __index__(&self) -> PyResult<i64> {
         match self.inner.item() {
             Ok(s) if s.category() < 2 => Ok(s.to_i64()),
-            _ => Err(PyTypeError::new_err("only integer tensors of a single element can be converted to an index")),
+            _ => Err(PyTypeError::new_err(
+                "only integer tensors of a single element can be converted to an index",
+            )),
         }
     }
 

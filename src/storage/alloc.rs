@@ -209,7 +209,8 @@ fn pool_limit() -> usize {
     match POOL_LIMIT.load(Relaxed) {
         0 => {
             // SAFETY: sysconf only reads.
-            let (pages, page) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+            let (pages, page) =
+                unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
             let quarter = (pages.max(0) as usize).saturating_mul(page.max(0) as usize) / 4;
             let limit = quarter.max(1 << 30);
             POOL_LIMIT.store(limit, Relaxed);

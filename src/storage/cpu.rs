@@ -220,7 +220,8 @@ mod tests {
     fn the_owner_of_borrowed_memory_lives_as_long_as_the_last_handle() {
         let owner = Arc::new(vec![1.0f32, 2.0]);
         // SAFETY: the vector is kept by the owner.
-        let s = unsafe { Storage::borrowed(owner.as_ptr() as *mut u8, 8, true, Box::new(owner.clone())) }.unwrap();
+        let s = unsafe { Storage::borrowed(owner.as_ptr() as *mut u8, 8, true, Box::new(owner.clone())) }
+            .unwrap();
         assert_eq!(Arc::strong_count(&owner), 2);
         let t = s.clone();
         drop(s);

@@ -13,7 +13,11 @@ use crate::{bail, ensure};
 /// Errors where `t` may not be written in place: a leaf that wants a gradient, one of several views, memory that
 /// is read-only or that shows one element under several indices.
 pub fn check_inplace(t: &Tensor) -> Result<()> {
-    ensure!(!t.storage().is_readonly(), Runtime, "the memory of this tensor is read-only and cannot be written in place");
+    ensure!(
+        !t.storage().is_readonly(),
+        Runtime,
+        "the memory of this tensor is read-only and cannot be written in place"
+    );
     ensure!(
         !t.layout().may_overlap_itself(),
         Runtime,
@@ -86,6 +90,7 @@ pub fn assign(t: &Tensor, value: &Tensor, op: &'static str) -> Result<()> {
     }
     // The edge is taken first: a view's history is looked up before the write makes it stale.
     let history = if tracked { value.grad_edge() } else { None };
+    let old = if tracked && history.is_none() && t.base().is_none() { t.grad_edge() } else { None };
     let old_base = match (tracked, t.base()) {
         (true, Some(base)) => base.grad_edge(),
         _ => None,
@@ -97,7 +102,7 @@ pub fn assign(t: &Tensor, value: &Tensor, op: &'static str) -> Result<()> {
     match t.base() {
         None => match history {
             Some(edge) => t.meta_or_new().set_history(edge.node, edge.input),
-            None => t.meta_or_new().set_history(graph::node(Constant { op }, smallvec![], &[t]), 0),
+            None => t.meta_or_new().set_history(graph::node(Constant { op }, smallvec![old], &[t]), 0),
         },
         Some(base) => {
             let slices = CopySlices { view: t.layout().clone(), base: base.layout().clone() };
@@ -119,7 +124,7 @@ pub fn assign(t: &Tensor, value: &Tensor, op: &'static str) -> Result<()> {
     Ok(())
 }
 
-/// The node of a tensor overwritten by something that has no gradient.
+/// The node of a tensor overwritten by something that has no gradient: what it held before receives zeros.
 struct Constant {
     op: &'static str,
 }
@@ -129,8 +134,9 @@ impl Function for Constant {
         self.op
     }
 
-    fn backward(&self, _: &Cx, _: Grads) -> Result<Grads> {
-        Ok(smallvec![])
+    fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        Ok(smallvec![Some(Tensor::zeros(g.shape().clone(), g.dtype())?)])
     }
 }
 

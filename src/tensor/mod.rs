@@ -1,6 +1,7 @@
 //! [`Tensor`]: a handle to memory with a geometry, an element type, and, where autograd needs it, a history.
 
 mod create;
+pub mod display;
 mod inplace;
 mod view;
 
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
 pub use inplace::{assign, check_inplace, overlap_error, write_untracked};
-pub use view::{as_view, gather_view, multi_view, scatter_view};
+pub use view::{as_view, multi_view, scatter_view};
 
 use crate::backend::cpu::copy::View;
 use crate::device::Device;
@@ -246,7 +247,10 @@ impl Tensor {
     fn view_needs_refresh(&self) -> bool {
         match &self.0.view {
             None => false,
-            Some(v) => v.kind == ViewKind::Plain && v.base.meta().is_some_and(|m| m.is_tracked() && m.written_in_place()),
+            Some(v) => {
+                v.kind == ViewKind::Plain
+                    && v.base.meta().is_some_and(|m| m.is_tracked() && m.written_in_place())
+            }
         }
     }
 
@@ -323,6 +327,17 @@ impl Tensor {
             let _ = out.0.meta.set(m.clone());
         }
         out
+    }
+
+    /// A copy of the elements that has this tensor's history.
+    pub fn copy_with_history(&self) -> Result<Tensor> {
+        view::refresh(self);
+        let copy = self.copied(self.dtype())?;
+        if let Some(m) = self.meta() {
+            // A fresh cell: setting it cannot fail.
+            let _ = copy.0.meta.set(m.clone());
+        }
+        Ok(copy)
     }
 
     /// The same memory under another geometry, without history or view relation.

@@ -12,13 +12,15 @@ use crate::layout::Layout;
 /// A view of `t` with `layout`, recorded as `make()`'s node.
 #[inline]
 pub fn as_view<F: Function>(t: &Tensor, layout: Layout, make: impl FnOnce() -> F) -> Result<Tensor> {
-    let out = plain_view(t, layout, t.dtype(), if grad_enabled() { ViewKind::Plain } else { ViewKind::NoGrad });
+    let out =
+        plain_view(t, layout, t.dtype(), if grad_enabled() { ViewKind::Plain } else { ViewKind::NoGrad });
     record(out, &[t], |_| make())
 }
 
 /// One of several views that one call returns.
 pub fn multi_view<F: Function>(t: &Tensor, layout: Layout, make: impl FnOnce() -> F) -> Result<Tensor> {
-    let out = plain_view(t, layout, t.dtype(), if grad_enabled() { ViewKind::Multi } else { ViewKind::NoGrad });
+    let out =
+        plain_view(t, layout, t.dtype(), if grad_enabled() { ViewKind::Multi } else { ViewKind::NoGrad });
     record(out, &[t], |_| make())
 }
 

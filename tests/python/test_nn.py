@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+
 import rgrad as torch
 import rgrad.nn.functional as F
 from rgrad import nn

@@ -8,6 +8,7 @@ import weakref
 from collections import OrderedDict
 
 import pytest
+
 import rgrad as torch
 from rgrad import nn
 

@@ -9,7 +9,14 @@ from rgrad import _C
 from rgrad._C import Tensor
 
 from .function import Function
-from .grad_mode import detect_anomaly, enable_grad, inference_mode, no_grad, set_detect_anomaly, set_grad_enabled
+from .grad_mode import (
+    detect_anomaly,
+    enable_grad,
+    inference_mode,
+    no_grad,
+    set_detect_anomaly,
+    set_grad_enabled,
+)
 
 Variable = Tensor
 

@@ -80,7 +80,7 @@ def check_settings(**settings: Any) -> None:
                 raise NotImplementedError(
                     "differentiable=True: steps of an optimizer are not recorded for autograd"
                 )
-        elif not 0.0 <= value:
+        elif not value >= 0.0:
             raise ValueError(f"Invalid {names.get(key, f'{key} value')}: {value}")
 
 

@@ -262,7 +262,11 @@ fn accumulate_typed<D: Element, S: Element>(src: View, out: View) {
         reader.read(&mut block[..k]);
         for v in &block[..k] {
             let d = &mut dst[at.offsets[0] as usize];
-            *d = if D::DTYPE.is_float() { D::from_f64(d.to_f64() + v.to_f64()) } else { D::from_i64(d.to_i64().wrapping_add(v.to_i64())) };
+            *d = if D::DTYPE.is_float() {
+                D::from_f64(d.to_f64() + v.to_f64())
+            } else {
+                D::from_i64(d.to_i64().wrapping_add(v.to_i64()))
+            };
             at.step();
         }
         left -= k;

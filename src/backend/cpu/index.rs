@@ -42,8 +42,20 @@ impl Combine {
             Combine::Add => T::from_i64(old.to_i64().wrapping_add(new.to_i64())),
             Combine::Mul if T::DTYPE.is_float() => T::from_f64(old.to_f64() * new.to_f64()),
             Combine::Mul => T::from_i64(old.to_i64().wrapping_mul(new.to_i64())),
-            Combine::Max => if nan(old) || old > new { old } else { new },
-            Combine::Min => if nan(old) || old < new { old } else { new },
+            Combine::Max => {
+                if nan(old) || old > new {
+                    old
+                } else {
+                    new
+                }
+            }
+            Combine::Min => {
+                if nan(old) || old < new {
+                    old
+                } else {
+                    new
+                }
+            }
         }
     }
 }
@@ -249,7 +261,14 @@ pub fn gather_along<T: Element>(x: View, dim: usize, shape: &[usize], index: &[i
 
 /// Combines `src` with the elements of `out` whose position in `dim` the index gives. `src` has the shape of the
 /// index or is larger.
-pub fn scatter_along<T: Element>(out: View, dim: usize, shape: &[usize], index: &[i64], src: View, how: Combine) {
+pub fn scatter_along<T: Element>(
+    out: View,
+    dim: usize,
+    shape: &[usize],
+    index: &[i64],
+    src: View,
+    how: Combine,
+) {
     if index.is_empty() {
         return;
     }
@@ -313,7 +332,9 @@ multiversion! {
 /// How many true elements precede each chunk of the mask; the total is the last entry.
 pub fn mask_starts(mask: &[Bool8]) -> Vec<usize> {
     let mut starts = vec![0; mask.len().div_ceil(MASK_CHUNK) + 1];
-    for_chunks_mut(&mut starts[1..], 1, |c, n| n[0] = count(&mask[c * MASK_CHUNK..mask.len().min((c + 1) * MASK_CHUNK)]));
+    for_chunks_mut(&mut starts[1..], 1, |c, n| {
+        n[0] = count(&mask[c * MASK_CHUNK..mask.len().min((c + 1) * MASK_CHUNK)])
+    });
     for c in 1..starts.len() {
         starts[c] += starts[c - 1];
     }
@@ -321,7 +342,11 @@ pub fn mask_starts(mask: &[Bool8]) -> Vec<usize> {
 }
 
 /// Calls `f` with the first element, the mask, and the range of true elements of each chunk, in parallel.
-fn masked_chunks(mask: &[Bool8], starts: &[usize], f: impl Fn(usize, &[Bool8], std::ops::Range<usize>) + Sync) {
+fn masked_chunks(
+    mask: &[Bool8],
+    starts: &[usize],
+    f: impl Fn(usize, &[Bool8], std::ops::Range<usize>) + Sync,
+) {
     parallel_for(starts.len() - 1, 1, |r| {
         for c in r {
             let at = c * MASK_CHUNK;
@@ -374,7 +399,9 @@ pub fn expand<T: Element>(values: &[T], mask: &[Bool8], starts: &[usize], out: &
         let out = &mut out.slice_mut::<T>()[at..at + mask.len()];
         let mut values = values[range].iter();
         for (o, m) in out.iter_mut().zip(mask) {
-            if m.0 != 0 && let Some(&v) = values.next() {
+            if m.0 != 0
+                && let Some(&v) = values.next()
+            {
                 *o = v;
             }
         }

@@ -12,11 +12,17 @@
 #![allow(clippy::needless_range_loop)]
 
 #[cfg(target_arch = "x86_64")]
-use std::arch::x86_64::*;
+use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::marker::PhantomData;
 
 use crate::backend::cpu::simd::{Isa, best_isa};
 use crate::dtype::Real;
+
+mod vector;
+
+#[cfg(target_arch = "x86_64")]
+use vector::{F32x8, F32x16, F64x4, F64x8};
+use vector::{Plain, Vector};
 
 /// A float type that has kernels.
 pub trait GemmElem: Real {
@@ -124,8 +130,10 @@ impl<'a, T> View<'a, T> {
         View { data: self.data, rs: self.cs, cs: self.rs }
     }
 
+    /// Whether it has `rows` x `cols` elements, both not 0.
     fn covers(&self, rows: usize, cols: usize) -> bool {
-        rows > 0 && cols > 0 && (rows - 1) * self.rs + (cols - 1) * self.cs < self.data.len()
+        let last = (rows - 1).saturating_mul(self.rs).saturating_add((cols - 1).saturating_mul(self.cs));
+        last < self.data.len()
     }
 }
 
@@ -252,33 +260,6 @@ impl<T: Real> Kernels<T> {
     }
 }
 
-/// A SIMD register. The last vector of a row may be partial: it is read and written under a mask of its first lanes,
-/// and its other lanes read as zero.
-///
-/// # Safety
-/// The machine has the instruction set of the type, and pointers are good for all (unmasked) lanes.
-trait Vector: Copy {
-    type Elem: Real;
-    type Mask: Copy;
-    const LANES: usize;
-    /// The side of the square that `transpose` takes.
-    const BLOCK: usize;
-    unsafe fn mask(lanes: usize) -> Self::Mask;
-    unsafe fn splat(v: Self::Elem) -> Self;
-    unsafe fn load(p: *const Self::Elem) -> Self;
-    unsafe fn load_part(p: *const Self::Elem, mask: Self::Mask) -> Self;
-    unsafe fn store(self, p: *mut Self::Elem);
-    unsafe fn store_part(self, p: *mut Self::Elem, mask: Self::Mask);
-    unsafe fn mul_add(self, a: Self, b: Self) -> Self;
-    unsafe fn add(self, other: Self) -> Self;
-    unsafe fn mul(self, other: Self) -> Self;
-    /// The positive part, NaN where the lane is NaN.
-    unsafe fn relu(self) -> Self;
-    unsafe fn sum(self) -> Self::Elem;
-    /// Writes the transpose of a square of `BLOCK` rows, `ss` elements apart, to rows `ds` apart.
-    unsafe fn transpose(src: *const Self::Elem, ss: usize, dst: *mut Self::Elem, ds: usize);
-}
-
 /// # Safety
 /// As [`Kernels::tile`] asserts: rows M, columns from `LANES * (NV - 1) + 1` to `LANES * NV`.
 #[inline(always)]
@@ -364,6 +345,7 @@ pub const LOW: usize = 2;
 
 /// Has the cache fetch what will be wanted later; `p` may point anywhere.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
 fn prefetch<T>(p: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: SSE is part of the architecture, and a prefetch does not fault.
@@ -472,248 +454,6 @@ unsafe fn pack_depth<V: Vector>(
         }
     }
 }
-
-macro_rules! x86_vector {
-    ($name:ident, $elem:ty, $reg:ty, $lanes:literal, $block:literal, $transpose:ident, mask $mask:ty = $make:expr,
-     $load:ident $load_part:ident $store:ident $store_part:ident $set1:ident $fma:ident $add:ident $mul:ident
-     $max:ident $zero:ident, sum $sum:expr) => {
-        #[cfg(target_arch = "x86_64")]
-        #[derive(Clone, Copy)]
-        struct $name($reg);
-
-        // SAFETY of the blocks in here: the contract of `Vector`.
-        #[cfg(target_arch = "x86_64")]
-        #[allow(clippy::undocumented_unsafe_blocks, clippy::redundant_closure_call)]
-        impl Vector for $name {
-            type Elem = $elem;
-            type Mask = $mask;
-            const LANES: usize = $lanes;
-            const BLOCK: usize = $block;
-            #[inline(always)]
-            unsafe fn mask(lanes: usize) -> $mask {
-                #[allow(unused_unsafe)] // not all masks need it
-                unsafe {
-                    $make(lanes)
-                }
-            }
-            #[inline(always)]
-            unsafe fn splat(v: $elem) -> Self {
-                unsafe { $name($set1(v)) }
-            }
-            #[inline(always)]
-            unsafe fn load(p: *const $elem) -> Self {
-                unsafe { $name($load(p)) }
-            }
-            #[inline(always)]
-            unsafe fn load_part(p: *const $elem, mask: $mask) -> Self {
-                unsafe { $name($load_part(p, mask)) }
-            }
-            #[inline(always)]
-            unsafe fn store(self, p: *mut $elem) {
-                unsafe { $store(p, self.0) }
-            }
-            #[inline(always)]
-            unsafe fn store_part(self, p: *mut $elem, mask: $mask) {
-                unsafe { $store_part(p, mask, self.0) }
-            }
-            #[inline(always)]
-            unsafe fn mul_add(self, a: Self, b: Self) -> Self {
-                unsafe { $name($fma(self.0, a.0, b.0)) }
-            }
-            #[inline(always)]
-            unsafe fn add(self, other: Self) -> Self {
-                unsafe { $name($add(self.0, other.0)) }
-            }
-            #[inline(always)]
-            unsafe fn mul(self, other: Self) -> Self {
-                unsafe { $name($mul(self.0, other.0)) }
-            }
-            #[inline(always)]
-            unsafe fn relu(self) -> Self {
-                // The instruction gives its second operand if either is NaN.
-                unsafe { $name($max($zero(), self.0)) }
-            }
-            #[inline(always)]
-            unsafe fn sum(self) -> $elem {
-                unsafe { $sum(self.0) }
-            }
-            #[inline(always)]
-            unsafe fn transpose(src: *const $elem, ss: usize, dst: *mut $elem, ds: usize) {
-                unsafe { $transpose(src, ss, dst, ds) }
-            }
-        }
-    };
-}
-
-x86_vector! { F32x16, f32, __m512, 16, 8, transpose_8x8,
-mask __mmask16 = |n: usize| ((1u32 << n) - 1) as u16,
-_mm512_loadu_ps load_part_f32x16 _mm512_storeu_ps _mm512_mask_storeu_ps _mm512_set1_ps _mm512_fmadd_ps
-_mm512_add_ps _mm512_mul_ps _mm512_max_ps _mm512_setzero_ps, sum |v| _mm512_reduce_add_ps(v) }
-x86_vector! { F64x8, f64, __m512d, 8, 4, transpose_4x4,
-mask __mmask8 = |n: usize| ((1u32 << n) - 1) as u8,
-_mm512_loadu_pd load_part_f64x8 _mm512_storeu_pd _mm512_mask_storeu_pd _mm512_set1_pd _mm512_fmadd_pd
-_mm512_add_pd _mm512_mul_pd _mm512_max_pd _mm512_setzero_pd, sum |v| _mm512_reduce_add_pd(v) }
-x86_vector! { F32x8, f32, __m256, 8, 8, transpose_8x8,
-mask __m256i = |n: usize| _mm256_loadu_si256(LANES_32[8 - n..].as_ptr().cast()),
-_mm256_loadu_ps _mm256_maskload_ps _mm256_storeu_ps _mm256_maskstore_ps _mm256_set1_ps _mm256_fmadd_ps
-_mm256_add_ps _mm256_mul_ps _mm256_max_ps _mm256_setzero_ps,
-sum |v| std::mem::transmute::<__m256, [f32; 8]>(v).iter().sum() }
-x86_vector! { F64x4, f64, __m256d, 4, 4, transpose_4x4,
-mask __m256i = |n: usize| _mm256_loadu_si256(LANES_64[4 - n..].as_ptr().cast()),
-_mm256_loadu_pd _mm256_maskload_pd _mm256_storeu_pd _mm256_maskstore_pd _mm256_set1_pd _mm256_fmadd_pd
-_mm256_add_pd _mm256_mul_pd _mm256_max_pd _mm256_setzero_pd,
-sum |v| std::mem::transmute::<__m256d, [f64; 4]>(v).iter().sum() }
-
-/// The masks of AVX2: eight (four) lanes from `8 - n` (`4 - n`) on have the first `n` set.
-#[cfg(target_arch = "x86_64")]
-static LANES_32: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
-#[cfg(target_arch = "x86_64")]
-static LANES_64: [i64; 8] = [-1, -1, -1, -1, 0, 0, 0, 0];
-
-/// # Safety
-/// As [`Vector::load_part`].
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-unsafe fn load_part_f32x16(p: *const f32, mask: __mmask16) -> __m512 {
-    // SAFETY: the caller's promise.
-    unsafe { _mm512_maskz_loadu_ps(mask, p) }
-}
-
-/// # Safety
-/// As [`Vector::load_part`].
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-unsafe fn load_part_f64x8(p: *const f64, mask: __mmask8) -> __m512d {
-    // SAFETY: the caller's promise.
-    unsafe { _mm512_maskz_loadu_pd(mask, p) }
-}
-
-/// # Safety
-/// As [`Vector::transpose`], with AVX2.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-unsafe fn transpose_8x8(src: *const f32, ss: usize, dst: *mut f32, ds: usize) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        // Row i beside row i + 4, halves exchanged while loading: what remains are 4x4 transposes in each half.
-        let pair = |i: usize, half: usize| {
-            let low = _mm256_castps128_ps256(_mm_loadu_ps(src.add(i * ss + half)));
-            _mm256_insertf128_ps::<1>(low, _mm_loadu_ps(src.add((i + 4) * ss + half)))
-        };
-        for half in [0, 4] {
-            let r = [pair(0, half), pair(1, half), pair(2, half), pair(3, half)];
-            let (a, b) = (_mm256_unpacklo_ps(r[0], r[1]), _mm256_unpackhi_ps(r[0], r[1]));
-            let (c, d) = (_mm256_unpacklo_ps(r[2], r[3]), _mm256_unpackhi_ps(r[2], r[3]));
-            let out = |i: usize, v: __m256| _mm256_storeu_ps(dst.add((half + i) * ds), v);
-            out(0, _mm256_shuffle_ps::<0x44>(a, c));
-            out(1, _mm256_shuffle_ps::<0xee>(a, c));
-            out(2, _mm256_shuffle_ps::<0x44>(b, d));
-            out(3, _mm256_shuffle_ps::<0xee>(b, d));
-        }
-    }
-}
-
-/// # Safety
-/// As [`Vector::transpose`], with AVX2.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-unsafe fn transpose_4x4(src: *const f64, ss: usize, dst: *mut f64, ds: usize) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let pair = |i: usize, half: usize| {
-            let low = _mm256_castpd128_pd256(_mm_loadu_pd(src.add(i * ss + half)));
-            _mm256_insertf128_pd::<1>(low, _mm_loadu_pd(src.add((i + 2) * ss + half)))
-        };
-        for half in [0, 2] {
-            let (a, b) = (pair(0, half), pair(1, half));
-            _mm256_storeu_pd(dst.add(half * ds), _mm256_unpacklo_pd(a, b));
-            _mm256_storeu_pd(dst.add((half + 1) * ds), _mm256_unpackhi_pd(a, b));
-        }
-    }
-}
-
-/// A vector without intrinsics: 16 bytes, which every baseline has registers for.
-#[derive(Clone, Copy)]
-struct Plain<T, const N: usize>([T; N]);
-
-macro_rules! plain_vector {
-    ($elem:ty, $lanes:literal) => {
-        // SAFETY of the blocks in here: the contract of `Vector`.
-        #[allow(clippy::undocumented_unsafe_blocks)]
-        impl Vector for Plain<$elem, $lanes> {
-            type Elem = $elem;
-            type Mask = usize;
-            const LANES: usize = $lanes;
-            const BLOCK: usize = 4;
-            #[inline(always)]
-            unsafe fn mask(lanes: usize) -> usize {
-                lanes
-            }
-            #[inline(always)]
-            unsafe fn splat(v: $elem) -> Self {
-                Plain([v; $lanes])
-            }
-            #[inline(always)]
-            unsafe fn load(p: *const $elem) -> Self {
-                unsafe { Plain(p.cast::<[$elem; $lanes]>().read()) }
-            }
-            #[inline(always)]
-            unsafe fn load_part(p: *const $elem, lanes: usize) -> Self {
-                if lanes == $lanes {
-                    return unsafe { Self::load(p) };
-                }
-                Plain(std::array::from_fn(|i| if i < lanes { unsafe { *p.add(i) } } else { 0.0 }))
-            }
-            #[inline(always)]
-            unsafe fn store(self, p: *mut $elem) {
-                unsafe { p.cast::<[$elem; $lanes]>().write(self.0) }
-            }
-            #[inline(always)]
-            unsafe fn store_part(self, p: *mut $elem, lanes: usize) {
-                for i in 0..lanes {
-                    unsafe { *p.add(i) = self.0[i] };
-                }
-            }
-            #[inline(always)]
-            unsafe fn mul_add(self, a: Self, b: Self) -> Self {
-                Plain(std::array::from_fn(|i| {
-                    // Where the baseline has no fused instruction, `mul_add` would be a slow library call.
-                    if cfg!(any(target_feature = "fma", target_arch = "aarch64")) {
-                        self.0[i].mul_add(a.0[i], b.0[i])
-                    } else {
-                        self.0[i] * a.0[i] + b.0[i]
-                    }
-                }))
-            }
-            #[inline(always)]
-            unsafe fn add(self, other: Self) -> Self {
-                Plain(std::array::from_fn(|i| self.0[i] + other.0[i]))
-            }
-            #[inline(always)]
-            unsafe fn mul(self, other: Self) -> Self {
-                Plain(std::array::from_fn(|i| self.0[i] * other.0[i]))
-            }
-            #[inline(always)]
-            unsafe fn relu(self) -> Self {
-                Plain(self.0.map(|v| if v < 0.0 { 0.0 } else { v }))
-            }
-            #[inline(always)]
-            unsafe fn sum(self) -> $elem {
-                self.0.iter().sum()
-            }
-            #[inline(always)]
-            unsafe fn transpose(src: *const $elem, ss: usize, dst: *mut $elem, ds: usize) {
-                for i in 0..Self::BLOCK {
-                    for p in 0..Self::BLOCK {
-                        unsafe { *dst.add(p * ds + i) = *src.add(i * ss + p) };
-                    }
-                }
-            }
-        }
-    };
-}
-plain_vector!(f32, 4);
-plain_vector!(f64, 2);
 
 /// Compiles the kernels with an instruction set, as functions of a module.
 macro_rules! instantiate {

@@ -16,9 +16,19 @@ pub type Loop<T, O> = fn(&[&[T]], &[T], &mut [O]);
 #[derive(Clone, Copy)]
 pub enum Kernel {
     /// A result of the type computed in.
-    Same { f32: Option<Loop<f32, f32>>, f64: Option<Loop<f64, f64>>, i32: Option<Loop<Int<i32>, Int<i32>>>, i64: Option<Loop<Int<i64>, Int<i64>>> },
+    Same {
+        f32: Option<Loop<f32, f32>>,
+        f64: Option<Loop<f64, f64>>,
+        i32: Option<Loop<Int<i32>, Int<i32>>>,
+        i64: Option<Loop<Int<i64>, Int<i64>>>,
+    },
     /// A truth value.
-    Truth { f32: Option<Loop<f32, Bool8>>, f64: Option<Loop<f64, Bool8>>, i32: Option<Loop<Int<i32>, Bool8>>, i64: Option<Loop<Int<i64>, Bool8>> },
+    Truth {
+        f32: Option<Loop<f32, Bool8>>,
+        f64: Option<Loop<f64, Bool8>>,
+        i32: Option<Loop<Int<i32>, Bool8>>,
+        i64: Option<Loop<Int<i64>, Bool8>>,
+    },
 }
 
 /// An operand of a formula.
@@ -101,7 +111,12 @@ enum Source<'a> {
     Unread,
 }
 
-fn drive<T: Lane, E: Element>(l: Loop<T, impl Written<E>>, operands: &[Operand], params: &[Scalar], out: View) {
+fn drive<T: Lane, E: Element>(
+    l: Loop<T, impl Written<E>>,
+    operands: &[Operand],
+    params: &[Scalar],
+    out: View,
+) {
     let n = out.layout.numel();
     if n == 0 {
         return;
@@ -172,7 +187,9 @@ fn drive_small<T: Lane, E: Element>(
                 number = Some(k);
             }
             Operand::View(v)
-                if v.dtype == T::Stored::DTYPE && !v.storage.same(out.storage) && v.layout.is_contiguous() => {}
+                if v.dtype == T::Stored::DTYPE
+                    && !v.storage.same(out.storage)
+                    && v.layout.is_contiguous() => {}
             _ => return false,
         }
     }

@@ -31,7 +31,8 @@ fn close(a: &Args) -> Result<Tensor> {
     if rtol == 0.0 && atol == 0.0 {
         return Ok(equal);
     }
-    let (x, y) = if x.dtype().is_float() { (x, y) } else { (x.copied(default_dtype())?, y.copied(default_dtype())?) };
+    let (x, y) =
+        if x.dtype().is_float() { (x, y) } else { (x.copied(default_dtype())?, y.copied(default_dtype())?) };
     let allowed = super::add(&rows::abs.call(&[(&super::mul(&y, rtol)?).into()], &[])?, atol)?;
     let actual = rows::abs.call(&[(&super::sub(&x, &y)?).into()], &[])?;
     let within = rows::le.call(&[(&actual).into(), (&allowed).into()], &[])?;

@@ -46,7 +46,9 @@ fn integer_power(base: Arg, exponent: Arg, common: DType) -> Result<Tensor> {
     };
     let (base, exponent) = (expanded(&base)?, expanded(&exponent)?);
     let out = Tensor::empty(shape, DType::I64)?;
-    for ((o, &b), &e) in out.slice_mut::<i64>()?.iter_mut().zip(base.slice::<i64>()?).zip(exponent.slice::<i64>()?) {
+    for ((o, &b), &e) in
+        out.slice_mut::<i64>()?.iter_mut().zip(base.slice::<i64>()?).zip(exponent.slice::<i64>()?)
+    {
         *o = match (b, e) {
             (_, 0..) => power_of_i64(b, e as u64),
             (1, _) => 1,

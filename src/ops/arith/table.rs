@@ -8,9 +8,10 @@ pub static OPS: &[Op] = &[
         name: "add",
         doc: "Sum of two tensors or of a tensor and a number: `input + alpha * other`.",
         surface: Surface::ALL,
-        overloads: &[
-            Overload { sig: "input: Operand, other: Operand, *, alpha: Number = 1", call: Call::Fn(super::add_op) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Operand, other: Operand, *, alpha: Number = 1",
+            call: Call::Fn(super::add_op),
+        }],
         ..Op::NEW
     },
     Op {
@@ -18,17 +19,19 @@ pub static OPS: &[Op] = &[
         doc: "Difference of two tensors or of a tensor and a number: `input - alpha * other`.",
         surface: Surface::ALL,
         aliases: &["subtract"],
-        overloads: &[
-            Overload { sig: "input: Operand, other: Operand, *, alpha: Number = 1", call: Call::Fn(super::sub_op) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Operand, other: Operand, *, alpha: Number = 1",
+            call: Call::Fn(super::sub_op),
+        }],
     },
     Op {
         name: "rsub",
         doc: "`other - alpha * input`.",
         surface: Surface::FUNCTION,
-        overloads: &[
-            Overload { sig: "input: Tensor, other: Operand, *, alpha: Number = 1", call: Call::Fn(super::rsub_op) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Tensor, other: Operand, *, alpha: Number = 1",
+            call: Call::Fn(super::rsub_op),
+        }],
         ..Op::NEW
     },
     Op {
@@ -36,17 +39,19 @@ pub static OPS: &[Op] = &[
         doc: "Quotient, as a real number or rounded by `rounding_mode` ('trunc' or 'floor').",
         surface: Surface::ALL,
         aliases: &["divide"],
-        overloads: &[
-            Overload { sig: "input: Operand, other: Operand, *, rounding_mode: str? = None", call: Call::Fn(super::div_op) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Operand, other: Operand, *, rounding_mode: str? = None",
+            call: Call::Fn(super::div_op),
+        }],
     },
     Op {
         name: "true_divide",
         doc: "Quotient as a real number.",
         surface: Surface::ALL,
-        overloads: &[
-            Overload { sig: "input: Operand, other: Operand", call: Call::Fn(|a| Ok(super::div(a.operand(0)?, a.operand(1)?)?.into())) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Operand, other: Operand",
+            call: Call::Fn(|a| Ok(super::div(a.operand(0)?, a.operand(1)?)?.into())),
+        }],
         ..Op::NEW
     },
     Op {
@@ -54,7 +59,8 @@ pub static OPS: &[Op] = &[
         doc: "The first to the power of the second.",
         surface: Surface::ALL,
         overloads: &[
-            Overload { sig: "input: Operand, exponent: Operand", call: Call::Fn(power::pow_op) },
+            Overload { sig: "input: Tensor, exponent: Operand", call: Call::Fn(power::pow_op) },
+            Overload { sig: "input: Number, exponent: Tensor", call: Call::Fn(power::pow_op) },
         ],
         ..Op::NEW
     },
@@ -63,7 +69,8 @@ pub static OPS: &[Op] = &[
         doc: "The first to the power of the second, in double precision.",
         surface: Surface::ALL,
         overloads: &[
-            Overload { sig: "input: Operand, exponent: Operand", call: Call::Fn(power::float_power) },
+            Overload { sig: "input: Tensor, exponent: Operand", call: Call::Fn(power::float_power) },
+            Overload { sig: "input: Number, exponent: Tensor", call: Call::Fn(power::float_power) },
         ],
         ..Op::NEW
     },
@@ -71,9 +78,7 @@ pub static OPS: &[Op] = &[
         name: "square",
         doc: "Each element times itself.",
         surface: Surface::ALL,
-        overloads: &[
-            Overload { sig: "input: Tensor", call: Call::Fn(power::square) },
-        ],
+        overloads: &[Overload { sig: "input: Tensor", call: Call::Fn(power::square) }],
         ..Op::NEW
     },
     Op {
@@ -82,8 +87,14 @@ pub static OPS: &[Op] = &[
         surface: Surface::ALL,
         aliases: &["clip"],
         overloads: &[
-            Overload { sig: "input: Tensor, min: Number? = None, max: Number? = None", call: Call::Fn(super::clamp) },
-            Overload { sig: "input: Tensor, min: Tensor? = None, max: Tensor? = None", call: Call::Fn(super::clamp) },
+            Overload {
+                sig: "input: Tensor, min: Number? = None, max: Number? = None",
+                call: Call::Fn(super::clamp),
+            },
+            Overload {
+                sig: "input: Tensor, min: Tensor? = None, max: Tensor? = None",
+                call: Call::Fn(super::clamp),
+            },
         ],
     },
     Op {
@@ -91,62 +102,67 @@ pub static OPS: &[Op] = &[
         doc: "Nearest number of `decimals` digits after the point, halves to the even one.",
         surface: Surface::ALL,
         aliases: &["special_round"],
-        overloads: &[
-            Overload { sig: "input: Tensor, *, decimals: int = 0", call: Call::Fn(super::round) },
-        ],
+        overloads: &[Overload { sig: "input: Tensor, *, decimals: int = 0", call: Call::Fn(super::round) }],
     },
     Op {
         name: "gelu",
         doc: "x Φ(x), exactly or by `approximate='tanh'`.",
         surface: Surface::NN,
-        overloads: &[
-            Overload { sig: "input: Tensor, *, approximate: str = 'none'", call: Call::Fn(super::gelu) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Tensor, *, approximate: str = 'none'",
+            call: Call::Fn(super::gelu),
+        }],
         ..Op::NEW
     },
     Op {
         name: "prelu",
         doc: "x where positive, else `weight * x`, with a weight per channel or one for all.",
         surface: Surface::BOTH.and(Surface::NN),
-        overloads: &[
-            Overload { sig: "input: Tensor, weight: Tensor", call: Call::Fn(super::prelu) },
-        ],
+        overloads: &[Overload { sig: "input: Tensor, weight: Tensor", call: Call::Fn(super::prelu) }],
+        ..Op::NEW
+    },
+    Op {
+        name: "glu",
+        doc: "The first half along `dim` times the sigmoid of the second.",
+        surface: Surface::NN,
+        overloads: &[Overload { sig: "input: Tensor, dim: int = -1", call: Call::Fn(super::glu) }],
         ..Op::NEW
     },
     Op {
         name: "lerp",
         doc: "`input + weight * (end - input)`.",
         surface: Surface::ALL,
-        overloads: &[
-            Overload { sig: "input: Tensor, end: Tensor, weight: Operand", call: Call::Fn(super::lerp) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Tensor, end: Tensor, weight: Operand",
+            call: Call::Fn(super::lerp),
+        }],
         ..Op::NEW
     },
     Op {
         name: "addcdiv",
         doc: "`input + value * tensor1 / tensor2`.",
         surface: Surface::ALL,
-        overloads: &[
-            Overload { sig: "input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1", call: Call::Fn(super::addcdiv) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1",
+            call: Call::Fn(super::addcdiv),
+        }],
         ..Op::NEW
     },
     Op {
         name: "bitwise_not",
         doc: "Bits inverted; logical not of a bool.",
         surface: Surface::ALL,
-        overloads: &[
-            Overload { sig: "input: Tensor", call: Call::Fn(super::bitwise_not) },
-        ],
+        overloads: &[Overload { sig: "input: Tensor", call: Call::Fn(super::bitwise_not) }],
         ..Op::NEW
     },
     Op {
         name: "nan_to_num",
         doc: "Finite numbers in place of NaN and infinities.",
         surface: Surface::ALL,
-        overloads: &[
-            Overload { sig: "input: Tensor, nan: float? = None, posinf: float? = None, neginf: float? = None", call: Call::Fn(super::nan_to_num) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Tensor, nan: float? = None, posinf: float? = None, neginf: float? = None",
+            call: Call::Fn(super::nan_to_num),
+        }],
         ..Op::NEW
     },
     Op {
@@ -154,89 +170,77 @@ pub static OPS: &[Op] = &[
         doc: "log(x / (1 - x)), of x limited to [eps, 1 - eps] where `eps` is given.",
         surface: Surface::ALL,
         aliases: &["special_logit"],
-        overloads: &[
-            Overload { sig: "input: Tensor, eps: float? = None", call: Call::Fn(super::logit) },
-        ],
+        overloads: &[Overload { sig: "input: Tensor, eps: float? = None", call: Call::Fn(super::logit) }],
     },
     Op {
         name: "heaviside",
         doc: "0 below zero, 1 above, `values` at zero.",
         surface: Surface::ALL,
-        overloads: &[
-            Overload { sig: "input: Tensor, values: Tensor", call: Call::Fn(super::heaviside) },
-        ],
-        ..Op::NEW
-    },
-    Op {
-        name: "ldexp",
-        doc: "`input * 2 ** other`.",
-        surface: Surface::ALL,
-        overloads: &[
-            Overload { sig: "input: Tensor, other: Tensor", call: Call::Fn(super::ldexp) },
-        ],
+        overloads: &[Overload { sig: "input: Tensor, values: Tensor", call: Call::Fn(super::heaviside) }],
         ..Op::NEW
     },
     Op {
         name: "isclose",
         doc: "Whether elements are within `atol + rtol * |other|` of each other.",
         surface: Surface::BOTH,
-        overloads: &[
-            Overload { sig: "input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False", call: Call::Fn(compare::isclose) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False",
+            call: Call::Fn(compare::isclose),
+        }],
         ..Op::NEW
     },
     Op {
         name: "allclose",
         doc: "Whether all elements are within `atol + rtol * |other|` of each other.",
         surface: Surface::BOTH,
-        overloads: &[
-            Overload { sig: "input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False -> bool", call: Call::Fn(compare::allclose) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False -> bool",
+            call: Call::Fn(compare::allclose),
+        }],
         ..Op::NEW
     },
     Op {
         name: "equal",
         doc: "Whether two tensors have the same shape and elements.",
         surface: Surface::BOTH,
-        overloads: &[
-            Overload { sig: "input: Tensor, other: Tensor -> bool", call: Call::Fn(compare::equal) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Tensor, other: Tensor -> bool",
+            call: Call::Fn(compare::equal),
+        }],
         ..Op::NEW
     },
     Op {
         name: "signbit",
         doc: "Whether the sign of each element is minus, that of zeros too.",
         surface: Surface::BOTH.and(Surface::OUT),
-        overloads: &[
-            Overload { sig: "input: Tensor", call: Call::Fn(compare::signbit) },
-        ],
+        overloads: &[Overload { sig: "input: Tensor", call: Call::Fn(compare::signbit) }],
         ..Op::NEW
     },
     Op {
         name: "positive",
         doc: "The tensor itself.",
         surface: Surface::BOTH,
-        overloads: &[
-            Overload { sig: "input: Tensor", call: Call::Fn(super::positive) },
-        ],
+        overloads: &[Overload { sig: "input: Tensor", call: Call::Fn(super::positive) }],
         ..Op::NEW
     },
     Op {
         name: "clone",
         doc: "A copy with its own memory.",
         surface: Surface::BOTH,
-        overloads: &[
-            Overload { sig: "input: Tensor, *, memory_format: memory_format? = None", call: Call::Fn(|a| Ok(super::clone(a.tensor(0)?)?.into())) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Tensor, *, memory_format: memory_format? = None",
+            call: Call::Fn(|a| Ok(super::clone(a.tensor(0)?)?.into())),
+        }],
         ..Op::NEW
     },
     Op {
         name: "contiguous",
         doc: "The tensor itself if its elements lie dense in row-major order, else a copy that does.",
         surface: Surface::METHOD,
-        overloads: &[
-            Overload { sig: "input: Tensor, memory_format: memory_format? = None", call: Call::Fn(super::contiguous) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Tensor, memory_format: memory_format? = None",
+            call: Call::Fn(super::contiguous),
+        }],
         ..Op::NEW
     },
 ];

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
 use crate::layout::{Dims, Layout, broadcast};
 use crate::ops::schema::{Args, Out};
+use crate::ops::{reduce, view};
 use crate::tensor::Tensor;
 use crate::{bail, ensure, table, with_dtype};
 
@@ -102,7 +103,14 @@ fn plan(t: &Tensor, picks: &[Option<Tensor>]) -> Result<Plan> {
 }
 
 /// Adds what an index of dimension `d` contributes to the offset of each picked element.
-fn add_offsets(out: &mut [isize], index: &Tensor, shape: &Dims, d: usize, n: usize, stride: isize) -> Result<()> {
+fn add_offsets(
+    out: &mut [isize],
+    index: &Tensor,
+    shape: &Dims,
+    d: usize,
+    n: usize,
+    stride: isize,
+) -> Result<()> {
     let wide = index.layout().expand(shape).map(|l| index.with_layout(l));
     let dense = wide.as_ref().unwrap_or(index).dense(DType::I64)?;
     let n = n as i64;
@@ -146,7 +154,8 @@ impl Function for IndexBackward {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         let (picks, out) = (saved(&self.picks, cx)?, Tensor::zeros(self.shape.clone(), g.dtype())?);
         index_put_untracked(&out, &picks, g, true)?;
-        let node = || IndexPut { picks: save(&picks), accumulate: true, only_values: true };
+        let shape = g.shape().clone();
+        let node = || IndexPut { picks: save(&picks), accumulate: true, only_values: true, shape };
         Ok(smallvec![Some(record(out, &[g], |_| node())?)])
     }
 
@@ -156,7 +165,12 @@ impl Function for IndexBackward {
 }
 
 /// Writes `values`, which broadcast, to the picked elements of `t` itself; no checks of autograd, no history.
-pub(super) fn index_put_untracked(t: &Tensor, picks: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Result<()> {
+pub(super) fn index_put_untracked(
+    t: &Tensor,
+    picks: &[Option<Tensor>],
+    values: &Tensor,
+    accumulate: bool,
+) -> Result<()> {
     let p = plan(t, picks)?;
     ensure!(
         values.dtype() == t.dtype(),
@@ -186,7 +200,8 @@ pub(super) fn index_put_untracked(t: &Tensor, picks: &[Option<Tensor>], values: 
 pub fn index_put(t: &Tensor, picks: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Result<Tensor> {
     let out = t.copied(t.dtype())?;
     index_put_untracked(&out, picks, values, accumulate)?;
-    record(out, &[t, values], |_| IndexPut { picks: save(picks), accumulate, only_values: false })
+    let shape = values.shape().clone();
+    record(out, &[t, values], |_| IndexPut { picks: save(picks), accumulate, only_values: false, shape })
 }
 
 struct IndexPut {
@@ -194,6 +209,8 @@ struct IndexPut {
     accumulate: bool,
     /// The tensor that was written to was zeros: the values are the only input.
     only_values: bool,
+    /// Of the values, before they were broadcast.
+    shape: Dims,
 }
 
 impl Function for IndexPut {
@@ -208,9 +225,18 @@ impl Function for IndexPut {
             return Ok(smallvec![Some(index(g, &picks)?)]);
         }
         let kept = || {
-            if self.accumulate { Ok(g.clone()) } else { index_put(g, &picks, &Tensor::scalar(0i64, g.dtype())?, false) }
+            if self.accumulate {
+                Ok(g.clone())
+            } else {
+                index_put(g, &picks, &Tensor::scalar(0i64, g.dtype())?, false)
+            }
         };
-        let picked = || index(g, &picks);
+        let picked = || {
+            let g = index(g, &picks)?;
+            let extra = self.shape.len().saturating_sub(g.rank());
+            let shape = Dims::from(&self.shape[extra..]);
+            view::reshape_to(&reduce::sum_to(&g, &shape)?, &self.shape)
+        };
         Ok(smallvec![cx.needs(0).then(kept).transpose()?, cx.needs(1).then(picked).transpose()?])
     }
 

@@ -7,7 +7,7 @@ use crate::backend::cpu::copy::View;
 use crate::backend::cpu::index::{Combine, gather_along, scatter_along};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record};
 use crate::layout::{Dims, Layout, wrap_dim};
 use crate::ops::pointwise::Arg;
 use crate::ops::schema::{Args, Out};
@@ -23,8 +23,9 @@ fn at_least_1d(l: &Layout) -> Layout {
 
 /// The index as dense int64, all of it within a dimension of size `n`.
 fn checked_index(op: &str, index: &Tensor, dim: usize, n: usize) -> Result<Tensor> {
+    // An index without elements may have any dtype.
     ensure!(
-        index.dtype() == DType::I64 || index.dtype() == DType::I32,
+        index.numel() == 0 || matches!(index.dtype(), DType::I64 | DType::I32),
         Runtime,
         "{op}(): Expected dtype int64 for index"
     );
@@ -91,7 +92,14 @@ impl Function for Gather {
 }
 
 /// A copy of `t` in which `src` meets the elements whose position in `dim` the index gives; no history.
-fn scattered(op: &str, t: &Tensor, dim: i64, index: &Tensor, src: Arg, how: Combine) -> Result<(Tensor, usize)> {
+fn scattered(
+    op: &str,
+    t: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: Arg,
+    how: Combine,
+) -> Result<(Tensor, usize)> {
     let d = wrap_dim(dim, t.rank())?;
     if index.numel() == 0 {
         return Ok((t.copied(t.dtype())?, d));
@@ -111,11 +119,7 @@ fn scattered(op: &str, t: &Tensor, dim: i64, index: &Tensor, src: Arg, how: Comb
             Runtime,
             "Index tensor must have the same number of dimensions as src tensor"
         );
-        ensure!(
-            s.dtype() == t.dtype(),
-            Runtime,
-            "{op}(): Expected self.dtype to be equal to src.dtype"
-        );
+        ensure!(s.dtype() == t.dtype(), Runtime, "{op}(): Expected self.dtype to be equal to src.dtype");
     }
     let fits_src = matches!(src, Arg::S(_)) || matches!(src, Arg::T(s) if fits(s, None));
     if !(fits(t, Some(d)) && fits_src) {
@@ -308,16 +312,16 @@ fn scatter_reduce(t: &Tensor, index: &Tensor, src: &Tensor, spec: ScatterSpec) -
         };
     }
     let out = if compute == t.dtype() { out } else { out.copied(t.dtype())? };
+    let linear = matches!(reduce, Reduce::Sum | Reduce::Mean);
+    // A copy is kept: the input may be the tensor that the result replaces in place.
+    let kept = !linear && grad_enabled() && (t.requires_grad() || src.requires_grad());
+    let input = if kept { SavedTensor::input(&arith::clone(t)?) } else { SavedTensor::unused() };
     record(out, &[t, src], |y| ScatterReduce {
         spec: ScatterSpec { dim: d as i64, reduce, include_self, node },
         index: SavedTensor::input(index),
-        input: SavedTensor::input_if(!matches!(reduce, Reduce::Sum | Reduce::Mean), t),
+        input,
         src: SavedTensor::input(src),
-        result: if matches!(reduce, Reduce::Sum | Reduce::Mean) {
-            SavedTensor::unused()
-        } else {
-            SavedTensor::output(y)
-        },
+        result: if linear { SavedTensor::unused() } else { SavedTensor::output(y) },
     })
 }
 
@@ -365,17 +369,16 @@ impl ScatterReduce {
                 let ones = src_zero.copied(g.dtype())?;
                 let zeros = Tensor::zeros(x.shape().clone(), g.dtype())?;
                 let count = gather(&scatter_add(&zeros, dim, index, &ones)?, dim, index)?;
-                let single = rows::logical_and.call(
-                    &[Arg::T(&src_zero), Arg::T(&rows::eq.call(&[Arg::T(&count), one], &[])?)],
-                    &[],
-                )?;
+                let single = rows::logical_and
+                    .call(&[Arg::T(&src_zero), Arg::T(&rows::eq.call(&[Arg::T(&count), one], &[])?)], &[])?;
                 let without = scatter_reduce(&x, index, &masked_fill(&src, &single, one)?, spec())?;
                 let alone = gather(&arith::mul(g, &without)?, dim, index)?;
                 let divided = arith::div(
                     &gather(&arith::mul(g, &y)?, dim, index)?,
                     &masked_fill(&src, &src_zero, one)?,
                 )?;
-                let by_src = rows::select_where.call(&[Arg::T(&single), Arg::T(&alone), Arg::T(&divided)], &[])?;
+                let by_src =
+                    rows::select_where.call(&[Arg::T(&single), Arg::T(&alone), Arg::T(&divided)], &[])?;
                 Ok((by_self, by_src))
             }
         }
@@ -445,7 +448,12 @@ fn index_reduce_op(a: &Args) -> Result<Out> {
         t.dtype().scalar_name(),
         source.dtype().scalar_name()
     );
-    ensure!(index.rank() <= 1, Index, "index_reduce(): Index should have dimension 1 or 0 (got {})", index.rank());
+    ensure!(
+        index.rank() <= 1,
+        Index,
+        "index_reduce(): Index should have dimension 1 or 0 (got {})",
+        index.rank()
+    );
     let rows = size_at(source, d);
     ensure!(
         index.numel() == rows,
@@ -468,9 +476,17 @@ fn take_along_dim(a: &Args) -> Result<Out> {
         "torch.take_along_dim(): dtype of indices should be Long but got {}",
         index.dtype().scalar_name()
     );
+    // Here, unlike in gather, negative indices count from the end.
+    let wrapped = |n: usize| {
+        let wrap = |i: i64| if i < 0 { i + n as i64 } else { i };
+        Tensor::from_slice(
+            &index.to_vec::<i64>().into_iter().map(wrap).collect::<Vec<_>>(),
+            index.shape().clone(),
+        )
+    };
     let Some(dim) = a.opt_int(2)? else {
         let flat = |x: &Tensor| view::reshape_to(x, &Dims::from([x.numel()]));
-        return Ok(gather(&flat(t)?, 0, &flat(index)?)?.into());
+        return Ok(gather(&flat(t)?, 0, &flat(&wrapped(t.numel())?)?)?.into());
     };
     ensure!(
         t.rank() == index.rank(),
@@ -489,6 +505,7 @@ fn take_along_dim(a: &Args) -> Result<Out> {
         let shape = crate::layout::broadcast("take_along_dim", own.shape(), &shape)?;
         view::expand_to(own, &shape)
     };
+    let index = &wrapped(size_at(t, d))?;
     Ok(gather(&with(t, index)?, d as i64, &with(index, t)?)?.into())
 }
 

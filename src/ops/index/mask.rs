@@ -1,5 +1,7 @@
 //! Elements picked by a mask: fill, select, scatter, where, and the positions of non-zero elements.
 
+use std::cmp::Ordering;
+
 use smallvec::smallvec;
 
 use crate::backend::cpu::copy;
@@ -139,11 +141,7 @@ impl Function for MaskedFill {
 
 /// The elements at which the mask is true, as a vector; the two broadcast.
 pub fn masked_select(t: &Tensor, mask: &Tensor) -> Result<Tensor> {
-    ensure!(
-        mask.dtype() == DType::Bool,
-        Runtime,
-        "masked_select: expected BoolTensor for mask"
-    );
+    ensure!(mask.dtype() == DType::Bool, Runtime, "masked_select: expected BoolTensor for mask");
     let shape = broadcast("masked_select", t.shape(), mask.shape())?;
     let (t, mask) = (expand_to(t, &shape)?, expand_to(mask, &shape)?.dense(DType::Bool)?);
     let out = compressed(&t, &mask)?;
@@ -211,7 +209,10 @@ pub fn masked_scatter(t: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tens
     );
     let values = source.dense(source.dtype())?;
     with_dtype!(t.dtype(), T => expand::<T>(values.slice()?, flags, &starts, out.storage()));
-    record(out, &[&t, source], |_| MaskedScatter { mask: SavedTensor::input(&mask), source: source.shape().clone() })
+    record(out, &[&t, source], |_| MaskedScatter {
+        mask: SavedTensor::input(&mask),
+        source: source.shape().clone(),
+    })
 }
 
 struct MaskedScatter {
@@ -308,7 +309,33 @@ fn unravel_index(a: &Args) -> Result<Out> {
     Ok(Out::Tuple(each.iter().take(shape.len()).map(shaped).collect::<Result<_>>()?))
 }
 
+/// Whether each element is among `tests`.
+fn isin(a: &Args) -> Result<Out> {
+    let (elements, tests, invert) = (a.operand(0)?, a.operand(1)?, a.bool(3)?);
+    let dtype = result_type(&[elements, tests]);
+    let whole = |x: Arg| match x {
+        Arg::T(t) => t.dense(dtype),
+        Arg::S(s) => Tensor::scalar(s, dtype),
+    };
+    let (elements, tests) = (whole(elements)?, whole(tests)?);
+    let out = Tensor::empty(elements.shape().clone(), DType::Bool)?;
+    with_dtype!(dtype, T => {
+        // NaN equals nothing, so it is left out of the sorted list.
+        let mut list: Vec<T> = tests.slice::<T>()?.iter().copied().filter(|v| v.partial_cmp(v).is_some()).collect();
+        list.sort_unstable_by(|x, y| x.partial_cmp(y).unwrap_or(Ordering::Equal));
+        for (o, v) in out.slice_mut::<Bool8>()?.iter_mut().zip(elements.slice::<T>()?) {
+            let found = v.partial_cmp(v).is_some()
+                && list.binary_search_by(|x| x.partial_cmp(v).unwrap_or(Ordering::Less)).is_ok();
+            *o = Bool8(u8::from(found != invert));
+        }
+    });
+    Ok(out.into())
+}
+
 table! {
+    "isin" FUNCTION | OUT "Whether each element is among `test_elements`." [] {
+        "elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False" => isin;
+    }
     "masked_fill" BOTH | INPLACE "The tensor with one value where the mask is true." [] {
         "input: Tensor, mask: Tensor, value: Operand" =>
             |a| Ok(masked_fill(a.tensor(0)?, a.tensor(1)?, a.operand(2)?)?.into());

@@ -113,7 +113,11 @@ fn write_rows(out: Tensor, dim: usize, index: &Tensor, source: &Tensor, how: Com
     let lattice = Lattice { before: &s.before, offsets: &offsets, after: &s.after };
     let values = source.dense(out.dtype())?;
     with_dtype!(out.dtype(), T => scatter::<T>(out.storage(), &lattice, values.slice()?, how));
-    record(out, &[source], |_| WrittenRows { dim, index: SavedTensor::input(index), shape: source.shape().clone() })
+    record(out, &[source], |_| WrittenRows {
+        dim,
+        index: SavedTensor::input(index),
+        shape: source.shape().clone(),
+    })
 }
 
 /// Backward by the rows that were written.
@@ -157,7 +161,8 @@ fn check_rows(op: &str, t: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -
         "{op}(): Number of indices ({}) should be equal to source.size(dim): ({rows}), for dim: {d}",
         index.numel()
     );
-    let fits = source.rank() == t.rank() && (0..t.rank()).all(|k| k == d || t.shape()[k] == source.shape()[k]);
+    let fits =
+        source.rank() == t.rank() && (0..t.rank()).all(|k| k == d || t.shape()[k] == source.shape()[k]);
     ensure!(
         fits || (source.rank() == 0 && t.rank() <= 1) || (t.rank() == 0 && source.numel() == 1),
         Runtime,
@@ -263,8 +268,11 @@ pub fn index_fill(t: &Tensor, dim: i64, index: &Tensor, value: Arg) -> Result<Te
     let out = t.copied(t.dtype())?;
     let s = sides(out.layout(), d);
     // Negative indices count from the end here, as in no other of these functions.
-    let wrapped: Vec<i64> =
+    // Each is kept once, so that the gradient by the value counts no element twice.
+    let mut wrapped: Vec<i64> =
         index.to_vec::<i64>().iter().map(|&i| if i < 0 { i + s.size as i64 } else { i }).collect();
+    wrapped.sort_unstable();
+    wrapped.dedup();
     let wrapped = Tensor::from_slice(&wrapped, [wrapped.len()])?;
     let offsets = offsets("index_fill", &wrapped, s.size, s.stride)?;
     let lattice = Lattice { before: &s.before, offsets: &offsets, after: &s.after };
@@ -332,11 +340,7 @@ fn flat_offsets(op: &str, index: &Tensor, n: usize) -> Result<Vec<isize>> {
 
 /// The elements of `t`, as one vector, at the positions `index`.
 pub fn take(t: &Tensor, index: &Tensor) -> Result<Tensor> {
-    ensure!(
-        t.numel() > 0 || index.numel() == 0,
-        Index,
-        "take(): tried to take from an empty tensor"
-    );
+    ensure!(t.numel() > 0 || index.numel() == 0, Index, "take(): tried to take from an empty tensor");
     let offsets = flat_offsets("take", index, t.numel())?;
     let dense = t.dense(t.dtype())?;
     let out = Tensor::empty(index.shape().clone(), t.dtype())?;
@@ -395,7 +399,11 @@ pub fn put(t: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Res
     let values = source.dense(t.dtype())?;
     let how = if accumulate { Combine::Add } else { Combine::Set };
     with_dtype!(t.dtype(), T => scatter::<T>(out.storage(), &lattice, values.slice()?, how));
-    record(out, &[t, source], |_| Put { index: SavedTensor::input(index), shape: source.shape().clone(), accumulate })
+    record(out, &[t, source], |_| Put {
+        index: SavedTensor::input(index),
+        shape: source.shape().clone(),
+        accumulate,
+    })
 }
 
 struct Put {

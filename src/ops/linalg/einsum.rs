@@ -103,7 +103,8 @@ impl Term {
 
     /// Sums the dimensions whose labels `keep` refuses.
     fn summed(self, keep: impl Fn(Label) -> bool) -> Result<Term> {
-        let mask = self.labels.iter().enumerate().filter(|(_, l)| !keep(**l)).fold(0u64, |m, (d, _)| m | 1 << d);
+        let mask =
+            self.labels.iter().enumerate().filter(|(_, l)| !keep(**l)).fold(0u64, |m, (d, _)| m | 1 << d);
         if mask == 0 {
             return Ok(self);
         }
@@ -141,7 +142,8 @@ fn multiply(a: Term, b: Term, keep: impl Fn(Label) -> bool) -> Result<Term> {
         }
     }
     right.extend(b.labels.iter().copied().filter(|l| a.size(*l).is_none()));
-    let sizes = |t: &Term, labels: &[Label]| labels.iter().map(|l| t.size(*l).unwrap_or(1)).collect::<Vec<_>>();
+    let sizes =
+        |t: &Term, labels: &[Label]| labels.iter().map(|l| t.size(*l).unwrap_or(1)).collect::<Vec<_>>();
     let count = |t: &Term, labels: &[Label]| sizes(t, labels).iter().product::<usize>();
     let flat = |t: &Term, groups: [&[Label]; 3]| -> Result<Tensor> {
         let order: Vec<Label> = groups.concat();
@@ -157,7 +159,12 @@ fn multiply(a: Term, b: Term, keep: impl Fn(Label) -> bool) -> Result<Term> {
     Ok(Term { t: view::reshape_to(&product, &shape)?, labels: [batch, left, right].concat() })
 }
 
-fn t_summed(t: Term, o: &Term, keep: &impl Fn(Label) -> bool, lone: impl Fn(&Term, &Term, Label) -> bool) -> Result<Term> {
+fn t_summed(
+    t: Term,
+    o: &Term,
+    keep: &impl Fn(Label) -> bool,
+    lone: impl Fn(&Term, &Term, Label) -> bool,
+) -> Result<Term> {
     let drop: Vec<Label> =
         t.labels.iter().copied().filter(|&l| (o.size(l).is_none() && !keep(l)) || lone(&t, o, l)).collect();
     t.summed(|l| !drop.contains(&l))
@@ -190,13 +197,27 @@ pub fn einsum(equation: &str, operands: &[Tensor]) -> Result<Tensor> {
     check_sizes(&terms)?;
     let result = output_labels(output, &terms)?;
     let mut terms = terms.into_iter();
-    let Some(mut product) = terms.next() else { bail!(Runtime, "einsum(): must provide at least one operand") };
+    let Some(mut product) = terms.next() else {
+        bail!(Runtime, "einsum(): must provide at least one operand")
+    };
     let mut rest: Vec<Term> = terms.collect();
     while !rest.is_empty() {
         let next = rest.remove(0);
-        product = multiply(product, next, |l| result.contains(&l) || rest.iter().any(|t| t.size(l).is_some()))?;
+        product =
+            multiply(product, next, |l| result.contains(&l) || rest.iter().any(|t| t.size(l).is_some()))?;
     }
-    product.summed(|l| result.contains(&l))?.arranged(&result)
+    // What is left to sum is summed as `sum` does it, which widens integers.
+    let left = product
+        .labels
+        .iter()
+        .enumerate()
+        .filter(|(_, l)| !result.contains(l))
+        .fold(0u64, |m, (d, _)| m | 1 << d);
+    if left == 0 {
+        return product.arranged(&result);
+    }
+    let labels = product.labels.iter().copied().filter(|l| result.contains(l)).collect();
+    Term { t: sum_mask(&product.t, left, false, None)?, labels }.arranged(&result)
 }
 
 fn check_sizes(terms: &[Term]) -> Result<()> {

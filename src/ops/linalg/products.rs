@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::layout::{Dims, wrap_dim};
+use crate::ops::reduce::sum_mask;
 use crate::ops::schema::{Args, Out, Value};
 use crate::ops::{arith, matmul, view};
 use crate::tensor::Tensor;
@@ -57,7 +58,8 @@ pub(super) fn kron(a: &Args) -> Result<Out> {
 
 /// The sum of products over dimensions `xs` of `x` and `ys` of `y`, as one matrix product.
 pub(super) fn contract(x: &Tensor, y: &Tensor, xs: &[usize], ys: &[usize]) -> Result<Tensor> {
-    let free = |t: &Tensor, summed: &[usize]| (0..t.rank()).filter(|d| !summed.contains(d)).collect::<Vec<_>>();
+    let free =
+        |t: &Tensor, summed: &[usize]| (0..t.rank()).filter(|d| !summed.contains(d)).collect::<Vec<_>>();
     let (fx, fy) = (free(x, xs), free(y, ys));
     let order = |a: &[usize], b: &[usize]| a.iter().chain(b).copied().collect::<Vec<_>>();
     let size = |t: &Tensor, dims: &[usize]| dims.iter().map(|&d| t.shape()[d]).product::<usize>();
@@ -71,14 +73,19 @@ pub(super) fn contract(x: &Tensor, y: &Tensor, xs: &[usize], ys: &[usize]) -> Re
 
 /// The sum of products over pairs of dimensions.
 pub fn tensordot(x: &Tensor, y: &Tensor, xs: &[i64], ys: &[i64]) -> Result<Tensor> {
-    ensure!(
-        xs.len() == ys.len(),
-        Runtime,
-        "both dimension lists should have same length"
-    );
-    let wrap = |t: &Tensor, dims: &[i64]| dims.iter().map(|&d| wrap_dim(d, t.rank())).collect::<Result<Vec<_>>>();
+    ensure!(xs.len() == ys.len(), Runtime, "both dimension lists should have same length");
+    let wrap =
+        |t: &Tensor, dims: &[i64]| dims.iter().map(|&d| wrap_dim(d, t.rank())).collect::<Result<Vec<_>>>();
     let (xs, ys) = (wrap(x, xs)?, wrap(y, ys)?);
+    let (mut x, mut y) = (x.clone(), y.clone());
     for (&i, &j) in xs.iter().zip(&ys) {
+        // A dimension of size 1 broadcasts: the other one is summed.
+        let summed = |t: &Tensor, d: usize| sum_mask(t, 1 << d, true, Some(t.dtype()));
+        match (x.shape()[i], y.shape()[j]) {
+            (1, n) if n != 1 => y = summed(&y, j)?,
+            (n, 1) if n != 1 => x = summed(&x, i)?,
+            _ => {}
+        }
         ensure!(
             x.shape()[i] == y.shape()[j],
             Runtime,
@@ -87,7 +94,7 @@ pub fn tensordot(x: &Tensor, y: &Tensor, xs: &[i64], ys: &[i64]) -> Result<Tenso
             y.shape()[j]
         );
     }
-    contract(x, y, &xs, &ys)
+    contract(&x, &y, &xs, &ys)
 }
 
 /// `tensordot` by the number of dimensions: the last of the first with the first of the second.

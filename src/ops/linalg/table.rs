@@ -9,45 +9,50 @@ pub static OPS: &[Op] = &[
         name: "tril",
         doc: "The lower triangle of each matrix, up to a diagonal, with zeros elsewhere.",
         surface: Surface::ALL,
-        overloads: &[
-            Overload { sig: "input: Tensor, diagonal: int = 0", call: Call::Fn(|a| Ok(super::triangle(a.tensor(0)?, a.int(1)?, true)?.into())) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Tensor, diagonal: int = 0",
+            call: Call::Fn(|a| Ok(super::triangle(a.tensor(0)?, a.int(1)?, true)?.into())),
+        }],
         ..Op::NEW
     },
     Op {
         name: "triu",
         doc: "The upper triangle of each matrix, from a diagonal, with zeros elsewhere.",
         surface: Surface::ALL,
-        overloads: &[
-            Overload { sig: "input: Tensor, diagonal: int = 0", call: Call::Fn(|a| Ok(super::triangle(a.tensor(0)?, a.int(1)?, false)?.into())) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Tensor, diagonal: int = 0",
+            call: Call::Fn(|a| Ok(super::triangle(a.tensor(0)?, a.int(1)?, false)?.into())),
+        }],
         ..Op::NEW
     },
     Op {
         name: "tril_indices",
         doc: "Row and column indices of the lower triangle of a matrix.",
         surface: Surface::FUNCTION,
-        overloads: &[
-            Overload { sig: "row: int, col: int, offset: int = 0, *, dtype: dtype? = None, device: device? = None, layout: layout? = None", call: Call::Fn(|a| super::triangle_indices(a, true)) },
-        ],
+        overloads: &[Overload {
+            sig: "row: int, col: int, offset: int = 0, *, dtype: dtype? = None, device: device? = None, layout: layout? = None",
+            call: Call::Fn(|a| super::triangle_indices(a, true)),
+        }],
         ..Op::NEW
     },
     Op {
         name: "triu_indices",
         doc: "Row and column indices of the upper triangle of a matrix.",
         surface: Surface::FUNCTION,
-        overloads: &[
-            Overload { sig: "row: int, col: int, offset: int = 0, *, dtype: dtype? = None, device: device? = None, layout: layout? = None", call: Call::Fn(|a| super::triangle_indices(a, false)) },
-        ],
+        overloads: &[Overload {
+            sig: "row: int, col: int, offset: int = 0, *, dtype: dtype? = None, device: device? = None, layout: layout? = None",
+            call: Call::Fn(|a| super::triangle_indices(a, false)),
+        }],
         ..Op::NEW
     },
     Op {
         name: "trace",
         doc: "Sum of the diagonal of a matrix.",
         surface: Surface::BOTH,
-        overloads: &[
-            Overload { sig: "input: Tensor", call: Call::Fn(|a| Ok(super::trace(a.tensor(0)?)?.into())) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Tensor",
+            call: Call::Fn(|a| Ok(super::trace(a.tensor(0)?)?.into())),
+        }],
         ..Op::NEW
     },
     Op {
@@ -55,35 +60,27 @@ pub static OPS: &[Op] = &[
         doc: "All products of an element of one vector and one of the other.",
         surface: Surface::BOTH.and(Surface::OUT),
         aliases: &["ger"],
-        overloads: &[
-            Overload { sig: "input: Tensor, vec2: Tensor", call: Call::Fn(products::outer) },
-        ],
+        overloads: &[Overload { sig: "input: Tensor, vec2: Tensor", call: Call::Fn(products::outer) }],
     },
     Op {
         name: "inner",
         doc: "Sums of products over the last dimensions.",
         surface: Surface::BOTH.and(Surface::OUT),
-        overloads: &[
-            Overload { sig: "input: Tensor, other: Tensor", call: Call::Fn(products::inner) },
-        ],
+        overloads: &[Overload { sig: "input: Tensor, other: Tensor", call: Call::Fn(products::inner) }],
         ..Op::NEW
     },
     Op {
         name: "vdot",
         doc: "Inner product of two vectors.",
         surface: Surface::BOTH.and(Surface::OUT),
-        overloads: &[
-            Overload { sig: "input: Tensor, other: Tensor", call: Call::Fn(products::vdot) },
-        ],
+        overloads: &[Overload { sig: "input: Tensor, other: Tensor", call: Call::Fn(products::vdot) }],
         ..Op::NEW
     },
     Op {
         name: "kron",
         doc: "Each element of the first times the whole of the second, block by block.",
         surface: Surface::BOTH.and(Surface::OUT),
-        overloads: &[
-            Overload { sig: "input: Tensor, other: Tensor", call: Call::Fn(products::kron) },
-        ],
+        overloads: &[Overload { sig: "input: Tensor, other: Tensor", call: Call::Fn(products::kron) }],
         ..Op::NEW
     },
     Op {
@@ -91,108 +88,124 @@ pub static OPS: &[Op] = &[
         doc: "Sums of products over pairs of dimensions.",
         surface: Surface::FUNCTION,
         overloads: &[
-            Overload { sig: "input: Tensor, other: Tensor, dims: int", call: Call::Fn(products::tensordot_count) },
-            Overload { sig: "input: Tensor, other: Tensor, dims_self: int[], dims_other: int[]", call: Call::Fn(|a| Ok(products::tensordot(a.tensor(0)?, a.tensor(1)?, a.ints(2)?, a.ints(3)?)?.into())) },
+            Overload {
+                sig: "input: Tensor, other: Tensor, dims: int",
+                call: Call::Fn(products::tensordot_count),
+            },
+            Overload {
+                sig: "input: Tensor, other: Tensor, dims_self: int[], dims_other: int[]",
+                call: Call::Fn(|a| {
+                    Ok(products::tensordot(a.tensor(0)?, a.tensor(1)?, a.ints(2)?, a.ints(3)?)?.into())
+                }),
+            },
         ],
         ..Op::NEW
     },
     Op {
-        name: "chain_matmul",
+        name: "_chain_matmul",
         doc: "Product of several matrices.",
         surface: Surface::FUNCTION,
-        overloads: &[
-            Overload { sig: "matrices: Tensor[]", call: Call::Fn(products::chain_matmul) },
-        ],
+        overloads: &[Overload { sig: "matrices: Tensor[]", call: Call::Fn(products::chain_matmul) }],
         ..Op::NEW
     },
     Op {
         name: "_einsum",
         doc: "Sum of products in index notation.",
         surface: Surface::FUNCTION,
-        overloads: &[
-            Overload { sig: "equation: str, operands: Tensor[]", call: Call::Fn(einsum::einsum_op) },
-        ],
+        overloads: &[Overload {
+            sig: "equation: str, operands: Tensor[]",
+            call: Call::Fn(einsum::einsum_op),
+        }],
         ..Op::NEW
     },
     Op {
         name: "addmv",
         doc: "`beta * input + alpha * mat @ vec`.",
         surface: Surface::ALL,
-        overloads: &[
-            Overload { sig: "input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1", call: Call::Fn(super::addmv) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1",
+            call: Call::Fn(super::addmv),
+        }],
         ..Op::NEW
     },
     Op {
         name: "addbmm",
         doc: "`beta * input + alpha` times the sum of a batch of matrix products.",
         surface: Surface::ALL,
-        overloads: &[
-            Overload { sig: "input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1", call: Call::Fn(super::addbmm) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1",
+            call: Call::Fn(super::addbmm),
+        }],
         ..Op::NEW
     },
     Op {
         name: "addr",
         doc: "`beta * input + alpha` times the outer product of two vectors.",
         surface: Surface::ALL,
-        overloads: &[
-            Overload { sig: "input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1", call: Call::Fn(super::addr) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1",
+            call: Call::Fn(super::addr),
+        }],
         ..Op::NEW
     },
     Op {
         name: "cross",
         doc: "Vector product of vectors of three elements along `dim`.",
         surface: Surface::BOTH.and(Surface::OUT),
-        overloads: &[
-            Overload { sig: "input: Tensor, other: Tensor, dim: int? = None", call: Call::Fn(super::cross) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Tensor, other: Tensor, dim: int? = None",
+            call: Call::Fn(super::cross),
+        }],
         ..Op::NEW
     },
     Op {
         name: "cross",
         doc: "Vector product of vectors of three elements along `dim`.",
         surface: Surface::LINALG.and(Surface::OUT),
-        overloads: &[
-            Overload { sig: "input: Tensor, other: Tensor, *, dim: int = -1", call: Call::Fn(super::linalg_cross) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Tensor, other: Tensor, *, dim: int = -1",
+            call: Call::Fn(super::linalg_cross),
+        }],
         ..Op::NEW
     },
     Op {
         name: "vecdot",
         doc: "Sums of products along `dim`.",
         surface: Surface::LINALG.and(Surface::OUT),
-        overloads: &[
-            Overload { sig: "input: Tensor, other: Tensor, *, dim: int = -1", call: Call::Fn(super::vecdot) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Tensor, other: Tensor, *, dim: int = -1",
+            call: Call::Fn(super::vecdot),
+        }],
         ..Op::NEW
     },
     Op {
         name: "dist",
         doc: "Norm of order `p` of the difference of two tensors.",
         surface: Surface::BOTH,
-        overloads: &[
-            Overload { sig: "input: Tensor, other: Tensor, p: float = 2", call: Call::Fn(super::dist) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Tensor, other: Tensor, p: float = 2",
+            call: Call::Fn(super::dist),
+        }],
         ..Op::NEW
     },
     Op {
         name: "cdist",
         doc: "Distances between all pairs of rows of two matrices.",
         surface: Surface::FUNCTION,
-        overloads: &[
-            Overload { sig: "x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str? = None", call: Call::Fn(super::cdist) },
-        ],
+        overloads: &[Overload {
+            sig: "x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str? = None",
+            call: Call::Fn(super::cdist),
+        }],
         ..Op::NEW
     },
     Op {
         name: "vector_norm",
         doc: "Norm of order `ord` of all elements, or over the dimensions `dim`.",
         surface: Surface::LINALG.and(Surface::OUT),
-        overloads: &[
-            Overload { sig: "input: Tensor, ord: float = 2, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None", call: Call::Fn(linalg_vector_norm) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Tensor, ord: float = 2, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None",
+            call: Call::Fn(linalg_vector_norm),
+        }],
         ..Op::NEW
     },
     Op {
@@ -200,8 +213,14 @@ pub static OPS: &[Op] = &[
         doc: "Vector norm, or matrix norm where `ord` and two dimensions are given.",
         surface: Surface::LINALG.and(Surface::OUT),
         overloads: &[
-            Overload { sig: "input: Tensor, ord: Number? = None, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None", call: Call::Fn(linalg_norm) },
-            Overload { sig: "input: Tensor, ord: str, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None", call: Call::Fn(linalg_norm) },
+            Overload {
+                sig: "input: Tensor, ord: Number? = None, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None",
+                call: Call::Fn(linalg_norm),
+            },
+            Overload {
+                sig: "input: Tensor, ord: str, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None",
+                call: Call::Fn(linalg_norm),
+            },
         ],
         ..Op::NEW
     },
@@ -210,8 +229,14 @@ pub static OPS: &[Op] = &[
         doc: "Norm of each matrix.",
         surface: Surface::LINALG.and(Surface::OUT),
         overloads: &[
-            Overload { sig: "input: Tensor, ord: Number, dim: int[] = (-2, -1), keepdim: bool = False, *, dtype: dtype? = None", call: Call::Fn(linalg_matrix_norm) },
-            Overload { sig: "input: Tensor, ord: str = 'fro', dim: int[] = (-2, -1), keepdim: bool = False, *, dtype: dtype? = None", call: Call::Fn(linalg_matrix_norm) },
+            Overload {
+                sig: "input: Tensor, ord: Number, dim: int[] = (-2, -1), keepdim: bool = False, *, dtype: dtype? = None",
+                call: Call::Fn(linalg_matrix_norm),
+            },
+            Overload {
+                sig: "input: Tensor, ord: str = 'fro', dim: int[] = (-2, -1), keepdim: bool = False, *, dtype: dtype? = None",
+                call: Call::Fn(linalg_matrix_norm),
+            },
         ],
         ..Op::NEW
     },

@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::{Chosen, along, compute_float, dim_mask, reduce_float, reduced_shape, restored, sum_mask};
+use super::{Chosen, along, dim_mask, reduce_float, reduced_shape, restored, sum_mask};
 use crate::backend::cpu::reduce as kernels;
 use crate::dtype::DType;
 use crate::error::Result;
@@ -42,19 +42,19 @@ fn raw_extremum(t: &Tensor, mask: u64, keepdim: bool, largest: bool) -> Result<T
             kernels::extremum::<T>(x, d, largest, out, None)
         }));
     }
-    let (x, d) = along(t, mask)?;
-    let out = Tensor::empty(reduced_shape(t.shape(), mask, keepdim), t.dtype())?;
-    with_dtype!(t.dtype(), T => kernels::extremum::<T>(x.slice()?, d, largest, out.slice_mut()?, None));
-    Ok(out)
+    let (x, d) = along(&t.dense(DType::I64)?, mask)?;
+    let out = Tensor::empty(reduced_shape(t.shape(), mask, keepdim), DType::I64)?;
+    kernels::extremum::<i64>(x.slice()?, d, largest, out.slice_mut()?, None);
+    out.dense(t.dtype())
 }
 
 /// The extrema along `mask` and the index of the first occurrence of each, without history.
 fn located(t: &Tensor, mask: u64, keepdim: bool, largest: bool) -> Result<(Tensor, Tensor)> {
-    let compute = compute_float(t.dtype());
+    let compute = t.dtype().wide();
     let (x, d) = along(&t.dense(compute)?, mask)?;
     let shape = reduced_shape(t.shape(), mask, keepdim);
     let (values, indices) = (Tensor::empty(shape.clone(), compute)?, Tensor::empty(shape, DType::I64)?);
-    with_dtype!(compute, T => {
+    with_dtype!(wide compute, T => {
         kernels::extremum::<T>(x.slice()?, d, largest, values.slice_mut()?, Some(indices.slice_mut()?))
     });
     Ok((values.dense(t.dtype())?, indices))
@@ -156,7 +156,13 @@ pub(super) fn aminmax(a: &Args) -> Result<Out> {
 }
 
 /// The index of the first largest or smallest element, of all or along a dimension.
-pub fn argument_extremum(op: &str, t: &Tensor, dim: Option<i64>, keepdim: bool, largest: bool) -> Result<Tensor> {
+pub fn argument_extremum(
+    op: &str,
+    t: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    largest: bool,
+) -> Result<Tensor> {
     ensure!(t.dtype() != DType::Bool, NotImplemented, "{op}(): does not support bool input");
     let Some(dim) = dim else {
         ensure!(

@@ -30,11 +30,7 @@ fn raw(t: &Tensor, mask: u64, keepdim: bool, correction: f64, root: bool) -> Res
 }
 
 fn expect_float(op: &str, t: &Tensor) -> Result<()> {
-    ensure!(
-        t.dtype().is_float(),
-        NotImplemented,
-        "{op} only support floating point and complex dtypes"
-    );
+    ensure!(t.dtype().is_float(), NotImplemented, "{op} only support floating point and complex dtypes");
     Ok(())
 }
 
@@ -64,7 +60,14 @@ struct Spread {
 }
 
 impl Spread {
-    fn new(node: &'static str, t: &Tensor, std: SavedTensor, mask: u64, correction: f64, with_mean: bool) -> Spread {
+    fn new(
+        node: &'static str,
+        t: &Tensor,
+        std: SavedTensor,
+        mask: u64,
+        correction: f64,
+        with_mean: bool,
+    ) -> Spread {
         Spread { node, input: SavedTensor::input(t), std, mask, correction, with_mean }
     }
 
@@ -82,8 +85,10 @@ impl Spread {
             return arith::mul(&arith::mul(&g, 2.0 / freedom)?, &away);
         }
         let flat = rows::eq.call(&[(&away).into(), 0.0.into()], &[])?;
-        let slope = rows::select_where
-            .call(&[(&flat).into(), (&Tensor::scalar(f64::NAN, x.dtype())?).into(), f64::INFINITY.into()], &[])?;
+        let slope = rows::select_where.call(
+            &[(&flat).into(), (&Tensor::scalar(f64::NAN, x.dtype())?).into(), f64::INFINITY.into()],
+            &[],
+        )?;
         arith::mul(&g, &slope)
     }
 }
@@ -100,7 +105,10 @@ impl Function for Spread {
             None => None,
         };
         if let (true, Some(Some(g))) = (self.with_mean, grads.get(1)) {
-            let g = arith::div(&super::expand_reduced(g, x.shape(), self.mask)?, reduced_count(&x, self.mask) as f64)?;
+            let g = arith::div(
+                &super::expand_reduced(g, x.shape(), self.mask)?,
+                reduced_count(&x, self.mask) as f64,
+            )?;
             total = Some(match total {
                 Some(t) => arith::add(&t, &g)?,
                 None => g,
@@ -124,7 +132,11 @@ struct Request {
 
 /// `(input, unbiased)`.
 fn whole(a: &Args) -> Result<Request> {
-    Ok(Request { mask: dim_mask(None, a.tensor(0)?.rank())?, keepdim: false, correction: a.bool(1)? as u8 as f64 })
+    Ok(Request {
+        mask: dim_mask(None, a.tensor(0)?.rank())?,
+        keepdim: false,
+        correction: a.bool(1)? as u8 as f64,
+    })
 }
 
 /// `(input, dim, unbiased, keepdim)`.

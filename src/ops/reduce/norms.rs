@@ -15,7 +15,13 @@ use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
 /// The norm of order `p` over some dimensions, or over all elements.
-pub fn vector_norm(t: &Tensor, p: f64, dims: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+pub fn vector_norm(
+    t: &Tensor,
+    p: f64,
+    dims: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
     ensure!(
         t.dtype().is_float(),
         NotImplemented,
@@ -136,7 +142,13 @@ pub enum Order<'a> {
 }
 
 /// The norm of the matrices in two dimensions.
-pub fn matrix_norm(t: &Tensor, order: Order, dims: &[i64], keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+pub fn matrix_norm(
+    t: &Tensor,
+    order: Order,
+    dims: &[i64],
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
     ensure!(
         t.rank() >= 2,
         Runtime,
@@ -153,7 +165,9 @@ pub fn matrix_norm(t: &Tensor, order: Order, dims: &[i64], keepdim: bool, dtype:
     );
     let p = match order {
         Order::Name("fro") => return vector_norm(t, 2.0, Some(dims), keepdim, dtype),
-        Order::Name("nuc") => bail!(NotImplemented, "linalg.matrix_norm: the nuclear norm is not implemented"),
+        Order::Name("nuc") => {
+            bail!(NotImplemented, "linalg.matrix_norm: the nuclear norm is not implemented")
+        }
         Order::Name(other) => bail!(Runtime, "linalg.matrix_norm: Order {other} not supported."),
         Order::Number(p) => p,
     };
@@ -164,9 +178,17 @@ pub fn matrix_norm(t: &Tensor, order: Order, dims: &[i64], keepdim: bool, dtype:
         2.0 => bail!(NotImplemented, "linalg.matrix_norm: the spectral norm is not implemented"),
         _ => bail!(Runtime, "linalg.matrix_norm: Order {p} not supported."),
     };
+    let empty = super::reduced_shape(t.shape(), dim_mask(Some(dims), t.rank())?, keepdim);
+    if p > 0.0 && t.shape()[compared] == 0 {
+        return Tensor::zeros(empty, dtype.unwrap_or(t.dtype()));
+    }
     let sums = vector_norm(t, 1.0, Some(&[summed as i64]), true, dtype)?;
     let compared = compared as i64;
-    let both = if p > 0.0 { amax(&sums, Some(&[compared]), true)? } else { super::extremum::amin(&sums, &[compared])? };
+    let both = if p > 0.0 {
+        amax(&sums, Some(&[compared]), true)?
+    } else {
+        super::extremum::amin(&sums, &[compared])?
+    };
     if keepdim {
         return Ok(both);
     }

@@ -89,10 +89,7 @@ fn expect_row(op: &str, t: &Tensor, dim: i64) -> Result<usize> {
 }
 
 fn median_of_all(t: &Tensor, ignore_nan: bool, node: &'static str) -> Result<Out> {
-    ensure!(
-        t.dtype() != DType::Bool,
-        Error::DtypeNotImplemented { op: "median_cpu", dtype: t.dtype() }
-    );
+    ensure!(t.dtype() != DType::Bool, Error::DtypeNotImplemented { op: "median_cpu", dtype: t.dtype() });
     let out = if t.numel() == 0 {
         Tensor::scalar(f64::NAN, t.dtype())?
     } else {
@@ -100,7 +97,8 @@ fn median_of_all(t: &Tensor, ignore_nan: bool, node: &'static str) -> Result<Out
         let flat = view::view_as(&flat, &Dims::from([t.numel()]))?;
         choose_in_rows(&flat, 0, false, |row| row.median(ignore_nan))?.swap_remove(0)
     };
-    Ok(record(out, &[t], |y| Shared::new(node, t, &[y], super::dim_mask(None, t.rank()).unwrap_or(0)))?.into())
+    Ok(record(out, &[t], |y| Shared::new(node, t, &[y], super::dim_mask(None, t.rank()).unwrap_or(0)))?
+        .into())
 }
 
 pub(super) fn median_all(a: &Args) -> Result<Out> {
@@ -114,10 +112,7 @@ pub(super) fn nanmedian_all(a: &Args) -> Result<Out> {
 fn median_of_dim(a: &Args, op: &'static str, node: &'static str, ignore_nan: bool) -> Result<Out> {
     let (t, keepdim) = (a.tensor(0)?, a.bool(2)?);
     let dim = expect_row("median", t, a.int(1)?)?;
-    ensure!(
-        t.dtype() != DType::Bool,
-        Error::DtypeNotImplemented { op: "median_out", dtype: t.dtype() }
-    );
+    ensure!(t.dtype() != DType::Bool, Error::DtypeNotImplemented { op: "median_out", dtype: t.dtype() });
     let found = choose_in_rows(&t.detach(), dim, keepdim, |row| row.median(ignore_nan))?;
     Ok(Out::Named(op, CHOSEN, record_all(found, &[t], |o| Chosen::new(node, t, dim, &o[1]))?))
 }
@@ -165,7 +160,7 @@ fn quantile_of(a: &Args, op: &'static str, ignore_nan: bool) -> Result<Out> {
                 Runtime,
                 "{op}() q values must be in the range [0, 1]"
             );
-            q.detach()
+            q.clone()
         }
     };
     let (flat, d) = match dim {
@@ -174,13 +169,32 @@ fn quantile_of(a: &Args, op: &'static str, ignore_nan: bool) -> Result<Out> {
     };
     let flat = if flat.rank() == 0 { view::reshape_to(&flat, &Dims::from([1]))? } else { flat };
     let sorted = crate::ops::sort::sort(&flat, d as i64, false, "SortBackward0")?.swap_remove(0);
-    let (lower, upper, weight) = neighbours(&sorted, d, &q, ignore_nan, interpolation, op)?;
+    let Neighbours { lower, upper, weight, scale } =
+        neighbours(&sorted, d, &q, ignore_nan, interpolation, op)?;
+    let weight = match (&q, interpolation) {
+        // The rank, and with it the weight, is linear in `q`: what is added is 0 and has that slope.
+        (q, "linear") if q.requires_grad() => {
+            let mut shape = Dims::from(&vec![1; sorted.rank()][..]);
+            shape[d] = q.numel();
+            let slope = arith::mul(&view::reshape_to(&arith::sub(q, &q.detach())?, &shape)?, &scale)?;
+            arith::add(&weight, &slope)?
+        }
+        _ => weight,
+    };
     let (below, above) = (pick(&sorted, d, &lower)?, pick(&sorted, d, &upper)?);
     let found = rows::lerp.call(&[(&below).into(), (&above).into(), (&weight).into()], &[])?;
     quantile_shape(&found, t, &q, d, dim.is_some(), keepdim)
 }
 
-/// For each row and each of `q`: the two sorted positions around the quantile and the weight of the upper one.
+/// For each row and each of `q`: the two sorted positions around the quantile, the weight of the upper one, and the
+/// number of steps between the row's ends.
+struct Neighbours {
+    lower: Tensor,
+    upper: Tensor,
+    weight: Tensor,
+    scale: Tensor,
+}
+
 fn neighbours(
     sorted: &Tensor,
     dim: usize,
@@ -188,14 +202,16 @@ fn neighbours(
     ignore_nan: bool,
     interpolation: &str,
     op: &str,
-) -> Result<(Tensor, Tensor, Tensor)> {
+) -> Result<Neighbours> {
     let d = super::lanes(sorted.shape(), dim);
     let mut shape = sorted.shape().clone();
     shape[dim] = q.numel();
-    let (lower, upper) = (Tensor::empty(shape.clone(), DType::I64)?, Tensor::empty(shape.clone(), DType::I64)?);
-    let weight = Tensor::empty(shape, DType::F64)?;
+    let (lower, upper) =
+        (Tensor::empty(shape.clone(), DType::I64)?, Tensor::empty(shape.clone(), DType::I64)?);
+    let (weight, scale) = (Tensor::empty(shape.clone(), DType::F64)?, Tensor::empty(shape, DType::F64)?);
+    let steps = scale.slice_mut::<f64>()?;
     let (values, q) = (sorted.to_vec::<f64>(), q.to_vec::<f64>());
-    let narrow = sorted.dtype() == DType::F32;
+    let (narrow, count) = (sorted.dtype() == DType::F32, q.len());
     let (lo, hi, w) = (lower.slice_mut::<i64>()?, upper.slice_mut::<i64>()?, weight.slice_mut::<f64>()?);
     for lane in 0..d.lanes() {
         let (outer, inner) = (lane / d.inner, lane % d.inner);
@@ -222,19 +238,24 @@ fn neighbours(
                     "{op}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {other}"
                 ),
             };
-            let to_write = (outer * q_count(w.len(), d.lanes()) + j) * d.inner + inner;
+            let to_write = (outer * count + j) * d.inner + inner;
             (lo[to_write], hi[to_write], w[to_write]) = (from as i64, to as i64, share);
+            steps[to_write] = numbers.saturating_sub(1) as f64;
         }
     }
-    Ok((lower, upper, weight.dense(sorted.dtype())?))
-}
-
-fn q_count(total: usize, lanes: usize) -> usize {
-    total / lanes.max(1)
+    let as_sorted = |t: &Tensor| t.dense(sorted.dtype());
+    Ok(Neighbours { lower, upper, weight: as_sorted(&weight)?, scale: as_sorted(&scale)? })
 }
 
 /// Moves the dimension of `q` to the front and keeps or drops the reduced one.
-fn quantile_shape(found: &Tensor, t: &Tensor, q: &Tensor, d: usize, by_dim: bool, keepdim: bool) -> Result<Out> {
+fn quantile_shape(
+    found: &Tensor,
+    t: &Tensor,
+    q: &Tensor,
+    d: usize,
+    by_dim: bool,
+    keepdim: bool,
+) -> Result<Out> {
     let order: Vec<usize> = [d].into_iter().chain((0..found.rank()).filter(|&i| i != d)).collect();
     let moved = view::permute_dims(found, &order, "PermuteBackward0")?;
     let mut shape = Dims::default();

@@ -7,9 +7,9 @@ use crate::backend::cpu::reduce as kernels;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::layout::{Dims, wrap_dim};
 use crate::ops::schema::{Args, Out};
 use crate::ops::{arith, rows, scan, view};
-use crate::layout::{Dims, wrap_dim};
 use crate::tensor::Tensor;
 use crate::with_dtype;
 
@@ -19,9 +19,9 @@ fn raw_prod(t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tenso
     }
     let converts = t.dtype().is_float() || result == DType::Bool;
     let x = if converts { t.dense(result)? } else { t.clone() };
-    let (x, d) = along(&x, mask)?;
+    let (x, d) = along(&x.dense(x.dtype().wide())?, mask)?;
     let out = Tensor::empty(reduced_shape(t.shape(), mask, keepdim), DType::I64)?;
-    with_dtype!(x.dtype(), T => kernels::prod_int::<T>(x.slice()?, d, out.slice_mut()?));
+    with_dtype!(wide x.dtype(), T => kernels::prod_int::<T>(x.slice()?, d, out.slice_mut()?));
     out.dense(result)
 }
 
@@ -103,9 +103,9 @@ fn truth(t: &Tensor, dims: Option<&[i64]>, keepdim: bool, every: bool) -> Result
         return rows::ne.call(&[t.into(), 0i64.into()], &[])?.dense(result);
     }
     let mask = dim_mask(dims, t.rank())?;
-    let (x, d) = along(&t.dense(t.dtype())?, mask)?;
+    let (x, d) = along(&t.dense(t.dtype().wide())?, mask)?;
     let bytes = Tensor::empty(reduced_shape(t.shape(), mask, keepdim), DType::U8)?;
-    with_dtype!(x.dtype(), T => {
+    with_dtype!(wide x.dtype(), T => {
         let (x, out) = (x.slice::<T>()?, bytes.slice_mut()?);
         if every { kernels::all(x, d, out) } else { kernels::any(x, d, out) }
     });

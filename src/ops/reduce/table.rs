@@ -9,8 +9,10 @@ const ALONG: &str = "input: Tensor, dim: int, keepdim: bool = False -> tuple[Ten
 const LAST: &str = "input: Tensor, dim: int = -1, keepdim: bool = False -> tuple[Tensor, Tensor]";
 const WHOLE: &str = "input: Tensor, unbiased: bool";
 const UNBIASED: &str = "input: Tensor, dim: int[]?, unbiased: bool, keepdim: bool = False";
-const CORRECTED: &str = "input: Tensor, dim: int[]? = None, *, correction: Number? = None, keepdim: bool = False";
-const UNBIASED_LATER: &str = "input: Tensor, dim: int[]? = None, unbiased: bool = True, keepdim: bool = False";
+const CORRECTED: &str =
+    "input: Tensor, dim: int[]? = None, *, correction: Number? = None, keepdim: bool = False";
+const UNBIASED_LATER: &str =
+    "input: Tensor, dim: int[]? = None, unbiased: bool = True, keepdim: bool = False";
 const QUANTILE: &str =
     "input: Tensor, q: Operand, dim: int? = None, keepdim: bool = False, *, interpolation: str = 'linear'";
 
@@ -19,36 +21,28 @@ pub static OPS: &[Op] = &[
         name: "sum",
         doc: "Sum of all elements, or over the dimensions `dim`.",
         surface: Surface::BOTH.and(Surface::OUT),
-        overloads: &[
-            Overload { sig: REDUCTION, call: Call::Fn(sum) },
-        ],
+        overloads: &[Overload { sig: REDUCTION, call: Call::Fn(sum) }],
         ..Op::NEW
     },
     Op {
         name: "nansum",
         doc: "Sum of all elements, or over the dimensions `dim`, with NaN as 0.",
         surface: Surface::BOTH.and(Surface::OUT),
-        overloads: &[
-            Overload { sig: REDUCTION, call: Call::Fn(nansum) },
-        ],
+        overloads: &[Overload { sig: REDUCTION, call: Call::Fn(nansum) }],
         ..Op::NEW
     },
     Op {
         name: "mean",
         doc: "Mean of all elements, or over the dimensions `dim`.",
         surface: Surface::BOTH.and(Surface::OUT),
-        overloads: &[
-            Overload { sig: REDUCTION, call: Call::Fn(mean) },
-        ],
+        overloads: &[Overload { sig: REDUCTION, call: Call::Fn(mean) }],
         ..Op::NEW
     },
     Op {
         name: "nanmean",
         doc: "Mean of the elements that are not NaN.",
         surface: Surface::BOTH.and(Surface::OUT),
-        overloads: &[
-            Overload { sig: REDUCTION, call: Call::Fn(nanmean) },
-        ],
+        overloads: &[Overload { sig: REDUCTION, call: Call::Fn(nanmean) }],
         ..Op::NEW
     },
     Op {
@@ -57,7 +51,10 @@ pub static OPS: &[Op] = &[
         surface: Surface::BOTH.and(Surface::OUT),
         overloads: &[
             Overload { sig: "input: Tensor, *, dtype: dtype? = None", call: Call::Fn(products::prod_all) },
-            Overload { sig: "input: Tensor, dim: int, keepdim: bool = False, *, dtype: dtype? = None", call: Call::Fn(products::prod_dim) },
+            Overload {
+                sig: "input: Tensor, dim: int, keepdim: bool = False, *, dtype: dtype? = None",
+                call: Call::Fn(products::prod_dim),
+            },
         ],
         ..Op::NEW
     },
@@ -65,18 +62,14 @@ pub static OPS: &[Op] = &[
         name: "all",
         doc: "Whether all elements differ from zero.",
         surface: Surface::BOTH.and(Surface::OUT),
-        overloads: &[
-            Overload { sig: TRUTH, call: Call::Fn(products::all_op) },
-        ],
+        overloads: &[Overload { sig: TRUTH, call: Call::Fn(products::all_op) }],
         ..Op::NEW
     },
     Op {
         name: "any",
         doc: "Whether some element differs from zero.",
         surface: Surface::BOTH.and(Surface::OUT),
-        overloads: &[
-            Overload { sig: TRUTH, call: Call::Fn(products::any_op) },
-        ],
+        overloads: &[Overload { sig: TRUTH, call: Call::Fn(products::any_op) }],
         ..Op::NEW
     },
     Op {
@@ -85,8 +78,8 @@ pub static OPS: &[Op] = &[
         surface: Surface::BOTH.and(Surface::OUT),
         overloads: &[
             Overload { sig: "input: Tensor", call: Call::Fn(extremum::max_all) },
-            Overload { sig: ALONG, call: Call::Fn(extremum::max_dim) },
             Overload { sig: "input: Tensor, other: Tensor", call: Call::Fn(extremum::max_other) },
+            Overload { sig: ALONG, call: Call::Fn(extremum::max_dim) },
         ],
         ..Op::NEW
     },
@@ -96,8 +89,8 @@ pub static OPS: &[Op] = &[
         surface: Surface::BOTH.and(Surface::OUT),
         overloads: &[
             Overload { sig: "input: Tensor", call: Call::Fn(extremum::min_all) },
-            Overload { sig: ALONG, call: Call::Fn(extremum::min_dim) },
             Overload { sig: "input: Tensor, other: Tensor", call: Call::Fn(extremum::min_other) },
+            Overload { sig: ALONG, call: Call::Fn(extremum::min_dim) },
         ],
         ..Op::NEW
     },
@@ -105,27 +98,24 @@ pub static OPS: &[Op] = &[
         name: "amax",
         doc: "The largest element over the dimensions `dim`; equal elements share the gradient.",
         surface: Surface::BOTH.and(Surface::OUT),
-        overloads: &[
-            Overload { sig: TRUTH, call: Call::Fn(extremum::amax_op) },
-        ],
+        overloads: &[Overload { sig: TRUTH, call: Call::Fn(extremum::amax_op) }],
         ..Op::NEW
     },
     Op {
         name: "amin",
         doc: "The smallest element over the dimensions `dim`; equal elements share the gradient.",
         surface: Surface::BOTH.and(Surface::OUT),
-        overloads: &[
-            Overload { sig: TRUTH, call: Call::Fn(extremum::amin_op) },
-        ],
+        overloads: &[Overload { sig: TRUTH, call: Call::Fn(extremum::amin_op) }],
         ..Op::NEW
     },
     Op {
         name: "aminmax",
         doc: "The smallest and the largest element.",
         surface: Surface::BOTH.and(Surface::OUT),
-        overloads: &[
-            Overload { sig: "input: Tensor, *, dim: int? = None, keepdim: bool = False -> tuple[Tensor, Tensor]", call: Call::Fn(extremum::aminmax) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Tensor, *, dim: int? = None, keepdim: bool = False -> tuple[Tensor, Tensor]",
+            call: Call::Fn(extremum::aminmax),
+        }],
         ..Op::NEW
     },
     Op {
@@ -181,8 +171,14 @@ pub static OPS: &[Op] = &[
         doc: "Norm of order `p` of all elements, or over the dimensions `dim`.",
         surface: Surface::BOTH.and(Surface::OUT),
         overloads: &[
-            Overload { sig: "input: Tensor, p: Number? = 2, dim: int[]? = None, keepdim: bool = False, dtype: dtype? = None", call: Call::Fn(norms::norm) },
-            Overload { sig: "input: Tensor, p: str, dim: int[]? = None, keepdim: bool = False, dtype: dtype? = None", call: Call::Fn(norms::norm) },
+            Overload {
+                sig: "input: Tensor, p: Number? = 2, dim: int[]? = None, keepdim: bool = False, dtype: dtype? = None",
+                call: Call::Fn(norms::norm),
+            },
+            Overload {
+                sig: "input: Tensor, p: str, dim: int[]? = None, keepdim: bool = False, dtype: dtype? = None",
+                call: Call::Fn(norms::norm),
+            },
         ],
         ..Op::NEW
     },
@@ -190,9 +186,10 @@ pub static OPS: &[Op] = &[
         name: "logsumexp",
         doc: "Logarithm of the sum of exponentials over the dimensions `dim`, without overflow.",
         surface: Surface::BOTH.and(Surface::OUT).and(Surface::SPECIAL),
-        overloads: &[
-            Overload { sig: "input: Tensor, dim: int[], keepdim: bool = False", call: Call::Fn(norms::logsumexp_op) },
-        ],
+        overloads: &[Overload {
+            sig: "input: Tensor, dim: int[], keepdim: bool = False",
+            call: Call::Fn(norms::logsumexp_op),
+        }],
         ..Op::NEW
     },
     Op {
@@ -219,27 +216,21 @@ pub static OPS: &[Op] = &[
         name: "mode",
         doc: "The most frequent element along `dim`, and where it stands.",
         surface: Surface::BOTH.and(Surface::OUT),
-        overloads: &[
-            Overload { sig: LAST, call: Call::Fn(order::mode) },
-        ],
+        overloads: &[Overload { sig: LAST, call: Call::Fn(order::mode) }],
         ..Op::NEW
     },
     Op {
         name: "quantile",
         doc: "The quantiles `q`, of all elements or along `dim`.",
         surface: Surface::BOTH.and(Surface::OUT),
-        overloads: &[
-            Overload { sig: QUANTILE, call: Call::Fn(order::quantile) },
-        ],
+        overloads: &[Overload { sig: QUANTILE, call: Call::Fn(order::quantile) }],
         ..Op::NEW
     },
     Op {
         name: "nanquantile",
         doc: "The quantiles `q` of the elements that are not NaN.",
         surface: Surface::BOTH.and(Surface::OUT),
-        overloads: &[
-            Overload { sig: QUANTILE, call: Call::Fn(order::nanquantile) },
-        ],
+        overloads: &[Overload { sig: QUANTILE, call: Call::Fn(order::nanquantile) }],
         ..Op::NEW
     },
 ];

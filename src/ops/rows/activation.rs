@@ -18,22 +18,22 @@ fn tanh_inner<E: Num>(x: E) -> E {
 rows! { ACTIVATION;
     /// max(x, 0).
     num relu(input) = input.maximum(E::zero())
-    => d(g, y) = [E::select(y.le(E::zero()), E::zero(), g)]; { surface: Surface::ALL, refuses_bool: "Boolean inputs not supported for relu" }
+    => d(g, y) = [E::select(y.le(E::zero()), E::zero(), g)]; { inplace_argument: true, surface: Surface::ALL.and(NN), refuses_bool: "Boolean inputs not supported for relu" }
     /// x where positive, else `negative_slope * x`.
     float leaky_relu(input; negative_slope: "0.01") = E::select(E::zero().lt(input), input, input * negative_slope)
     => d(g, y) = [E::select(E::zero().lt(input), g, g * negative_slope)];
-    { surface: NN, sig: "input: Tensor, negative_slope: float = 0.01", least: 2, kernel: "leaky_relu_cpu" }
+    { inplace_argument: true, surface: NN, sig: "input: Tensor, negative_slope: float = 0.01", least: 2, kernel: "leaky_relu_cpu" }
     /// x where positive, else `alpha * (exp(x) - 1)`.
     float elu(input; alpha: "1.0") = E::select(E::zero().lt(input), input, alpha * input.expm1())
-    => d(g, y) = [E::select(E::zero().lt(input), g, g * (alpha * input.exp()))]; { surface: NN, sig: "input: Tensor, alpha: float = 1.0", least: 2, kernel: "elu_cpu" }
+    => d(g, y) = [E::select(input.le(E::zero()), g * (alpha * input.exp()), g)]; { inplace_argument: true, surface: NN, sig: "input: Tensor, alpha: float = 1.0", least: 2, kernel: "elu_cpu" }
     /// The self-normalising ELU of Klambauer et al., 2017.
     float selu(input) = E::lit(1.050_700_987_355_480_5) * E::select(E::zero().lt(input), input, E::lit(1.673_263_242_354_377_2) * input.expm1())
-    => d(g, y) = [g * E::lit(1.050_700_987_355_480_5) * E::select(E::zero().lt(input), E::one(), E::lit(1.673_263_242_354_377_2) * input.exp())];
-    { surface: NN.and(Surface::FUNCTION).and(Surface::INPLACE), node: "EluBackward0", least: 2, kernel: "elu_cpu" }
+    => d(g, y) = [g * E::lit(1.050_700_987_355_480_5) * E::select(input.le(E::zero()), E::lit(1.673_263_242_354_377_2) * input.exp(), E::one())];
+    { inplace_argument: true, surface: NN.and(Surface::FUNCTION).and(Surface::INPLACE), node: "EluBackward0", least: 2, kernel: "elu_cpu" }
     /// x where positive, else `alpha * (exp(x / alpha) - 1)`.
     float celu(input; alpha: "1.0") = E::select(E::zero().lt(input), input, alpha * (input / alpha).expm1())
-    => d(g, y) = [E::select(E::zero().lt(input), g, g * (input / alpha).exp())];
-    { surface: NN.and(Surface::FUNCTION).and(Surface::INPLACE), sig: "input: Tensor, alpha: float = 1.0", least: 2, kernel: "elu_cpu" }
+    => d(g, y) = [E::select(input.le(E::zero()), g * (input / alpha).exp(), g)];
+    { inplace_argument: true, surface: NN.and(Surface::FUNCTION).and(Surface::INPLACE), sig: "input: Tensor, alpha: float = 1.0", least: 2, kernel: "elu_cpu" }
     /// x Φ(x), with the error function.
     float gelu_erf(input) = input * E::lit(0.5) * (E::one() + (input * E::lit(std::f64::consts::FRAC_1_SQRT_2)).erf())
     => d(g, y) = [g * (E::lit(0.5) * (E::one() + (input * E::lit(std::f64::consts::FRAC_1_SQRT_2)).erf())
@@ -48,13 +48,13 @@ rows! { ACTIVATION;
     }]; { surface: Surface::NONE, node: "GeluBackward0", least: 2, kernel: "GeluKernelImpl" }
     /// x sigmoid(x).
     float silu(input) = input * sigmoid_of(input)
-    => d(g, y) = [g * (sigmoid_of(input) * (E::one() + input * (E::one() - sigmoid_of(input))))]; { surface: NN, least: 2, kernel: "silu_cpu" }
+    => d(g, y) = [g * (sigmoid_of(input) * (E::one() + input * (E::one() - sigmoid_of(input))))]; { inplace_argument: true, surface: NN, least: 2, kernel: "silu_cpu" }
     /// x tanh(softplus(x)).
     float mish(input) = input * softplus_of(input).tanh()
     => d(g, y) = [{
         let t = softplus_of(input).tanh();
         g * (t + input * sigmoid_of(input) * (E::one() - t * t))
-    }]; { surface: NN, least: 2, kernel: "mish_cpu" }
+    }]; { inplace_argument: true, surface: NN, least: 2, kernel: "mish_cpu" }
     /// log(1 + exp(beta x)) / beta; x where beta x exceeds the threshold.
     float softplus(input; beta: "1.0", limit: "20.0") =
         E::select(limit.lt(input * beta), input, softplus_of(input * beta) / beta)
@@ -66,17 +66,17 @@ rows! { ACTIVATION;
     /// x limited to [min_val, max_val].
     num hardtanh(input; min_val: "-1.0", max_val: "1.0") = input.maximum(min_val).minimum(max_val)
     => d(g, y) = [E::select(E::or(input.le(min_val), max_val.le(input)), E::zero(), g)];
-    { surface: NN, sig: "input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0", refuses_bool: "Bool inputs not supported for hardtanh" }
+    { inplace_argument: true, surface: NN, sig: "input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0", refuses_bool: "Bool inputs not supported for hardtanh" }
     /// min(max(x, 0), 6).
     num relu6(input) = input.maximum(E::zero()).minimum(E::lit(6.0))
-    => d(g, y) = [E::select(E::or(input.le(E::zero()), E::lit(6.0).le(input)), E::zero(), g)]; { surface: NN, node: "HardtanhBackward0", refuses_bool: "Bool inputs not supported for hardtanh" }
+    => d(g, y) = [E::select(E::or(input.le(E::zero()), E::lit(6.0).le(input)), E::zero(), g)]; { inplace_argument: true, surface: NN, node: "HardtanhBackward0", refuses_bool: "Bool inputs not supported for hardtanh" }
     /// x relu6(x + 3) / 6.
     float hardswish(input) = input * (input + E::lit(3.0)).maximum(E::zero()).minimum(E::lit(6.0)) / E::lit(6.0)
-    => d(g, y) = [E::select(input.lt(E::lit(-3.0)), E::zero(), E::select(E::lit(3.0).lt(input), g, g * (input / E::lit(3.0) + E::lit(0.5))))];
-    { surface: NN, least: 2, kernel: "hardswish_cpu" }
+    => d(g, y) = [E::select(input.le(E::lit(-3.0)), E::zero(), E::select(E::lit(3.0).le(input), g, g * (input / E::lit(3.0) + E::lit(0.5))))];
+    { inplace_argument: true, surface: NN, least: 2, kernel: "hardswish_cpu" }
     /// relu6(x + 3) / 6.
     float hardsigmoid(input) = (input + E::lit(3.0)).maximum(E::zero()).minimum(E::lit(6.0)) / E::lit(6.0)
-    => d(g, y) = [E::select(E::or(input.le(E::lit(-3.0)), E::lit(3.0).le(input)), E::zero(), g / E::lit(6.0))]; { surface: NN, least: 2, kernel: "hardsigmoid_cpu" }
+    => d(g, y) = [E::select(E::or(input.le(E::lit(-3.0)), E::lit(3.0).le(input)), E::zero(), g / E::lit(6.0))]; { inplace_argument: true, surface: NN, least: 2, kernel: "hardsigmoid_cpu" }
     /// x / (1 + |x|).
     float softsign(input) = input / (E::one() + input.abs())
     => d(g, y) = [{ let a = E::one() + input.abs(); g / (a * a) }]; { surface: NN, node: "DivBackward0" }
@@ -93,7 +93,11 @@ rows! { ACTIVATION;
     /// x where above the threshold, else `value`.
     num threshold(input; limit: "", value: "") = E::select(input.le(limit), value, input)
     => d(g, y) = [E::select(input.le(limit), E::zero(), g)];
-    { surface: NN.and(Surface::FUNCTION).and(Surface::INPLACE), sig: "input: Tensor, threshold: Number, value: Number", least: 1, kernel: "threshold_cpu" }
+    { inplace_argument: true, surface: NN.and(Surface::FUNCTION).and(Surface::INPLACE), sig: "input: Tensor, threshold: Number, value: Number", least: 1, kernel: "threshold_cpu" }
+    /// x sigmoid(gate).
+    float glu_kernel(input, gate) = input * sigmoid_of(gate)
+    => d(g, y) = [g * sigmoid_of(gate), g * (input * (sigmoid_of(gate) * (E::one() - sigmoid_of(gate))))];
+    { surface: Surface::NONE, node: "GluBackward0", least: 2, kernel: "glu_cpu" }
     /// Squared difference.
     float squared_error(input, target) = (input - target) * (input - target)
     => d(g, y) = [g * (E::lit(2.0) * (input - target)), g * (E::lit(2.0) * (target - input))];

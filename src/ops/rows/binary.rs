@@ -16,14 +16,14 @@ rows! { BINARY;
     num sub(input, other) = input - other => d(g, y) = [g, -g];
     { surface: Surface::NONE, refuses_bool: "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead." }
     /// Product of two tensors, element by element.
-    num mul(input, other) = input * other => d(g, y) = [g * other, g * input]; { aliases: &["multiply"] }
+    num mul(input, other) = input * other => d(g, y) = [g * other, g * input]; { aliases: &["multiply"], sig: "input: Operand, other: Operand" }
     /// Quotient of two tensors, element by element.
     float div(input, other) = input / other => d(g, y) = [g / other, -g * ((input / other) / other)];
     { on: (0.3, 2.0), surface: Surface::NONE }
     /// Quotient rounded toward minus infinity.
-    num floor_divide(input, other) = input.floor_div(other); { divides: true, on: (0.3, 2.0), least: 1, kernel: "div_floor_cpu" }
+    num floor_divide(input, other) = input.floor_div(other) => d(g, y) = [E::zero(), E::zero()]; { sig: "input: Operand, other: Operand", divides: true, on: (0.3, 2.0), least: 1, kernel: "div_floor_cpu" }
     /// Quotient rounded toward zero.
-    num trunc_divide(input, other) = input.trunc_div(other); { surface: Surface::NONE, divides: true, on: (0.3, 2.0), least: 1, kernel: "div_trunc_cpu" }
+    num trunc_divide(input, other) = input.trunc_div(other) => d(g, y) = [E::zero(), E::zero()]; { surface: Surface::NONE, divides: true, on: (0.3, 2.0), least: 1, kernel: "div_trunc_cpu" }
     /// Remainder with the sign of the divisor, as Python's `%`.
     num remainder(input, other) = input.remainder(other)
     => d(g, y) = [g, -g * input.floor_div(other)]; { divides: true, on: (0.3, 2.0), sig: "input: Operand, other: Operand", least: 1, kernel: "remainder_cpu",
@@ -127,11 +127,11 @@ rows! { BINARY;
     /// The larger of `input` and `min`; NaN stays.
     num clamp_min(input, min) = input.maximum(min)
     => d(g, y) = [E::select(min.le(input), g, E::zero()), E::select(input.lt(min), g, E::zero())];
-    { sig: "input: Tensor, min: Operand", node: "ClampMinBackward1", number_nodes: &["", "ClampMinBackward0"], least: 1, kernel: "clamp_min_scalar_cpu" }
+    { sig: "input: Tensor, min: Operand", node: "ClampMinBackward1", number_nodes: &["", "ClampMinBackward0"] }
     /// The smaller of `input` and `max`; NaN stays.
     num clamp_max(input, max) = input.minimum(max)
     => d(g, y) = [E::select(input.le(max), g, E::zero()), E::select(max.lt(input), g, E::zero())];
-    { sig: "input: Tensor, max: Operand", node: "ClampMaxBackward1", number_nodes: &["", "ClampMaxBackward0"], least: 1, kernel: "clamp_max_scalar_cpu" }
+    { sig: "input: Tensor, max: Operand", node: "ClampMaxBackward1", number_nodes: &["", "ClampMaxBackward0"] }
     /// `input` where the condition holds, else `other`.
     num select_where(condition, input, other) = E::select(condition.ne(E::zero()), input, other)
     => d(g, y) = [E::zero(), E::select(condition.ne(E::zero()), g, E::zero()), E::select(condition.ne(E::zero()), E::zero(), g)];
@@ -152,6 +152,9 @@ rows! { BINARY;
     bits gcd(input, other) = input.gcd(other); { sig: "input: Tensor, other: Tensor", least: 1, kernel: "gcd_cpu" }
     /// Least common multiple.
     bits lcm(input, other) = (input.trunc_div(input.gcd(other)) * other).abs(); { sig: "input: Tensor, other: Tensor", least: 1, kernel: "lcm_cpu" }
+    /// `input * 2 ^ other`.
+    float ldexp(input, other) = input * other.exp2()
+    => d(g, y) = [g * other.exp2(), g * (y * E::lit(std::f64::consts::LN_2))]; { sig: "input: Tensor, other: Tensor" }
     /// 0 below zero, 1 above, `values` at zero.
     num step(input, values) = E::select(input.eq(E::zero()), values, E::select(E::zero().lt(input), E::one(), E::zero()));
     { surface: Surface::NONE, kernel: "heaviside_cpu" }

@@ -4,8 +4,8 @@ use crate::formula::Arith;
 use crate::rows;
 
 fn infinite<E: Arith>(x: E) -> E::Bool {
-    // An integer's largest literal is finite, and no integer lies beyond it.
-    E::and(E::lit(f64::MAX).lt(x.abs()), E::lit(f32::MAX as f64).lt(x.abs()))
+    // The second half keeps out the largest integer, which is what an infinite literal is among integers.
+    E::and(x.abs().eq(E::lit(f64::INFINITY)), (x - x).ne(E::zero()))
 }
 
 rows! { TRUTH;

@@ -18,6 +18,24 @@ pub(super) fn sigmoid_of<E: Num>(x: E) -> E {
     E::one() / (E::one() + (-x).exp())
 }
 
+/// The derivative of `digamma`: reflected to the right half, moved right six steps, and summed by its asymptotic series.
+fn trigamma_of<E: Num>(x: E) -> E {
+    let left = x.lt(lit(0.5));
+    let z = E::select(left, E::one() - x, x);
+    let step = |k: f64| E::one() / ((z + lit(k)) * (z + lit(k)));
+    let moved = step(0.0) + step(1.0) + step(2.0) + step(3.0) + step(4.0) + step(5.0);
+    let w = E::one() / (z + lit(6.0));
+    let v = w * w;
+    // Bernoulli's numbers.
+    let tail = lit::<E>(1.0 / 6.0)
+        + v * (lit::<E>(-1.0 / 30.0)
+            + v * (lit::<E>(1.0 / 42.0) + v * (lit::<E>(-1.0 / 30.0) + v * lit(5.0 / 66.0))));
+    let right = moved + w + lit::<E>(0.5) * v + w * v * tail;
+    let sine = (x * lit(std::f64::consts::PI)).sin();
+    let reflected = lit::<E>(std::f64::consts::PI * std::f64::consts::PI) / (sine * sine) - right;
+    E::select(left, reflected, right)
+}
+
 rows! { UNARY;
     /// Absolute value of each element.
     num abs(input) = input.abs() => d(g, y) = [g * sign_of(input)]; { aliases: &["absolute"], least: 1, kernel: "abs_cpu" }
@@ -89,7 +107,7 @@ rows! { UNARY;
     /// Logarithm of the absolute value of the gamma function.
     float lgamma(input) = input.lgamma() => d(g, y) = [g * input.digamma()]; { on: (0.3, 4.0), aliases: &["special_gammaln"] }
     /// Derivative of `lgamma`.
-    float digamma(input) = input.digamma(); { on: (0.3, 4.0), aliases: &["special_psi", "special_digamma"] }
+    float digamma(input) = input.digamma() => d(g, y) = [g * trigamma_of(input)]; { on: (0.3, 4.0), aliases: &["special_psi", "special_digamma"] }
     /// 1 / (1 + exp(-x)).
     float sigmoid(input) = sigmoid_of(input) => d(g, y) = [g * (E::one() - y) * y]; { aliases: &["special_expit"] }
     /// Largest integer not above each element.

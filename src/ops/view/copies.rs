@@ -100,12 +100,7 @@ impl Function for Roll {
 /// `t` turned by quarter turns in the plane of two dimensions, from the first towards the second.
 fn rot90(t: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
     let rank = t.rank();
-    ensure!(
-        dims.len() == 2,
-        Runtime,
-        "expected total rotation dims == 2, but got dims = {}",
-        dims.len()
-    );
+    ensure!(dims.len() == 2, Runtime, "expected total rotation dims == 2, but got dims = {}", dims.len());
     ensure!(rank >= 2, Runtime, "expected total dims >= 2, but got total dims = {rank}");
     let n = rank as i64;
     ensure!(
@@ -141,8 +136,7 @@ pub fn repeat(t: &Tensor, repeats: &[i64]) -> Result<Tensor> {
     let (mut whole, mut interleaved) = (Dims::default(), Dims::default());
     let mut from = Layout { offset: t.layout().offset, ..Layout::default() };
     for (d, &times) in repeats.iter().enumerate() {
-        let (n, stride) =
-            if d < lead { (1, 0) } else { (t.shape()[d - lead], t.strides()[d - lead]) };
+        let (n, stride) = if d < lead { (1, 0) } else { (t.shape()[d - lead], t.strides()[d - lead]) };
         whole.push(times as usize * n);
         for (n, stride) in [(times as usize, 0), (n, stride)] {
             interleaved.push(n);
@@ -321,11 +315,11 @@ table! {
         "repeats: Tensor, *, output_size: int? = None" => |a| Ok(repeated_indices(a.tensor(0)?)?.into());
     }
     "meshgrid" FUNCTION "One tensor per input, each with the shape of the grid that all span." [] {
-        "tensors: Tensor[], *, indexing: str? = None -> Tensor[]" =>
+        "tensors: Tensor*, *, indexing: str? = None -> Tensor[]" =>
             |a| Ok(Out::Tuple(meshgrid(a.tensors(0)?, a.opt_str(1)?.unwrap_or("ij"))?));
     }
     "cartesian_prod" FUNCTION "All combinations of one element per tensor, as rows." [] {
-        "tensors: Tensor[]" => |a| Ok(cartesian_prod(a.tensors(0)?)?.into());
+        "tensors: Tensor*" => |a| Ok(cartesian_prod(a.tensors(0)?)?.into());
     }
     "permute_copy" FUNCTION | OUT "A copy with the dimensions in another order." [] {
         "input: Tensor, dims: size" => |a| copied(permute(a.tensor(0)?, a.ints(1)?));

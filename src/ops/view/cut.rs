@@ -6,7 +6,6 @@ use smallvec::smallvec;
 
 use super::reshaped;
 use crate::backend::cpu::copy;
-use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, record};
 use crate::layout::{Dims, Layout, wrap_dim};
@@ -258,11 +257,7 @@ fn narrow_op(a: &Args) -> Result<Out> {
 
 fn narrow_from_tensor(a: &Args) -> Result<Out> {
     let start = a.tensor(2)?;
-    ensure!(
-        start.rank() == 0 && start.dtype().is_int(),
-        Runtime,
-        "start must be an 0-dim integral Tensor."
-    );
+    ensure!(start.rank() == 0 && start.dtype().is_int(), Runtime, "start must be an 0-dim integral Tensor.");
     Ok(narrow(a.tensor(0)?, a.int(1)?, start.item()?.to_i64(), a.int(3)?)?.into())
 }
 
@@ -310,7 +305,8 @@ pub fn diag_embed(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tenso
     ensure!(a != b, Runtime, "diagonal dimensions cannot be identical {dim1}, {dim2}");
     let n = t.shape()[t.rank() - 1] + offset.unsigned_abs() as usize;
     let mut rest = t.shape()[..t.rank() - 1].iter().copied();
-    let shape: Dims = (0..rank).map(|d| if d == a || d == b { n } else { rest.next().unwrap_or(1) }).collect();
+    let shape: Dims =
+        (0..rank).map(|d| if d == a || d == b { n } else { rest.next().unwrap_or(1) }).collect();
     let cut = Cut::Diagonal { offset, dim1: a, dim2: b };
     let out = Tensor::zeros(shape, t.dtype())?;
     copy::copy(t.raw(), out.with_layout(cut.layout(out.layout())).raw());
@@ -338,15 +334,6 @@ fn diagflat(a: &Args) -> Result<Out> {
     Ok(diag_embed(&flat, a.int(1)?, 0, 1)?.into())
 }
 
-/// Sum of the diagonal of a matrix.
-fn trace(a: &Args) -> Result<Out> {
-    let t = a.tensor(0)?;
-    ensure!(t.rank() == 2, Runtime, "trace: expected a matrix, but got tensor with dim {}", t.rank());
-    let d = diagonal(t, 0, 0, 1)?;
-    let dtype = if t.dtype().is_float() { t.dtype() } else { DType::I64 };
-    Ok(crate::ops::reduce::sum_mask(&d, 1, false, Some(dtype))?.into())
-}
-
 /// The same elements under the same geometry, as a new view.
 pub fn alias(t: &Tensor) -> Result<Tensor> {
     reshaped(t, t.layout().clone(), "AliasBackward0")
@@ -361,7 +348,11 @@ table! {
         "input: Tensor, dim: int, start: int, length: int" => narrow_op;
     }
     "narrow_copy" BOTH | OUT "A copy of `length` indices of a dimension from `start`." [] {
-        "input: Tensor, dim: int, start: int, length: int" => |a| Ok(arith::clone(&narrow_op(a)?.tensor()?)?.into());
+        "input: Tensor, dim: int, start: int, length: int" => |a| {
+            let rank = a.tensor(0)?.rank() as i64;
+            ensure!(a.int(1)? < rank, Runtime, "Expected dim < {rank} to be true, but got dim = {}", a.int(1)?);
+            Ok(arith::clone(&narrow_op(a)?.tensor()?)?.into())
+        };
     }
     "diagonal" BOTH "A diagonal of two dimensions, as the last dimension of a view." [] {
         "input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1" =>
@@ -397,8 +388,5 @@ table! {
     }
     "diagflat" BOTH "A matrix with all elements on a diagonal." [] {
         "input: Tensor, offset: int = 0" => diagflat;
-    }
-    "trace" BOTH "Sum of the diagonal of a matrix." [] {
-        "input: Tensor" => trace;
     }
 }

@@ -15,7 +15,12 @@ pub fn unbind(t: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
 }
 
 /// Views of consecutive pieces of `dim` with the given lengths, which fit.
-fn pieces(t: &Tensor, d: usize, lengths: impl Iterator<Item = usize>, node: &'static str) -> Result<Vec<Tensor>> {
+fn pieces(
+    t: &Tensor,
+    d: usize,
+    lengths: impl Iterator<Item = usize>,
+    node: &'static str,
+) -> Result<Vec<Tensor>> {
     let mut start = 0;
     lengths
         .map(|length| {
@@ -183,7 +188,7 @@ table! {
     "unbind" BOTH "A view per index of a dimension." [] {
         "input: Tensor, dim: int = 0 -> Tensor[]" => |a| Ok(Out::Tuple(unbind(a.tensor(0)?, a.int(1)?)?));
     }
-    "unbind_copy" FUNCTION "A copy of each index of a dimension." [] {
+    "unbind_copy" FUNCTION | OUT "A copy of each index of a dimension." [] {
         "input: Tensor, dim: int = 0 -> Tensor[]" => |a| copies(unbind(a.tensor(0)?, a.int(1)?)?);
     }
     "split" BOTH "Views of pieces of a dimension, of one size or of the sizes listed." [] {

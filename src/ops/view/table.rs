@@ -137,19 +137,19 @@ table! {
         "input: Tensor, size: size" => |a| Ok(expand(a.tensor(0)?, a.ints(1)?)?.into());
     }
     "broadcast_tensors" FUNCTION "Views of the tensors in the shape that they broadcast to." [] {
-        "tensors: Tensor[] -> Tensor[]" => |a| Ok(Out::Tuple(broadcast_tensors(a.tensors(0)?)?));
+        "tensors: Tensor* -> Tensor[]" => |a| Ok(Out::Tuple(broadcast_tensors(a.tensors(0)?)?));
     }
     "atleast_1d" FUNCTION "A 0-d tensor as a vector; others as they are." [] {
         "input: Tensor" => |a| Ok(atleast_1d(a.tensor(0)?)?.into());
-        "tensors: Tensor[] -> Tensor[]" => |a| each(a, atleast_1d);
+        "tensors: Tensor* -> Tensor[]" => |a| each(a, atleast_1d);
     }
     "atleast_2d" FUNCTION "At least a matrix: a vector becomes a row." [] {
         "input: Tensor" => |a| Ok(atleast_2d(a.tensor(0)?)?.into());
-        "tensors: Tensor[] -> Tensor[]" => |a| each(a, atleast_2d);
+        "tensors: Tensor* -> Tensor[]" => |a| each(a, atleast_2d);
     }
     "atleast_3d" FUNCTION "At least three dimensions: a vector becomes `[1, n, 1]`, a matrix `[m, n, 1]`." [] {
         "input: Tensor" => |a| Ok(atleast_3d(a.tensor(0)?)?.into());
-        "tensors: Tensor[] -> Tensor[]" => |a| each(a, atleast_3d);
+        "tensors: Tensor* -> Tensor[]" => |a| each(a, atleast_3d);
     }
     "as_strided" BOTH "A view of the storage with any geometry that stays inside." [] {
         "input: Tensor, size: int[], stride: int[], storage_offset: int? = None" => as_strided_op;

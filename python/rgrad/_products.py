@@ -1,0 +1,81 @@
+"""Products whose arguments come in several forms: ``einsum``, ``tensordot``, ``chain_matmul``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rgrad import _C
+from rgrad._C import Tensor
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def _side(labels: Sequence[Any]) -> str:
+    """The letters of an index list, as ``[0, Ellipsis, 2]``."""
+    text = ""
+    for label in labels:
+        if label is Ellipsis:
+            text += "..."
+        elif isinstance(label, int) and 0 <= label < len(_LETTERS):
+            text += _LETTERS[label]
+        else:
+            raise ValueError("subscript in subscript list is not within the valid range [0, 52)")
+    return text
+
+
+def einsum(*args: Any) -> Tensor:
+    """Sum of products of tensors in index notation.
+
+    Takes an equation and the operands, or the operands each followed by a list of index numbers, and at the end
+    the list of the result's. ``...`` stands for dimensions that broadcast.
+
+    >>> import rgrad as torch
+    >>> a, b = torch.ones(2, 3), torch.ones(3, 4)
+    >>> torch.einsum("ij,jk->ik", a, b).shape
+    torch.Size([2, 4])
+    """
+    if len(args) < 2:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, "
+            "or at least one operand and its subscripts list"
+        )
+    if isinstance(args[0], Tensor):
+        equation = ",".join(_side(labels) for labels in args[1::2])
+        if len(args) % 2 == 1:
+            equation = ",".join(_side(labels) for labels in args[1:-1:2]) + "->" + _side(args[-1])
+        operands: Sequence[Tensor] = args[: len(args) // 2 * 2 : 2]
+    else:
+        equation, operands = args[0], args[1:]
+    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        operands = operands[0]
+    return _C._einsum(equation, list(operands))
+
+
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
+    """Sum of products over pairs of dimensions.
+
+    Args:
+        a: The first factor.
+        b: The second.
+        dims: How many of the last dimensions of ``a`` meet the first of ``b``, or a list of dimensions for each.
+        out: Receives the result.
+
+    >>> import rgrad as torch
+    >>> torch.tensordot(torch.ones(2, 3, 4), torch.ones(3, 4, 5), dims=2).shape
+    torch.Size([2, 5])
+    """
+    if isinstance(dims, Tensor):
+        dims = dims.tolist()
+    if isinstance(dims, int):
+        result = _C._tensordot(a, b, dims)
+    else:
+        of_a, of_b = (list(d) if isinstance(d, (list, tuple)) else [d] for d in dims)
+        result = _C._tensordot(a, b, of_a, of_b)
+    return result if out is None else out.resize_(result.shape).copy_(result)
+
+
+def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
+    """Product of several matrices."""
+    result = _C._chain_matmul(list(matrices))
+    return result if out is None else out.resize_(result.shape).copy_(result)

@@ -1,0 +1,52 @@
+// Arithmetic of integers: the `m_*` that a rendered formula may call where it computes in i32 or i64.
+//
+// Sums and products wrap by themselves. A zero divisor gives 0: the caller has refused it before.
+
+// @slot types
+alias T = i32;
+const WIDTH: T = 32;
+// @end
+
+fn m_eq(a: T, b: T) -> bool { return a == b; }
+fn m_abs(x: T) -> T { return select(x, -x, x < 0); }
+fn m_maximum(a: T, b: T) -> T { return select(b, a, a > b); }
+fn m_minimum(a: T, b: T) -> T { return select(b, a, a < b); }
+
+fn m_trunc_divide(a: T, b: T) -> T {
+    if b == 0 { return 0; }
+    // The least integer has no opposite, and dividing it by -1 wraps to itself.
+    if b == -1 { return -a; }
+    return a / b;
+}
+fn m_fmod(a: T, b: T) -> T { return a - m_trunc_divide(a, b) * select(b, a, b == 0); }
+fn m_remainder(a: T, b: T) -> T {
+    if b == 0 { return 0; }
+    let r = m_fmod(a, b);
+    return select(r, r + b, r != 0 && (r < 0) != (b < 0));
+}
+fn m_floor_divide(a: T, b: T) -> T {
+    if b == 0 { return 0; }
+    let q = m_trunc_divide(a, b);
+    let r = a - q * b;
+    return select(q, q - 1, r != 0 && (r < 0) != (b < 0));
+}
+
+// The device masks the count of a shift; here one that is too large or negative moves every bit out.
+fn m_bitwise_left_shift(a: T, b: T) -> T {
+    let out = b < 0 || b >= WIDTH;
+    return select(a << u32(select(b, 0, out)), 0, out);
+}
+fn m_bitwise_right_shift(a: T, b: T) -> T {
+    return a >> u32(select(b, WIDTH - 1, b < 0 || b >= WIDTH));
+}
+
+fn m_gcd(a: T, b: T) -> T {
+    var x = m_abs(a);
+    var y = m_abs(b);
+    while y != 0 {
+        let rest = m_fmod(x, y);
+        x = y;
+        y = rest;
+    }
+    return x;
+}

@@ -1,0 +1,28 @@
+// float16 and bfloat16 as bits of a u32 word: exact one way, rounded to nearest even the other.
+//
+// By hand, because `pack2x16float` may do as it likes with what is too large, and either may flush denormals.
+
+fn decode_half(bits: u32) -> f32 {
+    let exponent = (bits >> 10u) & 31u;
+    let biased = ((bits & 0x7fffu) << 13u) + select(0x38000000u, 0x70000000u, exponent == 31u);
+    let denormal = bitcast<u32>(f32(bits & 0x3ffu) * 5.9604645e-8);
+    return bitcast<f32>(select(biased, denormal, exponent == 0u) | ((bits & 0x8000u) << 16u));
+}
+
+fn encode_half(x: f32) -> u32 {
+    let bits = bitcast<u32>(x) & 0x7fffffffu;
+    let sign = (bitcast<u32>(x) >> 16u) & 0x8000u;
+    if bits > 0x7f800000u { return sign | 0x7e00u; }
+    // From 65520 on, half way to what would come next, it is infinite.
+    if bits >= 0x477ff000u { return sign | 0x7c00u; }
+    if bits < 0x38800000u { return sign | u32(round(bitcast<f32>(bits) * 16777216.0)); }
+    return sign | ((bits - 0x38000000u + 0xfffu + ((bits >> 13u) & 1u)) >> 13u);
+}
+
+fn decode_bfloat16(bits: u32) -> f32 { return bitcast<f32>(bits << 16u); }
+
+fn encode_bfloat16(x: f32) -> u32 {
+    let bits = bitcast<u32>(x);
+    if (bits & 0x7fffffffu) > 0x7f800000u { return (bits >> 16u) | 0x40u; }
+    return (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
+}

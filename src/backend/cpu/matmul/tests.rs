@@ -1,0 +1,366 @@
+//! Products against a naive one in f64 and against the `gemm` crate, on each instruction set.
+
+use super::*;
+use crate::backend::cpu::parallel::with_threads;
+use crate::backend::cpu::simd::{Isa, best_isa};
+
+const ISAS: [Isa; 3] = [Isa::Baseline, Isa::Avx2, Isa::Avx512];
+
+/// Numbers between -1 and 1, the same in each run.
+fn random<T: Real>(len: usize, seed: u64) -> Vec<T> {
+    let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        T::of((x >> 11) as f64 / (1u64 << 52) as f64 - 1.0)
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// A matrix of rows x cols with strides of one of the kinds that tensors have.
+#[derive(Clone, Copy, Debug)]
+enum Strides {
+    Rows,
+    Columns,
+    PaddedRows,
+    PaddedColumns,
+    Neither,
+    SameRow,
+    SameColumn,
+}
+
+use Strides::*;
+const STRIDES: [Strides; 7] = [Rows, Columns, PaddedRows, PaddedColumns, Neither, SameRow, SameColumn];
+
+struct Matrix<T> {
+    data: Vec<T>,
+    rs: usize,
+    cs: usize,
+}
+
+impl<T: Real> Matrix<T> {
+    fn new(rows: usize, cols: usize, strides: Strides, seed: u64) -> Self {
+        let (rs, cs) = match strides {
+            Rows => (cols, 1),
+            Columns => (1, rows),
+            PaddedRows => (cols + 5, 1),
+            PaddedColumns => (1, rows + 3),
+            Neither => (2 * cols + 1, 2),
+            SameRow => (0, 1),
+            SameColumn => (1, 0),
+        };
+        // Exactly as long as it must be, so that reading on would be noticed.
+        let len = if rows * cols == 0 { 0 } else { (rows - 1) * rs + (cols - 1) * cs + 1 };
+        Matrix { data: random(len, seed), rs, cs }
+    }
+
+    fn view(&self) -> MatRef<'_, T> {
+        MatRef { data: &self.data, rs: self.rs as isize, cs: self.cs as isize }
+    }
+
+    fn get(&self, i: usize, j: usize) -> f64 {
+        self.data[i * self.rs + j * self.cs].to_f64()
+    }
+}
+
+fn naive<T: Real>(
+    (m, n, k): (usize, usize, usize),
+    a: &Matrix<T>,
+    b: &Matrix<T>,
+    c: &[T],
+    ep: &Epilogue<T>,
+) -> Vec<f64> {
+    let mut out = Vec::with_capacity(m * n);
+    for i in 0..m {
+        for j in 0..n {
+            let product: f64 = (0..k).map(|p| a.get(i, p) * b.get(p, j)).sum();
+            let mut v = ep.alpha.to_f64() * product;
+            if ep.beta != T::ZERO {
+                v += ep.beta.to_f64() * c[i * n + j].to_f64();
+            }
+            v += match ep.bias {
+                Bias::None => 0.0,
+                Bias::Row(b) => b[j].to_f64(),
+                Bias::Col(b) => b[i].to_f64(),
+            };
+            out.push(if ep.act == Activation::Relu && v < 0.0 { 0.0 } else { v });
+        }
+    }
+    out
+}
+
+#[track_caller]
+fn assert_close<T: Real>(actual: &[T], expected: &[f64], k: usize, what: impl Fn() -> String) {
+    let eps = if size_of::<T>() == 4 { f32::EPSILON as f64 } else { f64::EPSILON };
+    for (at, (x, y)) in actual.iter().zip(expected).enumerate() {
+        let tolerance = eps * (8.0 + k as f64) * y.abs().max(1.0);
+        assert!((x.to_f64() - y).abs() <= tolerance, "{} at {at}: {x:?}, not {y}", what());
+    }
+}
+
+/// Compares one product with the naive one, for each instruction set.
+fn check<T: GemmElem>(
+    dims: (usize, usize, usize),
+    sa: Strides,
+    sb: Strides,
+    ep: impl for<'a> Fn(&'a [T], &'a [T]) -> Epilogue<'a, T>,
+) {
+    let (m, n, k) = dims;
+    let (a, b) = (Matrix::<T>::new(m, k, sa, 1), Matrix::new(k, n, sb, 2));
+    let (c, row, col) = (random::<T>(m * n, 3), random::<T>(n, 4), random::<T>(m, 5));
+    let ep = ep(&row, &col);
+    let expected = naive(dims, &a, &b, &c, &ep);
+    for isa in ISAS {
+        let mut out = c.clone();
+        product(T::kernels(isa), m, n, k, a.view().view(), b.view().view(), &mut out, ep.store());
+        assert_close(&out, &expected, k, || format!("{isa:?} {dims:?} {sa:?} {sb:?} {ep:?}"));
+    }
+}
+
+fn plain<'a, T: Real>(_: &'a [T], _: &'a [T]) -> Epilogue<'a, T> {
+    Epilogue::default()
+}
+
+#[test]
+fn products_of_every_tile_shape_agree_with_the_naive_product() {
+    for m in 1..=17 {
+        for n in [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40] {
+            for k in [1, 2, 9] {
+                check::<f32>((m, n, k), Rows, Rows, plain);
+                check::<f64>((m, n, k), Rows, Columns, plain);
+            }
+        }
+    }
+}
+
+#[test]
+fn operands_may_have_any_strides() {
+    for sa in STRIDES {
+        for sb in STRIDES {
+            for dims in [(3, 5, 70), (70, 6, 64), (9, 65, 33), (40, 150, 20), (300, 100, 10), (90, 1, 100)] {
+                check::<f32>(dims, sa, sb, plain);
+                check::<f64>(dims, sa, sb, plain);
+            }
+        }
+    }
+}
+
+#[test]
+fn epilogues_scale_add_and_clamp_in_every_path() {
+    // Thin either way, a column, a single tile, several depths, several blocks of the depth.
+    let shapes = [(5, 37, 90), (37, 5, 90), (90, 1, 65), (10, 20, 30), (150, 140, 300), (20, 40, 1500)];
+    for dims in shapes {
+        for (sa, sb) in [(Rows, Rows), (Rows, Columns), (Columns, Rows)] {
+            for (alpha, beta) in [(1.0, 0.0), (1.0, 1.0), (-0.5, 0.0), (2.0, 0.25), (0.0, -1.0)] {
+                for relu in [Activation::None, Activation::Relu] {
+                    let (alpha, beta, act) = (alpha as f32, beta as f32, relu);
+                    check(dims, sa, sb, |_, _| Epilogue { alpha, beta, bias: Bias::None, act });
+                    check(dims, sa, sb, |row, _| Epilogue { alpha, beta, bias: Bias::Row(row), act });
+                    check(dims, sa, sb, |_, col| Epilogue { alpha, beta, bias: Bias::Col(col), act });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn large_products_agree_with_the_gemm_crate() {
+    for (m, n, k) in [(300, 2100, 40), (2100, 70, 60), (129, 257, 1100), (64, 512, 784), (512, 784, 64)] {
+        for (sa, sb) in [(Rows, Rows), (Rows, Columns), (Columns, Rows), (PaddedColumns, PaddedRows)] {
+            let (a, b) = (Matrix::<f32>::new(m, k, sa, 6), Matrix::<f32>::new(k, n, sb, 7));
+            let expected = with_gemm_crate((m, n, k), &a, &b);
+            for isa in ISAS {
+                let mut out = vec![f32::NAN; m * n];
+                let ep = Epilogue::default().store();
+                product(f32::kernels(isa), m, n, k, a.view().view(), b.view().view(), &mut out, ep);
+                assert_close(&out, &expected, k, || format!("{isa:?} {m}x{n}x{k} {sa:?} {sb:?}"));
+            }
+        }
+    }
+}
+
+#[allow(unsafe_code)]
+fn with_gemm_crate((m, n, k): (usize, usize, usize), a: &Matrix<f32>, b: &Matrix<f32>) -> Vec<f64> {
+    let mut out = vec![0f32; m * n];
+    // SAFETY: the operands have the elements that their strides say, and `out` is m x n.
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            k,
+            out.as_mut_ptr(),
+            1,
+            n as isize,
+            false,
+            a.data.as_ptr(),
+            a.cs as isize,
+            a.rs as isize,
+            b.data.as_ptr(),
+            b.cs as isize,
+            b.rs as isize,
+            0.0,
+            1.0,
+            false,
+            false,
+            false,
+            gemm::Parallelism::None,
+        );
+    }
+    out.into_iter().map(f64::from).collect()
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_threads() {
+    for (m, n, k) in [(300, 200, 300), (64, 512, 784), (7, 3000, 300), (3000, 2, 300), (40, 2100, 1100)] {
+        for (sa, sb) in [(Rows, Rows), (Rows, Columns), (Columns, Rows)] {
+            let (a, b) = (Matrix::<f32>::new(m, k, sa, 8), Matrix::<f32>::new(k, n, sb, 9));
+            let run = |threads| {
+                with_threads(threads, || {
+                    let mut out = vec![0f32; m * n];
+                    let ep = Epilogue::default().store();
+                    let kernels = f32::kernels(best_isa());
+                    product(kernels, m, n, k, a.view().view(), b.view().view(), &mut out, ep);
+                    out
+                })
+            };
+            assert!(run(1) == run(3), "{m}x{n}x{k} {sa:?} {sb:?}");
+        }
+    }
+}
+
+#[test]
+fn the_old_result_is_not_read_without_beta() {
+    for dims @ (m, n, k) in [(5, 6, 7), (100, 100, 100), (4, 100, 100), (5, 6, 0)] {
+        let (a, b) = (Matrix::<f32>::new(m, k, Rows, 1), Matrix::<f32>::new(k, n, Columns, 2));
+        let mut c = vec![f32::NAN; m * n];
+        let ep = Epilogue { alpha: 2.0, ..Epilogue::default() };
+        gemm(m, n, k, a.view(), b.view(), &mut c, ep);
+        assert_close(&c, &naive(dims, &a, &b, &c, &ep), k, || format!("{dims:?}"));
+    }
+}
+
+#[test]
+fn a_product_without_depth_leaves_the_epilogue() {
+    let (mut c, row) = (vec![1.0, -2.0, 3.0, -4.0], [0.5, 0.25]);
+    let ep = Epilogue { alpha: 1.0, beta: 2.0, bias: Bias::Row(&row), act: Activation::Relu };
+    let empty = MatRef { data: &[], rs: 1, cs: 1 };
+    gemm(2, 2, 0, empty, empty, &mut c, ep);
+    assert_eq!(c, [2.5, 0.0, 6.5, 0.0]);
+    batched_gemm(2, 1, 2, 0, empty, 0, empty, 5, &mut c, Epilogue::default());
+    assert_eq!(c, [0.0; 4]);
+}
+
+#[test]
+fn empty_results_are_fine() {
+    let (a, b) = (MatRef::row_major(&[1.0f32; 6], 2), MatRef { data: &[][..], rs: 0, cs: 1 });
+    gemm(3, 0, 2, a, b, &mut [], Epilogue::default());
+    gemm(0, 3, 2, b, a, &mut [], Epilogue::default());
+    batched_gemm(0, 3, 3, 2, a, 6, a, 6, &mut [], Epilogue::default());
+    gemm_int::<i64>(0, 3, 2, MatRef::row_major(&[], 2), MatRef::row_major(&[0; 6], 3), &mut []);
+}
+
+#[test]
+fn nan_and_infinity_spread_as_in_the_naive_product() {
+    for (m, n, k) in [(6, 40, 80), (40, 6, 80), (50, 50, 50), (200, 200, 300)] {
+        for (sa, sb) in [(Rows, Rows), (Rows, Columns)] {
+            let (mut a, mut b) = (Matrix::<f32>::new(m, k, sa, 1), Matrix::<f32>::new(k, n, sb, 2));
+            let last = k - 1;
+            a.data[2 * a.rs] = f32::NAN;
+            a.data[3 * a.rs + last * a.cs] = f32::INFINITY;
+            b.data[last * b.rs + 4 * b.cs] = 0.0;
+            let ep = Epilogue { act: Activation::Relu, ..Epilogue::default() };
+            for isa in ISAS {
+                let mut c = vec![0f32; m * n];
+                let (a, b) = (a.view().view(), b.view().view());
+                product(f32::kernels(isa), m, n, k, a, b, &mut c, ep.store());
+                for (at, &v) in c.iter().enumerate() {
+                    let last_b = b.data[last * b.rs + at % n * b.cs];
+                    let expected = match at / n {
+                        2 => v.is_nan(),
+                        3 if last_b == 0.0 => v.is_nan(),
+                        3 => v == if last_b > 0.0 { f32::INFINITY } else { 0.0 },
+                        _ => v.is_finite() && v >= 0.0,
+                    };
+                    assert!(expected, "{isa:?} {m}x{n}x{k}: {v} at {at}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn batches_agree_with_single_products() {
+    let (m, n, k) = (20, 30, 25);
+    for batch in [1, 2, 7, 50] {
+        for (a_shared, b_shared) in [(false, false), (true, false), (false, true), (true, true)] {
+            let count = |shared| if shared { 1 } else { batch };
+            let a: Vec<f32> = random(count(a_shared) * m * k, 1);
+            let b: Vec<f32> = random(count(b_shared) * k * n, 2);
+            let (row, col) = (random(n, 3), random(m, 4));
+            let stride = |shared, len| if shared { 0 } else { len };
+            let (sa, sb) = (stride(a_shared, m * k), stride(b_shared, k * n));
+            for bias in [Bias::Row(&row), Bias::Col(&col)] {
+                let ep = Epilogue { beta: 0.5, bias, ..Epilogue::default() };
+                let mut c: Vec<f32> = random(batch * m * n, 5);
+                let mut expected = c.clone();
+                for (i, c) in expected.chunks_mut(m * n).enumerate() {
+                    let b = MatRef { data: &b[i * sb..], rs: 1, cs: k as isize };
+                    gemm(m, n, k, MatRef::row_major(&a[i * sa..], k), b, c, ep);
+                }
+                let b = MatRef { data: &b[..], rs: 1, cs: k as isize };
+                batched_gemm(batch, m, n, k, MatRef::row_major(&a, k), sa, b, sb, &mut c, ep);
+                let expected: Vec<_> = expected.into_iter().map(f64::from).collect();
+                assert_close(&c, &expected, k, || format!("{batch} {a_shared} {b_shared} {bias:?}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn few_large_products_of_a_batch_agree_with_the_naive_product() {
+    let (m, n, k) = (128, 260, 300);
+    let (a, b) = (random::<f64>(3 * m * k, 1), random::<f64>(3 * k * n, 2));
+    let mut c = vec![0.0; 3 * m * n];
+    let (lhs, rhs) = (MatRef::row_major(&a, k), MatRef::row_major(&b, n));
+    batched_gemm(3, m, n, k, lhs, m * k, rhs, k * n, &mut c, Epilogue::default());
+    for (i, c) in c.chunks(m * n).enumerate() {
+        let a = Matrix { data: a[i * m * k..].to_vec(), rs: k, cs: 1 };
+        let b = Matrix { data: b[i * k * n..].to_vec(), rs: n, cs: 1 };
+        assert_close(c, &naive((m, n, k), &a, &b, c, &Epilogue::default()), k, || format!("product {i}"));
+    }
+}
+
+#[test]
+fn integer_products_wrap() {
+    let (a, b) = ([100i8, 100, -128, 3], [100i8, 1, 1, 2]);
+    let mut c = [0; 4];
+    gemm_int(2, 2, 2, MatRef::row_major(&a, 2), MatRef::row_major(&b, 2), &mut c);
+    assert_eq!(c, [10100i32 as i8, 300i32 as i8, -12797i32 as i8, -122]);
+    let big = [i64::MAX, 2];
+    let mut c = [0];
+    gemm_int(1, 1, 2, MatRef::row_major(&big, 2), MatRef { data: &big, rs: 0, cs: 1 }, &mut c);
+    assert_eq!(c, [i64::MAX.wrapping_mul(i64::MAX).wrapping_add(2i64.wrapping_mul(i64::MAX))]);
+}
+
+#[test]
+fn integer_products_take_any_strides() {
+    for sa in STRIDES {
+        for sb in STRIDES {
+            let (m, n, k) = (40, 50, 60);
+            let ints =
+                |m: Matrix<f64>| (m.data.iter().map(|v| (v * 9.0) as i32).collect::<Vec<_>>(), m.rs, m.cs);
+            let (a, ra, ca) = ints(Matrix::new(m, k, sa, 1));
+            let (b, rb, cb) = ints(Matrix::new(k, n, sb, 2));
+            let mut c = vec![-1; m * n];
+            let lhs = MatRef { data: &a[..], rs: ra as isize, cs: ca as isize };
+            let rhs = MatRef { data: &b[..], rs: rb as isize, cs: cb as isize };
+            gemm_int(m, n, k, lhs, rhs, &mut c);
+            for (at, &v) in c.iter().enumerate() {
+                let (i, j) = (at / n, at % n);
+                let sum: i32 = (0..k).map(|p| a[i * ra + p * ca] * b[p * rb + j * cb]).sum();
+                assert_eq!(v, sum, "{sa:?} {sb:?} at {i}, {j}");
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The three products of a convolution, and how they are each other's derivatives.
+//!
+//! A convolution takes an input `x` and a weight `w` to an output `y`, linear in both. With a gradient `g` of `y`
+//! there are two more such products: the gradient of `x` from `g` and `w`, which is the transposed convolution, and
+//! the gradient of `w` from `g` and `x`. Each of the three is bilinear, and its gradients by its two operands are the
+//! other two products, so that one function serves every order.
+
+use smallvec::smallvec;
+
+use crate::backend::cpu::conv::{self as kernel, ConvShape};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record};
+use crate::layout::Dims;
+use crate::ops::{nn, reduce, rows, view};
+use crate::tensor::Tensor;
+use crate::{bail, with_dtype};
+
+/// Which of the three is computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Product {
+    /// `y` from `x` and `w`.
+    Output,
+    /// `x` from `y` and `w`.
+    Input,
+    /// `w` from `y` and `x`.
+    Weight,
+}
+
+/// The product of `a` and `b`, in the order in which [`Product`] names them, plus `bias` per channel; of shape `out`.
+pub fn product(
+    which: Product,
+    s: ConvShape,
+    a: &Tensor,
+    b: &Tensor,
+    bias: Option<&Tensor>,
+    out: &Dims,
+) -> Result<Tensor> {
+    let compute = nn::number_compute(a.dtype());
+    let (x, y) = (a.dense(compute)?, b.dense(compute)?);
+    let shift = bias.map(|t| t.dense(compute)).transpose()?;
+    let result = Tensor::empty(out.clone(), compute)?;
+    with_dtype!(float compute, T => {
+        let (x, y, result) = (x.slice::<T>()?, y.slice::<T>()?, result.slice_mut::<T>()?);
+        match which {
+            Product::Output => {
+                let shift = shift.as_ref().map(|t| t.slice::<T>()).transpose()?;
+                kernel::forward(&s, x, y, shift, result);
+            }
+            Product::Input => kernel::backward_input(&s, x, y, result),
+            Product::Weight => kernel::backward_weight(&s, x, y, result),
+        }
+    }, else bail!(Error::DtypeNotImplemented { op: "convolution", dtype: compute }));
+    if let (Some(shift), true) = (&shift, which != Product::Output) {
+        let mut column: Dims = out.iter().map(|_| 1).collect();
+        column[1] = out[1];
+        let column = shift.with_layout(crate::layout::Layout::contiguous(column));
+        rows::add.call_inplace(&[(&result).into(), (&column).into()], &[])?;
+    }
+    let result = nn::rounded(result, a.dtype())?;
+    let node = |_: &Tensor| Convolution {
+        which,
+        s,
+        a: SavedTensor::input_if(b.requires_grad(), a),
+        b: SavedTensor::input_if(a.requires_grad(), b),
+        shapes: [a.shape().clone(), b.shape().clone()],
+    };
+    match bias {
+        Some(bias) => record(result, &[a, b, bias], node),
+        None => record(result, &[a, b], node),
+    }
+}
+
+struct Convolution {
+    which: Product,
+    s: ConvShape,
+    a: SavedTensor,
+    b: SavedTensor,
+    shapes: [Dims; 2],
+}
+
+impl Function for Convolution {
+    fn name(&self) -> &'static str {
+        match self.which {
+            Product::Output | Product::Input => "ConvolutionBackward0",
+            Product::Weight => "ConvolutionBackwardBackward0",
+        }
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let edges = cx.node.edges().len();
+        let Some(g) = &grads[0] else { return Ok((0..edges).map(|_| None).collect()) };
+        let a = |which, x: &Tensor, y: &Tensor| product(which, self.s, x, y, None, &self.shapes[0]).map(Some);
+        let b = |which, x: &Tensor, y: &Tensor| product(which, self.s, x, y, None, &self.shapes[1]).map(Some);
+        let mut out: Grads = smallvec![None, None];
+        if cx.needs(0) {
+            let other = self.b.get(cx)?;
+            out[0] = match self.which {
+                Product::Output => a(Product::Input, g, &other)?,
+                Product::Input => a(Product::Output, g, &other)?,
+                Product::Weight => a(Product::Output, &other, g)?,
+            };
+        }
+        if cx.needs(1) {
+            let other = self.a.get(cx)?;
+            out[1] = match self.which {
+                Product::Output => b(Product::Weight, g, &other)?,
+                Product::Input => b(Product::Weight, &other, g)?,
+                Product::Weight => b(Product::Input, &other, g)?,
+            };
+        }
+        if edges > 2 {
+            out.push(if cx.needs(2) { Some(self.bias(g)?) } else { None });
+        }
+        Ok(out)
+    }
+
+    fn release(&self) {
+        self.a.free();
+        self.b.free();
+    }
+}
+
+impl Convolution {
+    /// The gradient of the bias: each channel's sum.
+    fn bias(&self, g: &Tensor) -> Result<Tensor> {
+        let (batch, channels) = (g.shape()[0], g.shape()[1]);
+        let plane = g.shape()[2..].iter().product();
+        if grad_enabled() {
+            let flat = view::reshape_to(g, &Dims::from([batch, channels, plane]))?;
+            return reduce::sum_mask(&flat, 0b101, false, Some(g.dtype()));
+        }
+        let compute: DType = nn::number_compute(g.dtype());
+        let (dense, out) = (g.dense(compute)?, Tensor::empty([channels], compute)?);
+        // Only the sizes of the output matter to a sum over it.
+        let s = ConvShape { n: batch, c_out: channels, output: [1, 1, plane], ..self.s };
+        with_dtype!(float compute, T => kernel::backward_bias::<T>(&s, dense.slice()?, out.slice_mut()?),
+            else bail!(Error::DtypeNotImplemented { op: "convolution", dtype: compute }));
+        nn::rounded(out, g.dtype())
+    }
+}

@@ -1,0 +1,328 @@
+//! Losses of classification into more than two classes.
+
+use smallvec::smallvec;
+
+use super::{Reduction, wide};
+use crate::backend::cpu::reduce::Along;
+use crate::backend::cpu::softmax::{Targets, cross_entropy_backward, nll_backward, nll_forward};
+use crate::dtype::{DType, Element};
+use crate::error::{Error, Result};
+use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record};
+use crate::layout::Dims;
+use crate::ops::schema::{Args, Out};
+use crate::ops::softmax::{lanes, log_softmax, log_softmax_under_loss};
+use crate::ops::{arith, nn, reduce, rows, view};
+use crate::tensor::Tensor;
+use crate::{bail, ensure, with_dtype};
+
+// Note [Cross entropy in one pass]
+// PyTorch's graph of a cross entropy is NllLoss over LogSoftmax, and so is ours. The gradient of the log-probabilities
+// is zero but for one class per position, so that storing it, only for the node below to read it, would double the
+// memory traffic. Where backward is not itself differentiated, the loss computes the gradient of the logits at once,
+// and the node of the logarithm, which nothing else can reach, passes it on.
+
+/// The classes' dimension of scores.
+fn class_dim(t: &Tensor) -> usize {
+    if t.rank() == 1 { 0 } else { 1 }
+}
+
+/// `-weight[target] * logp[target]`, reduced.
+pub fn nll_loss(
+    logp: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    ignore_index: i64,
+    how: Reduction,
+) -> Result<Tensor> {
+    negative_log_likelihood(logp, target, weight, ignore_index, how, false)
+}
+
+fn check(logp: &Tensor, target: &Tensor, weight: Option<&Tensor>) -> Result<()> {
+    ensure!(logp.rank() > 0, Value, "Expected 1 or more dimensions (got 0)");
+    if logp.rank() > 1 {
+        let batch = target.shape().first().copied();
+        ensure!(
+            batch == Some(logp.shape()[0]) || (target.rank() == 0 && logp.shape()[0] == 1),
+            Value,
+            "Expected input batch_size ({}) to match target batch_size ({}).",
+            logp.shape()[0],
+            batch.unwrap_or(1)
+        );
+    }
+    let dim = class_dim(logp);
+    let mut wanted = logp.shape().clone();
+    wanted.remove(dim);
+    if logp.rank() <= 2 {
+        ensure!(target.rank() <= 1, Runtime, "0D or 1D target tensor expected, multi-target not supported");
+        ensure!(
+            target.numel() == wanted.numel(),
+            Runtime,
+            "size mismatch (got input: {}, target: {})",
+            logp.shape(),
+            target.shape()
+        );
+    } else {
+        ensure!(wanted == *target.shape(), Runtime, "Expected target size {wanted}, got {}", target.shape());
+    }
+    ensure!(
+        matches!(target.dtype(), DType::I64 | DType::U8),
+        Runtime,
+        "expected target dtype to be Long or Byte, but got {}",
+        target.dtype().scalar_name()
+    );
+    if let Some(w) = weight {
+        let classes = logp.shape()[dim];
+        ensure!(
+            w.rank() == 1 && w.numel() == classes,
+            Runtime,
+            "weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of \
+             shape: {}",
+            w.shape()
+        );
+        ensure!(
+            w.dtype() == logp.dtype(),
+            Runtime,
+            "expected scalar type {} but found {}",
+            logp.dtype().scalar_name(),
+            w.dtype().scalar_name()
+        );
+    }
+    Ok(())
+}
+
+fn negative_log_likelihood(
+    logp: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    ignore_index: i64,
+    how: Reduction,
+    fused: bool,
+) -> Result<Tensor> {
+    check(logp, target, weight)?;
+    let op = "nll_loss_out_frame";
+    let compute = nn::float_compute(op, logp.dtype())?;
+    let (x, class) = (logp.dense(compute)?, target.dense(DType::I64)?);
+    let weight = weight.map(|w| w.dense(compute)).transpose()?;
+    let d = lanes(logp, class_dim(logp));
+    let losses = Tensor::empty(target.shape().clone(), compute)?;
+    let total = with_dtype!(float compute, T => {
+        let targets = targets::<T>(&class, weight.as_ref(), ignore_index)?;
+        let total = nll_forward(x.slice::<T>()?, d, targets, losses.slice_mut()?).map_err(out_of_bounds)?;
+        total.to_f64()
+    }, else bail!(Error::DtypeNotImplemented { op, dtype: compute }));
+    let out = match how {
+        Reduction::None => losses,
+        Reduction::Sum => super::total(&losses)?,
+        Reduction::Mean => arith::div(&super::total(&losses)?, total)?,
+    };
+    record(nn::rounded(out, logp.dtype())?, &[logp], |_| NllLoss {
+        logp: SavedTensor::input(logp),
+        class: SavedTensor::input(&class),
+        weight: SavedTensor::optional(weight.as_ref()),
+        ignore_index,
+        scale: if how == Reduction::Mean { 1.0 / total } else { 1.0 },
+        each: how == Reduction::None,
+        fused,
+        image: logp.rank() > 2,
+    })
+}
+
+fn targets<'a, T: Element>(
+    class: &'a Tensor,
+    weight: Option<&'a Tensor>,
+    ignore_index: i64,
+) -> Result<Targets<'a, T>> {
+    Ok(Targets { class: class.slice()?, weight: weight.map(|w| w.slice()).transpose()?, ignore_index })
+}
+
+fn out_of_bounds(class: i64) -> Error {
+    Error::Index(format!("Target {class} is out of bounds."))
+}
+
+struct NllLoss {
+    logp: SavedTensor,
+    class: SavedTensor,
+    weight: SavedTensor,
+    ignore_index: i64,
+    /// 1 / the total weight for a mean.
+    scale: f64,
+    /// Whether there is one loss per position.
+    each: bool,
+    /// See Note [Cross entropy in one pass].
+    fused: bool,
+    /// Whether there are positions within a sample.
+    image: bool,
+}
+
+impl NllLoss {
+    /// The gradient of the log-probabilities, or of the logits, for a gradient that holds one number or one per
+    /// position; no history.
+    fn gradient(&self, cx: &Cx, g: &Tensor, fused: bool) -> Result<Tensor> {
+        let (logp, class, weight) = (self.logp.get(cx)?, self.class.get(cx)?, self.weight.try_get(cx)?);
+        let compute = nn::float_compute(self.name(), logp.dtype())?;
+        let d: Along = lanes(&logp, class_dim(&logp));
+        let (g, out) = (g.dense(compute)?, Tensor::empty(logp.shape().clone(), compute)?);
+        with_dtype!(float compute, T => {
+            let (g, targets) = (g.slice::<T>()?, targets(&class, weight.as_ref(), self.ignore_index)?);
+            if fused {
+                let logp = logp.dense(compute)?;
+                cross_entropy_backward(g, logp.slice::<T>()?, d, targets, out.slice_mut()?).map_err(out_of_bounds)?;
+            } else {
+                nll_backward(g, d, targets, out.slice_mut()?).map_err(out_of_bounds)?;
+            }
+        }, else bail!(Error::DtypeNotImplemented { op: "nll_loss", dtype: compute }));
+        nn::rounded(out, logp.dtype())
+    }
+}
+
+impl Function for NllLoss {
+    fn name(&self) -> &'static str {
+        if self.image { "NllLoss2DBackward0" } else { "NllLossBackward0" }
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        let logp = self.logp.get(cx)?;
+        let g = arith::to_dtype(g, wide(g.dtype()))?;
+        let g = if self.scale == 1.0 { g } else { arith::mul(&g, self.scale)? };
+        if !grad_enabled() {
+            return Ok(smallvec![Some(self.gradient(cx, &g, self.fused)?)]);
+        }
+        // Linear in the gradient: what a gradient of ones gives, times it.
+        let slope = self.gradient(cx, &Tensor::ones([1], g.dtype())?, false)?;
+        let g = if self.each {
+            let mut shape: Dims = logp.shape().clone();
+            shape[class_dim(&logp)] = 1;
+            view::reshape_to(&g, &shape)?
+        } else {
+            g
+        };
+        Ok(smallvec![Some(arith::mul(&slope, &g)?)])
+    }
+
+    fn release(&self) {
+        self.logp.free();
+        self.class.free();
+        self.weight.free();
+    }
+}
+
+/// Cross entropy of scores with classes or, where the shapes are the same, with probabilities.
+pub fn cross_entropy(
+    x: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    ignore_index: i64,
+    how: Reduction,
+    smoothing: f64,
+) -> Result<Tensor> {
+    ensure!(
+        (0.0..=1.0).contains(&smoothing),
+        Runtime,
+        "label_smoothing must be between 0.0 and 1.0. Got: {smoothing}"
+    );
+    let dim = class_dim(x);
+    if x.shape() == target.shape() && x.rank() > 0 {
+        ensure!(
+            target.dtype().is_float(),
+            Runtime,
+            "Expected floating point type for target with class probabilities, got {}",
+            target.dtype().scalar_name()
+        );
+        ensure!(ignore_index < 0, Runtime, "ignore_index is not supported for floating point target");
+        return with_probabilities(x, target, weight, how, smoothing);
+    }
+    if smoothing == 0.0 {
+        let logp = log_softmax_under_loss(x, dim as i64)?;
+        return negative_log_likelihood(&logp, target, weight, ignore_index, how, true);
+    }
+    smoothed(x, target, weight, ignore_index, how, smoothing)
+}
+
+/// `weight` along the classes of `x`.
+fn along_classes(weight: &Tensor, x: &Tensor) -> Result<Tensor> {
+    let mut shape: Dims = x.shape().iter().map(|_| 1).collect();
+    shape[class_dim(x)] = x.shape()[class_dim(x)];
+    ensure!(
+        weight.rank() == 1 && weight.numel() == shape.numel(),
+        Runtime,
+        "cross_entropy: weight tensor should be defined either for all {} classes or no classes but got weight tensor \
+         of shape: {}",
+        shape.numel(),
+        weight.shape()
+    );
+    view::reshape_to(weight, &shape)
+}
+
+fn with_probabilities(
+    x: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    how: Reduction,
+    smoothing: f64,
+) -> Result<Tensor> {
+    let dim = class_dim(x);
+    let classes = x.shape()[dim];
+    let smooth = |t: &Tensor| arith::add(&arith::mul(t, 1.0 - smoothing)?, smoothing / classes as f64);
+    let target = if smoothing > 0.0 { smooth(target)? } else { target.clone() };
+    let terms = arith::mul(&log_softmax(x, dim as i64)?, &target)?;
+    let terms = match weight {
+        Some(w) => arith::mul(&terms, &along_classes(w, x)?)?,
+        None => terms,
+    };
+    match how {
+        Reduction::None => arith::neg(&reduce::sum_mask(&terms, 1 << dim, false, None)?),
+        Reduction::Sum => arith::neg(&super::total(&terms)?),
+        Reduction::Mean => {
+            let positions = x.numel() as f64 / classes as f64;
+            arith::div(&arith::neg(&super::total(&terms)?)?, positions)
+        }
+    }
+}
+
+/// The classes' loss mixed with the mean loss over all classes.
+fn smoothed(
+    x: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    ignore_index: i64,
+    how: Reduction,
+    smoothing: f64,
+) -> Result<Tensor> {
+    let dim = class_dim(x);
+    let logp = log_softmax(x, dim as i64)?;
+    let picked = nll_loss(&logp, target, weight, ignore_index, how)?;
+    let terms = match weight {
+        Some(w) => arith::mul(&logp, &along_classes(w, x)?)?,
+        None => logp.clone(),
+    };
+    let all = arith::neg(&reduce::sum_mask(&terms, 1 << dim, false, None)?)?;
+    let ignored = rows::eq.call(&[target.into(), ignore_index.into()], &[])?;
+    let all = rows::select_where.call(&[(&ignored).into(), 0.0.into(), (&all).into()], &[])?;
+    let spread = match how {
+        Reduction::None => all,
+        Reduction::Sum => super::total(&all)?,
+        Reduction::Mean => arith::div(&super::total(&all)?, total_weight(target, weight, ignore_index))?,
+    };
+    let share = smoothing / x.shape()[dim] as f64;
+    arith::add(&arith::mul(&picked, 1.0 - smoothing)?, &arith::mul(&spread, share)?)
+}
+
+/// The sum of the weights of the targets that count.
+fn total_weight(target: &Tensor, weight: Option<&Tensor>, ignore_index: i64) -> f64 {
+    let weight = weight.map(|w| w.to_vec::<f64>());
+    let classes = target.to_vec::<i64>();
+    // The classes were checked when their losses were picked.
+    let of = |&c: &i64| weight.as_ref().map_or(1.0, |w| w.get(c as usize).copied().unwrap_or(0.0));
+    classes.iter().filter(|c| **c != ignore_index).map(of).sum()
+}
+
+pub fn nll_loss_op(a: &Args) -> Result<Out> {
+    let how = Reduction::parse(a.str(6)?)?;
+    Ok(nll_loss(a.tensor(0)?, a.tensor(1)?, a.opt_tensor(2)?, a.int(4)?, how)?.into())
+}
+
+pub fn cross_entropy_op(a: &Args) -> Result<Out> {
+    let how = Reduction::parse(a.str(6)?)?;
+    Ok(cross_entropy(a.tensor(0)?, a.tensor(1)?, a.opt_tensor(2)?, a.int(4)?, how, a.float(7)?)?.into())
+}

@@ -1,0 +1,160 @@
+//! Scaled dot product attention, composed of products and a softmax.
+
+use crate::dtype::{Bool8, DType, Element};
+use crate::error::Result;
+use crate::layout::Dims;
+use crate::ops::matmul::matmul;
+use crate::ops::schema::{Args, Call, Op, Out, Overload, Surface};
+use crate::ops::softmax::softmax;
+use crate::ops::{arith, rows, view};
+use crate::tensor::Tensor;
+use crate::{ensure, with_dtype};
+
+/// What an attention does beside its products.
+#[derive(Clone, Copy, Default)]
+pub struct Options<'a> {
+    /// Bool: which keys a query sees. Floating point: added to the scores.
+    pub mask: Option<&'a Tensor>,
+    pub dropout: f64,
+    /// Each query sees the keys up to its own position.
+    pub causal: bool,
+    /// 1 / √E by default.
+    pub scale: Option<f64>,
+    /// Several query heads share a head of keys and values.
+    pub shared_heads: bool,
+}
+
+/// `softmax(q @ kᵀ * scale + mask) @ v` with q `[..., L, E]`, k `[..., S, E]` and v `[..., S, Ev]`.
+pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, o: Options) -> Result<Tensor> {
+    ensure!(
+        q.rank() >= 2 && k.rank() >= 2 && v.rank() >= 2,
+        Runtime,
+        "scaled_dot_product_attention: Expected query, key, and value to all be  at least 2 dimensional, but got \
+         query.dim(): {}, key.dim(): {} and value.dim(): {} instead.",
+        q.rank(),
+        k.rank(),
+        v.rank()
+    );
+    ensure!(
+        q.dtype() == k.dtype() && q.dtype() == v.dtype(),
+        Runtime,
+        "Expected query, key, and value to have the same dtype, but got query.dtype: {} key.dtype: {} and value.dtype: \
+         {} instead.",
+        q.dtype().scalar_name(),
+        k.dtype().scalar_name(),
+        v.dtype().scalar_name()
+    );
+    ensure!(
+        !(o.causal && o.mask.is_some()),
+        Runtime,
+        "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+    );
+    q.expect_float("scaled_dot_product_attention")?;
+    // Rounded once, at the end.
+    let compute = super::number_compute(q.dtype());
+    let wide = |t: &Tensor| arith::to_dtype(t, compute);
+    let (query, mut key, mut value) = (wide(q)?, wide(k)?, wide(v)?);
+    if o.shared_heads {
+        key = repeat_heads(&key, q)?;
+        value = repeat_heads(&value, q)?;
+    }
+    let size = query.shape()[query.rank() - 1] as f64;
+    let query = arith::mul(&query, o.scale.unwrap_or(1.0 / size.sqrt()))?;
+    let mut scores = matmul(&query, &view::swap(&key, key.rank() - 1, key.rank() - 2)?)?;
+    let causal = o.causal.then(|| causal_mask(&scores)).transpose()?;
+    let mask = causal.as_ref().or(o.mask);
+    if let Some(mask) = mask {
+        scores = masked(&scores, mask)?;
+    }
+    let weights = match mask.map(|_| blind_queries(&scores)).transpose()?.flatten() {
+        None => softmax(&scores, -1)?,
+        Some(blind) => {
+            let zeroed = |t: &Tensor| rows::select_where.call(&[(&blind).into(), 0.0.into(), t.into()], &[]);
+            zeroed(&softmax(&zeroed(&scores)?, -1)?)?
+        }
+    };
+    let weights = if o.dropout > 0.0 { super::dropout(&weights, o.dropout)? } else { weights };
+    arith::to_dtype(&matmul(&weights, &value)?, q.dtype())
+}
+
+/// Keys or values with each head repeated for the query heads that share it.
+fn repeat_heads(t: &Tensor, q: &Tensor) -> Result<Tensor> {
+    ensure!(
+        t.rank() >= 3 && q.rank() >= 3,
+        Runtime,
+        "enable_gqa expects query, key and value with a dimension of heads"
+    );
+    let at = t.rank() - 3;
+    let (heads, wanted) = (t.shape()[at], q.shape()[q.rank() - 3]);
+    ensure!(
+        heads > 0 && wanted % heads == 0,
+        Runtime,
+        "Number of heads in key and value must divide the number of heads in query"
+    );
+    let mut split: Dims = t.shape().clone();
+    split.insert(at + 1, 1);
+    let mut repeated = split.clone();
+    repeated[at + 1] = wanted / heads;
+    let mut shape = t.shape().clone();
+    shape[at] = wanted;
+    view::reshape_to(&view::expand_to(&view::reshape_to(t, &split)?, &repeated)?, &shape)
+}
+
+/// Which keys each query sees, where they see those up to their own position.
+fn causal_mask(scores: &Tensor) -> Result<Tensor> {
+    let (l, s) = (scores.shape()[scores.rank() - 2], scores.shape()[scores.rank() - 1]);
+    let mask = Tensor::empty([l, s], DType::Bool)?;
+    for (i, row) in mask.slice_mut::<Bool8>()?.chunks_mut(s.max(1)).enumerate() {
+        row.iter_mut().enumerate().for_each(|(j, seen)| *seen = Bool8((j <= i) as u8));
+    }
+    Ok(mask)
+}
+
+fn masked(scores: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    if mask.dtype() == DType::Bool {
+        return rows::select_where.call(&[mask.into(), scores.into(), f64::NEG_INFINITY.into()], &[]);
+    }
+    arith::add(scores, &arith::to_dtype(mask, scores.dtype())?)
+}
+
+/// The queries that see no key, as a bool per query, or None if there are none. Their result is zero.
+fn blind_queries(scores: &Tensor) -> Result<Option<Tensor>> {
+    let mut shape = scores.shape().clone();
+    let last = shape.len() - 1;
+    let s = std::mem::replace(&mut shape[last], 1);
+    if s == 0 {
+        return Ok(None);
+    }
+    let dense = scores.dense(scores.dtype())?;
+    let blind: Vec<Bool8> = with_dtype!(scores.dtype(), T => {
+        let unseen = |v: &T| v.to_f64() == f64::NEG_INFINITY;
+        dense.slice::<T>()?.chunks_exact(s).map(|row| Bool8(row.iter().all(unseen) as u8)).collect()
+    });
+    if blind.iter().all(|b| b.0 == 0) {
+        return Ok(None);
+    }
+    Tensor::from_slice(&blind, shape).map(Some)
+}
+
+fn attention_op(a: &Args) -> Result<Out> {
+    let o = Options {
+        mask: a.opt_tensor(3)?,
+        dropout: a.float(4)?,
+        causal: a.bool(5)?,
+        scale: a.opt_float(6)?,
+        shared_heads: a.bool(7)?,
+    };
+    Ok(attention(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, o)?.into())
+}
+
+pub const OP: Op = Op {
+    name: "scaled_dot_product_attention",
+    doc: "`softmax(query @ keyᵀ * scale + mask) @ value`.",
+    surface: Surface::NN,
+    overloads: &[Overload {
+        sig: "query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor? = None, dropout_p: float = 0.0, is_causal: \
+              bool = False, *, scale: float? = None, enable_gqa: bool = False",
+        call: Call::Fn(attention_op),
+    }],
+    ..Op::NEW
+};

@@ -1,0 +1,96 @@
+//! Dropout: zeroes elements at random and scales the rest.
+
+use smallvec::smallvec;
+
+use super::{float_compute, rounded};
+use crate::backend::cpu::parallel::for_chunks_mut;
+use crate::backend::cpu::random::{Philox, counters_for, fill_bernoulli_u8};
+use crate::dtype::{DType, Real};
+use crate::error::{Error, Result};
+use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::ops::random::default_generator;
+use crate::ops::schema::{Args, Call, Op, Out, Overload, Surface};
+use crate::tensor::{Tensor, assign, check_inplace};
+use crate::{bail, ensure, with_dtype};
+
+/// `t` with each element zeroed with probability `p` and the others divided by `1 - p`.
+pub fn dropout(t: &Tensor, p: f64) -> Result<Tensor> {
+    ensure!((0.0..=1.0).contains(&p), Runtime, "dropout probability has to be between 0 and 1, but got {p}");
+    if p == 0.0 || t.numel() == 0 {
+        return Ok(t.clone());
+    }
+    let mask = Tensor::empty(t.shape().clone(), DType::U8)?;
+    let state = default_generator().take(counters_for(t.numel()));
+    fill_bernoulli_u8(Philox { seed: state.seed, offset: state.offset }, 1.0 - p, mask.slice_mut()?);
+    let scale = if p == 1.0 { 0.0 } else { 1.0 / (1.0 - p) };
+    masked(t, &mask, scale)
+}
+
+/// `t * mask * scale`; linear, so that backward is the same map.
+fn masked(t: &Tensor, mask: &Tensor, scale: f64) -> Result<Tensor> {
+    let compute = float_compute("dropout", t.dtype())?;
+    let (x, out) = (t.dense(compute)?, Tensor::empty(t.shape().clone(), compute)?);
+    with_dtype!(float compute, T => apply::<T>(x.slice()?, mask.slice()?, T::of(scale), out.slice_mut()?),
+        else bail!(Error::DtypeNotImplemented { op: "dropout", dtype: compute }));
+    record(rounded(out, t.dtype())?, &[t], |_| Dropout { mask: SavedTensor::input(mask), scale })
+}
+
+/// Elements of one piece of work.
+const CHUNK: usize = 1 << 15;
+
+fn apply<T: Real>(x: &[T], mask: &[u8], scale: T, out: &mut [T]) {
+    for_chunks_mut(out, CHUNK, |i, out| {
+        let at = i * CHUNK;
+        for ((out, &x), &m) in out.iter_mut().zip(&x[at..]).zip(&mask[at..]) {
+            *out = x * (if m == 1 { scale } else { T::ZERO });
+        }
+    });
+}
+
+struct Dropout {
+    mask: SavedTensor,
+    scale: f64,
+}
+
+impl Function for Dropout {
+    fn name(&self) -> &'static str {
+        "MulBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        Ok(smallvec![Some(masked(g, &self.mask.get(cx)?, self.scale)?)])
+    }
+
+    fn release(&self) {
+        self.mask.free();
+    }
+}
+
+fn dropout_op(a: &Args) -> Result<Out> {
+    let (t, p, training, inplace) = (a.tensor(0)?, a.float(1)?, a.bool(2)?, a.bool(3)?);
+    ensure!((0.0..=1.0).contains(&p), Value, "dropout probability has to be between 0 and 1, but got {p}");
+    if !training {
+        return Ok(t.clone().into());
+    }
+    if !inplace {
+        return Ok(dropout(t, p)?.into());
+    }
+    check_inplace(t)?;
+    let result = dropout(t, p)?;
+    if !result.same(t) {
+        assign(t, &result, "MulBackward0")?;
+    }
+    Ok(t.clone().into())
+}
+
+pub const OP: Op = Op {
+    name: "dropout",
+    doc: "Zeroes each element with probability `p` and divides the others by `1 - p`.",
+    surface: Surface::NN,
+    overloads: &[Overload {
+        sig: "input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False",
+        call: Call::Fn(dropout_op),
+    }],
+    ..Op::NEW
+};

@@ -1,0 +1,114 @@
+//! Padding with a constant; negative padding crops.
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::backend::cpu::copy;
+use crate::dtype::Scalar;
+use crate::error::Result;
+use crate::graph::{Cx, Function, Grads, record};
+use crate::layout::{Dims, Layout};
+use crate::ops::schema::{Args, Call, Op, Out, Overload, Surface};
+use crate::tensor::Tensor;
+use crate::{bail, ensure};
+
+type Pads = SmallVec<[i64; 8]>;
+
+/// `t` with `pads[2 * k]` elements before and `pads[2 * k + 1]` after, along dimension k from the last.
+pub fn pad_constant(t: &Tensor, pads: &[i64], value: Scalar) -> Result<Tensor> {
+    ensure!(
+        pads.len().is_multiple_of(2),
+        Runtime,
+        "Length of pad must be even but instead it equals {}",
+        pads.len()
+    );
+    let rank = t.rank();
+    ensure!(
+        pads.len() <= 2 * rank,
+        Runtime,
+        "Length of pad should be no more than twice the number of dimensions of the input. Pad length is {} while the \
+         input has {rank} dimensions.",
+        pads.len()
+    );
+    let (mut from, mut shape): (Layout, Dims) = (t.layout().clone(), t.shape().clone());
+    let mut inside: SmallVec<[(usize, usize, usize); 6]> = SmallVec::new();
+    for (k, pad) in pads.chunks_exact(2).enumerate() {
+        let (dim, size) = (rank - 1 - k, t.shape()[rank - 1 - k] as i64);
+        let new = size + pad[0] + pad[1];
+        ensure!(
+            new >= 0,
+            Runtime,
+            "The input size {size}, plus negative padding {} and {} resulted in a negative output size, which is \
+             invalid. Check dimension {dim} of your input.",
+            pad[0],
+            pad[1]
+        );
+        shape[dim] = new as usize;
+        let kept = (size + pad[0].min(0) + pad[1].min(0)).max(0) as usize;
+        from = from.slice(dim, (-pad[0]).max(0) as usize, kept, 1);
+        inside.push((dim, pad[0].max(0) as usize, kept));
+    }
+    let out = if inside.iter().all(|&(dim, _, kept)| kept == shape[dim]) {
+        Tensor::empty(shape, t.dtype())?
+    } else {
+        Tensor::full(shape, value, t.dtype())?
+    };
+    let to = inside.iter().fold(out.layout().clone(), |l, &(dim, start, kept)| l.slice(dim, start, kept, 1));
+    copy::copy(t.with_layout(from).raw(), out.with_layout(to).raw());
+    record(out, &[t], |_| PadBackward { pads: SmallVec::from_slice(pads) })
+}
+
+struct PadBackward {
+    pads: Pads,
+}
+
+impl Function for PadBackward {
+    fn name(&self) -> &'static str {
+        "ConstantPadNdBackward0"
+    }
+
+    fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        // What was added is cropped, what was cropped is zero.
+        let back: Pads = self.pads.iter().map(|p| -p).collect();
+        Ok(smallvec![Some(pad_constant(g, &back, Scalar::Int(0))?)])
+    }
+}
+
+fn pad_op(a: &Args) -> Result<Out> {
+    let (t, pads, mode) = (a.tensor(0)?, a.ints(1)?, a.str(2)?);
+    if mode != "constant" {
+        bail!(NotImplemented, "Unrecognised padding mode {mode}");
+    }
+    ensure!(pads.len().is_multiple_of(2), Runtime, "Padding length must be divisible by 2");
+    ensure!(
+        pads.len() <= 2 * t.rank(),
+        Runtime,
+        "Padding length should be less than or equal to two times the input dimension but got padding length {} and \
+         input of dimension {}",
+        pads.len(),
+        t.rank()
+    );
+    Ok(pad_constant(t, pads, a.opt_number(3)?.unwrap_or(Scalar::Int(0)))?.into())
+}
+
+pub const PAD: Op = Op {
+    name: "pad",
+    doc: "Adds elements around `input`, the last dimension first; negative numbers crop.",
+    surface: Surface::NN,
+    overloads: &[Overload {
+        sig: "input: Tensor, pad: int[], mode: str = 'constant', value: Number? = None",
+        call: Call::Fn(pad_op),
+    }],
+    ..Op::NEW
+};
+
+pub const CONSTANT_PAD_ND: Op = Op {
+    name: "constant_pad_nd",
+    doc: "Adds elements of one value around `input`, the last dimension first; negative numbers crop.",
+    surface: Surface::FUNCTION,
+    overloads: &[Overload {
+        sig: "input: Tensor, pad: int[], value: Number = 0",
+        call: Call::Fn(|a| Ok(pad_constant(a.tensor(0)?, a.ints(1)?, a.number(2)?)?.into())),
+    }],
+    ..Op::NEW
+};

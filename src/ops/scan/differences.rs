@@ -1,0 +1,111 @@
+//! Differences of neighbours, and integrals by trapezoids.
+
+use super::cumsum;
+use crate::dtype::{DType, Scalar};
+use crate::ensure;
+use crate::error::Result;
+use crate::layout::{Dims, wrap_dim};
+use crate::ops::pointwise::Arg;
+use crate::ops::reduce::{dim_mask, sum_mask};
+use crate::ops::schema::{Args, Out};
+use crate::ops::view::cut::narrow;
+use crate::ops::{arith, join, rows, view};
+use crate::tensor::Tensor;
+
+/// The elements but the last, and but the first, along `dim`.
+fn neighbours(t: &Tensor, dim: usize) -> Result<(Tensor, Tensor)> {
+    let (d, n) = (dim as i64, t.shape()[dim].saturating_sub(1) as i64);
+    let start = (t.shape()[dim] as i64).min(1);
+    Ok((narrow(t, d, 0, n)?, narrow(t, d, start, n)?))
+}
+
+/// The `n`-th difference along `dim`.
+pub(super) fn diff(a: &Args) -> Result<Out> {
+    let (t, n) = (a.tensor(0)?, a.int(1)?);
+    ensure!(t.rank() > 0, Runtime, "diff expects input to be at least one-dimensional");
+    ensure!(n >= 0, Runtime, "order must be non-negative but got {n}");
+    let dim = wrap_dim(a.int(2)?, t.rank())?;
+    if n == 0 {
+        return Ok(arith::clone(t)?.into());
+    }
+    let mut parts = Vec::new();
+    for extra in [a.opt_tensor(3)?, Some(t), a.opt_tensor(4)?].into_iter().flatten() {
+        ensure!(
+            extra.rank() == t.rank(),
+            Runtime,
+            "diff expects prepend or append to be the same dimension as input"
+        );
+        parts.push(extra.clone());
+    }
+    let mut out = if parts.len() == 1 { t.clone() } else { join::cat(&parts, dim as i64)? };
+    for _ in 0..n.min(out.shape()[dim].max(1) as i64) {
+        let (left, right) = neighbours(&out, dim)?;
+        out = if out.dtype() == DType::Bool {
+            rows::logical_xor.call(&[(&right).into(), (&left).into()], &[])?
+        } else {
+            arith::sub(&right, &left)?
+        };
+    }
+    Ok(out.into())
+}
+
+/// The widths of the trapezoids: differences of `x` along `dim`, shaped to broadcast with `y`.
+fn widths(op: &str, y: &Tensor, x: &Tensor, dim: usize) -> Result<Tensor> {
+    let mut shape = Dims::from(&vec![1; y.rank()][..]);
+    let x = if x.rank() == 1 {
+        ensure!(
+            x.numel() == y.shape()[dim],
+            Runtime,
+            "{op}: There must be one `x` value for each sample point"
+        );
+        shape[dim] = x.numel();
+        view::reshape_to(x, &shape)?
+    } else if x.rank() < y.rank() {
+        let lead = y.rank() - x.rank();
+        shape[lead..].copy_from_slice(x.shape());
+        view::reshape_to(x, &shape)?
+    } else {
+        x.clone()
+    };
+    let (left, right) = neighbours(&x, dim)?;
+    arith::sub(&right, &left)
+}
+
+/// Twice the areas of the trapezoids between neighbours of `y`.
+fn doubled_areas(op: &str, a: &Args, by_x: bool) -> Result<(Tensor, usize)> {
+    let y = a.tensor(0)?;
+    ensure!(
+        y.dtype() != DType::Bool,
+        Runtime,
+        "{op}: received a bool input for `y`, but bool is not supported"
+    );
+    let dim = wrap_dim(a.int(2)?, y.rank())?;
+    let (left, right) = neighbours(y, dim)?;
+    let heights = arith::add(&left, &right)?;
+    let width;
+    let width: Arg = if by_x {
+        width = widths(op, y, a.tensor(1)?, dim)?;
+        Arg::T(&width)
+    } else {
+        Arg::S(a.number(1)?)
+    };
+    Ok((arith::mul(&heights, width)?, dim))
+}
+
+/// The integral of `y` along `dim`.
+pub(super) fn trapezoid(a: &Args, by_x: bool) -> Result<Out> {
+    let y = a.tensor(0)?;
+    if y.rank() > 0 && y.shape()[wrap_dim(a.int(2)?, y.rank())?] == 0 {
+        return Ok(sum_mask(y, dim_mask(Some(&[a.int(2)?]), y.rank())?, false, Some(y.dtype()))?.into());
+    }
+    let (areas, dim) = doubled_areas("trapezoid", a, by_x)?;
+    let sum = sum_mask(&areas, 1 << dim, false, None)?;
+    Ok(rows::div.call(&[(&sum).into(), Scalar::Float(2.0).into()], &[])?.into())
+}
+
+/// The integrals of `y` up to each point along `dim`.
+pub(super) fn cumulative_trapezoid(a: &Args, by_x: bool) -> Result<Out> {
+    let (areas, dim) = doubled_areas("cumulative_trapezoid", a, by_x)?;
+    let sums = cumsum(&areas, dim, false, None)?;
+    Ok(rows::div.call(&[(&sums).into(), Scalar::Float(2.0).into()], &[])?.into())
+}

@@ -1,0 +1,65 @@
+//! Printing tensors.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+use super::convert::scalar;
+use super::error::IntoPy;
+use super::tensor::PyTensor;
+use crate::ops;
+use crate::tensor::display::{self, PrintOptions};
+
+#[pymethods]
+impl PyTensor {
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let class = slf.get_type().name()?.to_string();
+        // A parameter is named by its class, which says so before this text.
+        let class = if matches!(class.as_str(), "Tensor" | "Parameter") { "tensor" } else { &class };
+        Ok(display::repr(&slf.borrow().inner, class, ops::default_dtype()))
+    }
+
+    fn __str__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        PyTensor::__repr__(slf)
+    }
+
+    /// A 0-d tensor formats as its number.
+    fn __format__(slf: &Bound<'_, Self>, spec: &str) -> PyResult<String> {
+        let py = slf.py();
+        let t = slf.borrow().inner.clone();
+        if t.rank() == 0 && slf.get_type().is(py.get_type::<PyTensor>()) {
+            return scalar(py, t.item().py()?)?.call_method1(py, "__format__", (spec,))?.extract(py);
+        }
+        if spec.is_empty() {
+            return slf.str()?.extract();
+        }
+        Err(PyTypeError::new_err(format!(
+            "unsupported format string passed to {}.__format__",
+            slf.get_type().name()?
+        )))
+    }
+}
+
+/// Sets how tensors are printed. `threshold` and `linewidth` may be infinite.
+#[pyfunction(name = "_set_printoptions")]
+pub fn set_printoptions(
+    precision: usize,
+    threshold: f64,
+    edgeitems: usize,
+    linewidth: f64,
+    sci_mode: Option<bool>,
+) {
+    display::set_options(PrintOptions {
+        precision,
+        threshold,
+        edgeitems,
+        linewidth: linewidth as usize,
+        sci_mode,
+    });
+}
+
+/// Precision, threshold, edge items, line width and scientific mode.
+#[pyfunction(name = "_get_printoptions")]
+pub fn get_printoptions() -> (usize, f64, usize, usize, Option<bool>) {
+    let o = display::options();
+    (o.precision, o.threshold, o.edgeitems, o.linewidth, o.sci_mode)
+}

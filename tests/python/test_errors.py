@@ -1,0 +1,147 @@
+"""Every mistake gives PyTorch's exception and words, and leaves the library usable."""
+
+import pytest
+
+import rgrad as torch
+from rgrad import nn
+
+
+def leaf(*shape):
+    return torch.ones(*shape, requires_grad=True)
+
+
+def in_place_on_a_leaf():
+    leaf(2).add_(1)
+
+
+def saved_tensor_changed():
+    x = leaf(2)
+    y = x * 2
+    z = (y * y).sum()
+    y.zero_()
+    z.backward()
+
+
+def backward_twice():
+    x = leaf(2)
+    y = (x * x).sum()
+    y.backward()
+    y.backward()
+
+
+CASES = [
+    (
+        lambda: torch.ones(2, 3) + torch.ones(2, 4),
+        RuntimeError,
+        r"The size of tensor a \(3\) must match the size of tensor b \(4\) at non-singleton dimension 1",
+    ),
+    (
+        lambda: torch.ones(2, 3) @ torch.ones(4, 5),
+        RuntimeError,
+        r"mat1 and mat2 shapes cannot be multiplied \(2x3 and 4x5\)",
+    ),
+    (
+        lambda: nn.Linear(3, 2)(torch.ones(4, 5)),
+        RuntimeError,
+        r"mat1 and mat2 shapes cannot be multiplied \(4x5 and 3x2\)",
+    ),
+    (
+        lambda: torch.ones(2).sum(dim=3),
+        IndexError,
+        r"Dimension out of range \(expected to be in range of \[-1, 0\], but got 3\)",
+    ),
+    (lambda: torch.ones(2, 3).view(7), RuntimeError, r"shape '\[7\]' is invalid for input of size 6"),
+    (backward_twice, RuntimeError, "Trying to backward through the graph a second time"),
+    (lambda: (leaf(2) * 2).backward(), RuntimeError, "grad can be implicitly created only for scalar outputs"),
+    (
+        lambda: torch.ones(()).backward(),
+        RuntimeError,
+        "element 0 of tensors does not require grad and does not have a grad_fn",
+    ),
+    (in_place_on_a_leaf, RuntimeError, "a leaf Variable that requires grad is being used in an in-place operation"),
+    (saved_tensor_changed, RuntimeError, "modified by an inplace operation.*is at version 1; expected version 0"),
+    (lambda: torch.device("toaster"), RuntimeError, "Expected one of cpu, cuda.*toaster"),
+    (lambda: torch.ones(2).to("cuda"), RuntimeError, "cuda"),
+    (lambda: torch.tensor([1]) // torch.tensor([0]), RuntimeError, "ZeroDivisionError"),
+    (lambda: torch.ones(3)[5], IndexError, "index 5 is out of bounds for dimension 0 with size 3"),
+    (lambda: torch.ones(3)[0, 0], IndexError, "too many indices for tensor of dimension 1"),
+    (
+        lambda: torch.ones(2, dtype=torch.int64).requires_grad_(),
+        RuntimeError,
+        "only Tensors of floating point and complex dtype can require gradients",
+    ),
+    (
+        lambda: leaf(2).numpy(),
+        RuntimeError,
+        r"Can't call numpy\(\) on Tensor that requires grad. Use tensor.detach\(\).numpy\(\) instead.",
+    ),
+    (lambda: torch.ones(2).item(), RuntimeError, "a Tensor with 2 elements cannot be converted to Scalar"),
+    (
+        lambda: bool(torch.ones(2)),
+        RuntimeError,
+        "Boolean value of Tensor with more than one value is ambiguous",
+    ),
+    (lambda: len(torch.ones(())), TypeError, r"len\(\) of a 0-d tensor"),
+    (
+        lambda: torch.ones(2, dtype=torch.int64).add_(0.5),
+        RuntimeError,
+        "result type Float can't be cast to the desired output type Long",
+    ),
+    (
+        lambda: torch.ones(1, 2).expand(3, 2).add_(1),
+        RuntimeError,
+        "more than one element of the written-to tensor refers to a single memory location",
+    ),
+    (
+        lambda: torch.sum(torch.ones(2), nonsense=1),
+        TypeError,
+        r"sum\(\) got an unexpected keyword argument 'nonsense'",
+    ),
+    (lambda: torch.relu("x"), TypeError, r"relu\(\): argument 'input' \(position 1\) must be Tensor, not str"),
+    (lambda: torch.tensor([[1, 2], [3]]), ValueError, r"expected sequence of length 2 at dim 1 \(got 1\)"),
+    (
+        lambda: nn.Linear(2, 2).load_state_dict({"weight": torch.ones(2, 2), "wieght": torch.ones(2)}),
+        RuntimeError,
+        r'Missing key\(s\) in state_dict: "bias"(.|\n)*Unexpected key\(s\) in state_dict: "wieght"',
+    ),
+    (
+        lambda: nn.functional.cross_entropy(torch.ones(2, 3), torch.tensor([0, 5])),
+        IndexError,
+        "Target 5 is out of bounds",
+    ),
+]
+
+
+@pytest.mark.parametrize("mistake,kind,words", CASES, ids=range(len(CASES)))
+def test_a_mistake_is_told_in_pytorchs_words(mistake, kind, words):
+    with pytest.raises(kind, match=words):
+        mistake()
+    assert (torch.ones(2) + 1).tolist() == [2.0, 2.0]
+
+
+def test_an_exception_in_a_hook_comes_out_of_backward_unchanged():
+    class Stop(Exception):
+        pass
+
+    def stop(grad):
+        raise Stop("enough")
+
+    x = leaf(2)
+    x.register_hook(stop)
+    with pytest.raises(Stop, match="enough"):
+        x.sum().backward()
+    assert x.grad is None
+
+
+def test_ctrl_c_stops_a_long_backward():
+    import _thread
+    import threading
+
+    x = leaf(1)
+    y = x
+    for _ in range(300_000):
+        y = y * 1.0
+    threading.Timer(0.01, _thread.interrupt_main).start()
+    with pytest.raises(KeyboardInterrupt):
+        for _ in range(200):
+            y.backward(retain_graph=True)

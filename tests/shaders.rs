@@ -1,0 +1,283 @@
+//! Every shader there can be, without a GPU: each row, forward and derivatives, in each dtype, through naga.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use naga::valid::{Capabilities, ValidationFlags, Validator};
+use rgrad::DType;
+use rgrad::backend::cpu::pointwise::compute_type;
+use rgrad::formula::record::{Prim, Step};
+use rgrad::formula::wgsl::{Input, Pointwise};
+use rgrad::ops::pointwise::{Class, Row};
+use rgrad::ops::rows::ROWS;
+
+/// What naga says to a shader: nothing, or its message with the line and a caret.
+fn check(source: &str, capabilities: Capabilities) -> Result<naga::Module, String> {
+    let module = naga::front::wgsl::parse_str(source).map_err(|e| e.emit_to_string(source))?;
+    Validator::new(ValidationFlags::all(), capabilities)
+        .validate(&module)
+        .map_err(|e| e.emit_to_string(source))?;
+    Ok(module)
+}
+
+/// The least that a device must have: 32-bit dtypes need nothing beyond WebGPU.
+fn needed(dtypes: impl IntoIterator<Item = DType>) -> Capabilities {
+    dtypes.into_iter().fold(Capabilities::empty(), |c, d| match d {
+        DType::I64 => c | Capabilities::SHADER_INT64,
+        // Its bits are looked at as a 64-bit integer.
+        DType::F64 => c | Capabilities::FLOAT64 | Capabilities::SHADER_INT64,
+        _ => c,
+    })
+}
+
+/// A formula of a row in a dtype.
+struct Case {
+    what: String,
+    steps: Vec<Step>,
+    inputs: Vec<Input>,
+    params: usize,
+    compute: DType,
+    result: DType,
+}
+
+impl Case {
+    fn render(&self) -> Result<String, String> {
+        Pointwise {
+            steps: &self.steps,
+            inputs: &self.inputs,
+            params: self.params,
+            compute: self.compute,
+            result: self.result,
+        }
+        .render()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let stored =
+            self.inputs.iter().filter_map(|i| if let Input::Tensor(d) = i { Some(*d) } else { None });
+        needed(stored.chain([self.compute, self.result]))
+    }
+}
+
+/// The dtype computed in and the one of the result, as the row decides them; none where the row refuses.
+fn types(row: &Row, dtype: DType) -> Option<(DType, DType)> {
+    let common = match row.class {
+        Class::Float if !dtype.is_float() => DType::F32,
+        Class::Bits if dtype.is_float() => return None,
+        _ => dtype,
+    };
+    Some((compute_type(common), if row.class == Class::Truth { DType::Bool } else { common }))
+}
+
+/// Every row × dtype × {forward, each derivative}; binary rows once more with a number as the last operand.
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for row in ROWS.iter() {
+        for dtype in DType::ALL {
+            let Some((compute, result)) = types(row, dtype) else { continue };
+            let n = row.inputs.len();
+            let mut add = |what: String, steps, inputs| {
+                cases.push(Case { what, steps, inputs, params: row.params.len(), compute, result });
+            };
+            let name = format!("{} of {}", row.name, dtype.name());
+            let tensors = vec![Input::Tensor(dtype); n];
+            if n > 1 {
+                let mut inputs = tensors.clone();
+                inputs[n - 1] = Input::Number;
+                add(format!("{name} and a number"), (row.steps)(), inputs);
+            }
+            add(name.clone(), (row.steps)(), tensors);
+            for k in 0..if dtype.is_float() { row.grads.len() } else { 0 } {
+                let steps = (row.grad_steps)(k);
+                add(format!("{name}, derivative {k}"), steps, vec![Input::Tensor(dtype); n + 2]);
+            }
+        }
+    }
+    cases
+}
+
+#[test]
+fn every_row_in_every_dtype_is_a_valid_shader() {
+    let mut wrong = Vec::new();
+    let mut seen = BTreeSet::new();
+    for case in cases() {
+        if let Ok(source) = case.render()
+            && seen.insert(source.clone())
+            && let Err(message) = check(&source, case.capabilities())
+        {
+            wrong.push(format!("{}:\n{message}", case.what));
+        }
+    }
+    assert!(wrong.is_empty(), "{} shaders are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(seen.len() > ROWS.len() * DType::ALL.len() / 2, "only {} shaders were rendered", seen.len());
+}
+
+#[test]
+fn what_no_shader_computes_is_float64_beyond_arithmetic() {
+    use Prim::*;
+    let beyond = |s: &Step| match s {
+        Step::Do(p, _) => !matches!(
+            p,
+            Add | Sub
+                | Mul
+                | Div
+                | Neg
+                | Abs
+                | Lt
+                | Le
+                | Eq
+                | Not
+                | And
+                | Or
+                | Select
+                | Maximum
+                | Minimum
+                | FloorDiv
+                | TruncDiv
+                | Remainder
+                | Fmod
+                | Floor
+                | Ceil
+                | Trunc
+                | Round
+                | Sqrt
+        ),
+        _ => false,
+    };
+    for case in cases() {
+        let first = case.steps.iter().find(|s| beyond(s));
+        let expected = match first {
+            Some(Step::Do(p, _)) if case.compute == DType::F64 => {
+                Some(format!("float64 has no `{}` on a GPU", p.name()))
+            }
+            _ => None,
+        };
+        assert_eq!(case.render().err(), expected, "{}", case.what);
+    }
+}
+
+#[test]
+fn every_dtype_is_loaded_and_stored_as_every_other() {
+    let steps = [Step::Arg(0)];
+    for from in DType::ALL {
+        for to in DType::ALL {
+            for compute in [DType::F32, DType::F64, DType::I32, DType::I64] {
+                let inputs = vec![Input::Tensor(from)];
+                let what = format!("{from} to {to} through {compute}");
+                let case = Case { what, steps: steps.to_vec(), inputs, params: 0, compute, result: to };
+                let source = case.render().unwrap();
+                if let Err(message) = check(&source, case.capabilities()) {
+                    panic!("{}:\n{message}", case.what);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_argument_that_is_read_must_be_given() {
+    let steps = [Step::Arg(0), Step::Arg(1), Step::Do(Prim::Add, [0, 1, 0])];
+    let inputs = [Input::Tensor(DType::F32), Input::Unread];
+    let shader =
+        Pointwise { steps: &steps, inputs: &inputs, params: 0, compute: DType::F32, result: DType::F32 };
+    assert_eq!(shader.render(), Err("argument 1 is read but not given".into()));
+}
+
+fn files() -> Vec<(PathBuf, String)> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders");
+    let mut paths: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
+    paths.retain(|p| p.extension().is_some_and(|e| e == "wgsl"));
+    paths.sort();
+    paths.into_iter().map(|p| (p.clone(), fs::read_to_string(p).unwrap())).collect()
+}
+
+#[test]
+fn every_shader_file_is_valid_as_it_stands() {
+    let files = files();
+    assert!(files.iter().any(|(p, _)| p.ends_with("prelude.wgsl")));
+    for (path, source) in files {
+        let wide = path.ends_with("prelude_f64.wgsl");
+        if let Err(message) = check(&source, if wide { needed([DType::F64]) } else { Capabilities::empty() })
+        {
+            panic!("{}:\n{message}", path.display());
+        }
+    }
+}
+
+#[test]
+fn a_broken_body_is_reported_at_its_line() {
+    let steps = [Step::Arg(0), Step::Do(Prim::Exp, [0, 0, 0])];
+    let inputs = [Input::Tensor(DType::F32)];
+    let shader =
+        Pointwise { steps: &steps, inputs: &inputs, params: 0, compute: DType::F32, result: DType::F32 };
+    let source = shader.render().unwrap().replace("m_exp(a0)", "m_exp(b0)");
+    let line = 1 + source.lines().position(|l| l.contains("b0")).unwrap();
+    let message = check(&source, Capabilities::empty()).unwrap_err();
+    assert!(message.contains(&format!("wgsl:{line}:")) && message.contains('^'), "{message}");
+}
+
+/// What WGSL computes too loosely, or wrongly for NaN, in a text of float code.
+fn loose(source: &str) -> Vec<String> {
+    const FUNCTIONS: &[&str] = &[
+        "acos",
+        "acosh",
+        "asin",
+        "asinh",
+        "atan",
+        "atan2",
+        "atanh",
+        "clamp",
+        "cos",
+        "cosh",
+        "exp",
+        "exp2",
+        "fma",
+        "fract",
+        "inverseSqrt",
+        "log",
+        "log2",
+        "max",
+        "min",
+        "mix",
+        "modf",
+        "pow",
+        "pack2x16float",
+        "saturate",
+        "sign",
+        "sin",
+        "sinh",
+        "smoothstep",
+        "step",
+        "tan",
+        "tanh",
+        "unpack2x16float",
+    ];
+    let mut found = Vec::new();
+    for (n, text) in source.lines().enumerate() {
+        let code = text.split("//").next().unwrap();
+        let called = code.match_indices('(').filter_map(|(at, _)| {
+            let before = &code[..at];
+            before.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next()
+        });
+        let bad = called.filter(|f| FUNCTIONS.contains(f)).map(str::to_owned);
+        let operators = ["%", "!="].into_iter().filter(|o| code.contains(o)).map(str::to_owned);
+        found.extend(bad.chain(operators).map(|f| format!("{}: {f}", n + 1)));
+    }
+    found
+}
+
+#[test]
+fn float_code_uses_no_loose_function_of_wgsl() {
+    assert_eq!(loose("let a = m_exp(x);\nlet b = exp(x); // log(x)\nlet c = a != b;"), ["2: exp", "3: !="]);
+    for (path, source) in files() {
+        if !path.ends_with("prelude_int.wgsl") {
+            assert_eq!(loose(&source), Vec::<String>::new(), "{}", path.display());
+        }
+    }
+    for case in cases().iter().filter(|c| c.compute.is_float()) {
+        if let Ok(source) = case.render() {
+            assert_eq!(loose(&source), Vec::<String>::new(), "{}", case.what);
+        }
+    }
+}

@@ -165,16 +165,16 @@ struct Exported {
     _tensor: Tensor,
 }
 
-/// The deleter of our own structures; it needs no GIL.
+/// The deleter of our own structures. Whoever calls it may hold the GIL or not.
 ///
 /// # Safety
 /// `p` came from `export` and is not used any more.
 unsafe extern "C" fn free<M: Managed>(p: *mut M) {
     // SAFETY: both boxes were given up in `export`.
-    unsafe {
-        drop(Box::from_raw((*p).context().cast::<Exported>()));
-        drop(Box::from_raw(p));
-    }
+    let mut exported = unsafe { Some((Box::from_raw((*p).context().cast::<Exported>()), Box::from_raw(p))) };
+    // With the GIL, a Python object that owns the memory dies now and not at the next call into this module. Without
+    // an interpreter the boxes are dropped at the end of the scope.
+    Python::try_attach(|_| drop(exported.take()));
 }
 
 /// The destructor of a capsule: a structure that nobody consumed is deleted with it.

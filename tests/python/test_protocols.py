@@ -1,0 +1,203 @@
+"""Python's protocols on tensors: copying, pickling, hashing, weak references, operators."""
+
+import copy
+import gc
+import pickle
+import weakref
+
+import pytest
+
+import rgrad as torch
+from rgrad import nn
+
+DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
+
+
+# Copies
+
+
+def test_a_copy_shares_memory_and_a_deep_copy_does_not():
+    tensor = torch.zeros(2)
+    shallow, deep = copy.copy(tensor), copy.deepcopy(tensor)
+    tensor.fill_(3)
+    assert shallow is not tensor and shallow.tolist() == [3, 3]
+    assert deep.tolist() == [0, 0]
+
+
+def test_a_deep_copy_keeps_gradient_strides_and_attributes():
+    tensor = torch.arange(6.0).view(2, 3).t().requires_grad_()
+    tensor.grad = torch.ones(3, 2)
+    tensor.tag = ["a"]
+    result = copy.deepcopy(tensor)
+    assert result.requires_grad and result.is_leaf and result.stride() == (1, 3)
+    assert result.tolist() == tensor.tolist()
+    assert result.grad is not tensor.grad and result.grad.tolist() == tensor.grad.tolist()
+    assert result.tag == ["a"] and result.tag is not tensor.tag
+    assert copy.copy(tensor).tag is tensor.tag
+
+
+def test_tensors_that_share_memory_share_it_in_a_deep_copy():
+    base = torch.zeros(4)
+    copies = copy.deepcopy([base, base[1:], base])
+    copies[0].fill_(1)
+    assert copies[1].tolist() == [1, 1, 1] and copies[2] is copies[0]
+    assert base.tolist() == [0, 0, 0, 0]
+
+
+def test_only_leaves_are_copied_deeply():
+    tensor = torch.ones(2, requires_grad=True) * 2
+    with pytest.raises(RuntimeError, match="Only Tensors created explicitly by the user"):
+        copy.deepcopy(tensor)
+
+
+def test_a_deep_copy_of_a_module_is_independent_and_keeps_its_ties():
+    first, second = nn.Linear(2, 2), nn.Linear(2, 2)
+    second.weight = first.weight
+    module = nn.Sequential(first, second)
+    result = copy.deepcopy(module)
+    assert result[0].weight is result[1].weight
+    assert type(result[0].weight) is nn.Parameter
+    with torch.no_grad():
+        result[0].weight.fill_(7)
+    assert module[0].weight.tolist() != result[0].weight.tolist()
+
+
+def test_a_parameter_keeps_its_class():
+    class Special(nn.Parameter):
+        pass
+
+    parameter = Special(torch.ones(2))
+    assert type(copy.deepcopy(parameter)) is Special
+    assert type(copy.deepcopy(nn.Parameter(torch.ones(2), requires_grad=False))) is nn.Parameter
+
+
+# Pickle
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_every_dtype_survives_pickle(dtype, protocol):
+    tensor = torch.tensor([[0, 1, 2], [3, 0, 5]]).to(getattr(torch, dtype)).t()
+    result = pickle.loads(pickle.dumps(tensor, protocol))
+    assert result.dtype == tensor.dtype and result.shape == tensor.shape
+    assert result.tolist() == tensor.tolist()
+
+
+def test_pickle_keeps_what_a_tensor_is():
+    tensor = torch.ones(2, requires_grad=True)
+    tensor.tag = 3
+    result = pickle.loads(pickle.dumps(tensor))
+    assert result.requires_grad and result.is_leaf and result.tag == 3
+    parameter = pickle.loads(pickle.dumps(nn.Parameter(torch.ones(2), requires_grad=False)))
+    assert type(parameter) is nn.Parameter and not parameter.requires_grad
+    assert pickle.loads(pickle.dumps(torch.tensor(2.5))).item() == 2.5
+    assert pickle.loads(pickle.dumps(torch.empty(0, 3))).shape == (0, 3)
+
+
+def test_a_pickled_module_computes_the_same():
+    module = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    again = pickle.loads(pickle.dumps(module))
+    x = torch.ones(2, 3)
+    assert again(x).tolist() == module(x).tolist()
+
+
+def test_pickle_writes_elements_out_of_band_on_request():
+    tensor = torch.arange(1000)
+    buffers = []
+    data = pickle.dumps(tensor, protocol=5, buffer_callback=buffers.append)
+    assert len(data) < 1000 and len(buffers) == 1
+    assert pickle.loads(data, buffers=buffers).tolist() == tensor.tolist()
+
+
+# Identity
+
+
+def test_tensors_are_hashed_by_identity():
+    a, b = torch.ones(2), torch.ones(2)
+    table = {a: "a", b: "b"}
+    assert table[a] == "a" and table[b] == "b" and hash(a) != hash(b)
+
+
+def test_a_weak_reference_sees_the_end_of_a_tensor():
+    tensor = torch.ones(2)
+    reference = weakref.ref(tensor)
+    assert reference() is tensor
+    del tensor
+    assert reference() is None
+
+
+def test_a_cycle_through_an_attribute_is_collected():
+    class Marker:
+        pass
+
+    tensor, marker = torch.ones(2), Marker()
+    tensor.marker, marker.tensor = marker, tensor
+    gone = weakref.ref(marker)
+    del tensor, marker
+    gc.collect()
+    assert gone() is None
+
+
+# Operators
+
+
+def test_power_takes_numbers_and_tensors_on_either_side():
+    x = torch.tensor([2.0, 3.0])
+    assert (x**2).tolist() == [4, 9]
+    assert (2**x).tolist() == [4, 8]
+    assert (x**x).tolist() == [4, 27]
+    assert (x**-1).tolist() == [0.5, pytest.approx(1 / 3)]
+    whole = 2 ** torch.tensor([3])
+    assert whole.dtype == torch.int64 and whole.tolist() == [8]
+
+
+def test_power_in_place_changes_the_tensor():
+    x = y = torch.tensor([2.0, 3.0])
+    y **= 2
+    assert y is x and x.tolist() == [4, 9]
+    with pytest.raises(TypeError, match=r"unsupported operand type\(s\) for \*\*=: 'Tensor' and 'str'"):
+        y **= "a"
+
+
+def test_power_is_differentiable():
+    x = torch.tensor([2.0, 3.0], requires_grad=True)
+    (x**3).sum().backward()
+    assert x.grad.tolist() == [12, 27]
+
+
+def test_power_of_something_else_is_a_type_error():
+    x = torch.ones(1)
+    for attempt in (lambda: x ** "a", lambda: "a" ** x, lambda: pow(x, 2, 3)):
+        with pytest.raises(TypeError, match="unsupported operand type"):
+            attempt()
+    with pytest.raises(RuntimeError, match="Integers to negative integer powers are not allowed"):
+        torch.tensor([2]) ** -1
+
+
+def test_invert_flips_bits_and_truth_values():
+    assert (~torch.tensor([1, -2])).tolist() == [-2, 1]
+    assert (~torch.tensor([True, False])).tolist() == [False, True]
+    with pytest.raises(TypeError, match="only implemented on integer and Boolean-type tensors"):
+        ~torch.ones(1)
+
+
+def test_the_matrix_product_needs_tensors():
+    x = torch.eye(2)
+    assert (x @ x).tolist() == [[1, 0], [0, 1]]
+    for other in (3, [1, 2]):
+        with pytest.raises(TypeError, match="unsupported operand type"):
+            other @ x
+    y = x
+    y @= 2 * torch.eye(2)
+    assert y is not x and y.tolist() == [[2, 0], [0, 2]]
+
+
+def test_reversed_flips_every_dimension():
+    assert reversed(torch.tensor([[1, 2], [3, 4]])).tolist() == [[4, 3], [2, 1]]
+    assert reversed(torch.tensor(1)).item() == 1
+
+
+def test_a_tensor_says_how_it_is_stored():
+    tensor = torch.ones(1)
+    assert tensor.layout is torch.strided
+    assert not (tensor.is_meta or tensor.is_mps or tensor.is_nested)

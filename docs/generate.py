@@ -21,7 +21,7 @@ HEADER = '''"""Types of the core. Written by docs/generate.py from the operation
 # an underscored name.
 from builtins import bool as _bool, float as _float, int as _int, str as _str
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Self, overload
+from typing import Any, Literal, NamedTuple, Self, overload
 
 from rgrad._size import Size
 
@@ -87,6 +87,10 @@ TENSOR = '''
     def is_shared(self) -> _bool: ...
     def item(self) -> Any: ...
     def tolist(self) -> Any: ...
+    @overload
+    def nonzero(self, *, as_tuple: Literal[False] = False) -> Tensor: ...
+    @overload
+    def nonzero(self, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
     def numpy(self, *, force: _bool = False) -> Any: ...
     def numel(self) -> _int: ...
     def nelement(self) -> _int: ...
@@ -127,9 +131,8 @@ TENSOR = '''
     def __ne__(self, other: Any) -> Tensor: ...  # type: ignore[override]
 '''
 
-BINARY = """add radd iadd sub rsub isub mul rmul imul truediv rtruediv itruediv floordiv rfloordiv ifloordiv mod rmod imod
-pow rpow ipow matmul rmatmul and rand iand or ror ior xor rxor ixor lshift rlshift ilshift rshift rrshift irshift
-lt le gt ge""".split()
+ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift")
+BINARY = [form + n for n in ARITHMETIC for form in ("", "r", "i")] + ["matmul", "rmatmul", "lt", "le", "gt", "ge"]
 
 # The other classes, and the functions that are no operations.
 REST = '''
@@ -185,10 +188,18 @@ def is_floating_point(input: Tensor) -> _bool: ...
 def is_grad_enabled() -> _bool: ...
 def is_inference_mode_enabled() -> _bool: ...
 def is_signed(input: Tensor) -> _bool: ...
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Any = None) -> Tensor: ...
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
 def numel(input: Tensor) -> _int: ...
 def set_default_dtype(d: _dtype) -> None: ...
 def set_num_threads(n: _int) -> None: ...
 def tensor(data: Any, *, dtype: _dtype | None = None, device: _device | _str | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor: ...
+@overload
+def where(condition: Tensor) -> tuple[Tensor, ...]: ...
+@overload
+def where(condition: Tensor, input: Tensor | _Number, other: Tensor | _Number, *, out: Any = None) -> Tensor: ...
 '''
 
 TYPES = {
@@ -209,6 +220,14 @@ TYPES = {
 }
 
 RESULTS = {"": "Tensor", "Tensor[]": "tuple[Tensor, ...]", "bool": "_bool"}
+
+# What rows return whose signatures do not say it.
+IMPLIED = {
+    "is_nonzero": "bool",
+    "is_same_size": "bool",
+    "std_mean": "tuple[Tensor, Tensor]",
+    "var_mean": "tuple[Tensor, Tensor]",
+}
 
 
 def split(text: str) -> list[str]:
@@ -270,7 +289,7 @@ def result_class(names: tuple[str, ...]) -> str:
 
 def result_type(op: dict, sig: str) -> str:
     """The stub's type of what a signature returns."""
-    result = sig.partition("->")[2].strip()
+    result = sig.partition("->")[2].strip() or IMPLIED.get(op["name"], "")
     named = fields(op["name"])
     if result.startswith("tuple") and named:
         return result_class(named)
@@ -285,8 +304,7 @@ def declarations(op: dict, method: bool, inplace: bool = False) -> list[str]:
         for variadic in (True, False):
             params = parameters(text, method, variadic)
             if op["out"] and not method and not inplace:
-                star = "" if "*" in params.replace("**", "") else ", *"
-                params += f"{star}, out: Any = None"
+                params += (", " if "*" in params else ", *, ") + "out: Any = None"
             line = f"({params}) -> {result_type(op, sig)}"
             if line not in out:
                 out.append(line)
@@ -318,16 +336,16 @@ def collect(table: list[dict], method: bool, known: set[str]) -> dict[str, list[
     return out
 
 
-def declared_in(text: str) -> set[str]:
-    """The names that a piece of the stub declares itself."""
-    found = re.findall(r"^ {0,4}(?:(?:def|class) (\w+)|(\w+)(?=: | = ))", text, re.M)
+def declared_in(text: str, indent: str) -> set[str]:
+    """The names that a piece of the stub declares at one depth."""
+    found = re.findall(rf"^{indent}(?:(?:def|class) (\w+)|(\w+)(?=: | = ))", text, re.M)
     return {a or b for a, b in found}
 
 
 def stub(table: list[dict], core: Any) -> str:
     """The text of `_C.pyi`."""
-    methods = {n for n in dir(core.Tensor) if not n.startswith("__")} - declared_in(TENSOR)
-    functions = {n for n in dir(core) if not n.startswith("__")} - declared_in(REST) - {"Tensor"}
+    methods = {n for n in dir(core.Tensor) if not n.startswith("__")} - declared_in(TENSOR, "    ")
+    functions = {n for n in dir(core) if not n.startswith("__")} - declared_in(REST, "") - {"Tensor"}
     lines = [HEADER]
     for names in sorted({f for op in table if (f := fields(op["name"]))}):
         lines += [f"class {result_class(names)}(NamedTuple):", *(f"    {n}: Tensor" for n in names), ""]

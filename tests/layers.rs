@@ -109,6 +109,8 @@ fn arrows_point_down() {
 fn unsafe_code_stands_only_in_the_named_files() {
     let mut found: Vec<String> = all()
         .into_iter()
+        // Modules of tests alone, which the crate does not contain.
+        .filter(|(file, _)| !file.ends_with("/tests.rs"))
         .filter(|(_, text)| {
             text.lines().any(|l| {
                 let code = l.split("//").next().unwrap();

@@ -77,7 +77,8 @@ fn cross_entropy_of_classes_is_a_likelihood_over_a_log_softmax() {
 
 #[test]
 fn a_class_out_of_range_is_an_index_error() {
-    let e = cross_entropy(&sample(&[2, 3], 0), &classes(&[0, 5]), None, -100, Reduction::Mean, 0.0).unwrap_err();
+    let e =
+        cross_entropy(&sample(&[2, 3], 0), &classes(&[0, 5]), None, -100, Reduction::Mean, 0.0).unwrap_err();
     assert!(matches!(&e, Error::Index(text) if text == "Target 5 is out of bounds."), "{e}");
 }
 
@@ -177,20 +178,28 @@ fn pools_have_right_gradients() {
         check(&mean, std::slice::from_ref(&x));
     }
     check(&|x| nn("adaptive_avg_pool2d", &[t(&x[0]), ints(&[2, 4])])?.tensor(), std::slice::from_ref(&x));
-    let adaptive = |x: &[Tensor]| nn("adaptive_max_pool2d", &[t(&x[0]), ints(&[2, 4]), number(false)])?.tensor();
+    let adaptive =
+        |x: &[Tensor]| nn("adaptive_max_pool2d", &[t(&x[0]), ints(&[2, 4]), number(false)])?.tensor();
     check(&adaptive, &[x]);
 }
 
 #[test]
 fn resizing_has_right_gradients_in_every_mode() {
-    for (mode, corners) in
-        [("nearest", None), ("nearest-exact", None), ("area", None), ("bilinear", Some(false)), ("bicubic", Some(true))]
-    {
+    for (mode, corners) in [
+        ("nearest", None),
+        ("nearest-exact", None),
+        ("area", None),
+        ("bilinear", Some(false)),
+        ("bicubic", Some(true)),
+    ] {
         let call = |x: &[Tensor]| {
             let corners = corners.map_or(Value::None, number);
             let mode = Value::Str(mode.into());
-            nn("interpolate", &[t(&x[0]), ints(&[5, 3]), Value::None, mode, corners, Value::None, number(false)])?
-                .tensor()
+            nn(
+                "interpolate",
+                &[t(&x[0]), ints(&[5, 3]), Value::None, mode, corners, Value::None, number(false)],
+            )?
+            .tensor()
         };
         check(&call, &[sample(&[1, 2, 3, 4], 0)]);
     }
@@ -200,7 +209,10 @@ fn resizing_has_right_gradients_in_every_mode() {
 fn bilinear_resizing_keeps_a_plane_that_is_linear() {
     let x = Tensor::from_slice(&[0.0f64, 1.0, 2.0, 3.0], [1, 1, 2, 2]).unwrap();
     let mode = Value::Str("bilinear".into());
-    let y = nn("interpolate", &[t(&x), ints(&[3, 3]), Value::None, mode, number(true), Value::None, number(false)]);
+    let y = nn(
+        "interpolate",
+        &[t(&x), ints(&[3, 3]), Value::None, mode, number(true), Value::None, number(false)],
+    );
     let want = vec![0.0, 0.5, 1.0, 1.0, 1.5, 2.0, 2.0, 2.5, 3.0];
     assert_eq!(y.unwrap().tensor().unwrap().to_vec::<f64>(), want);
 }
@@ -234,7 +246,10 @@ fn embeddings_sum_the_gradients_of_a_row_and_leave_out_the_padding() {
 fn attention_has_right_gradients_and_a_query_that_sees_nothing_gives_zero() {
     let inputs = [sample(&[2, 3, 4], 0), sample(&[2, 5, 4], 1), sample(&[2, 5, 2], 2)];
     check(&|x| attention(&x[0], &x[1], &x[2], AttentionOptions::default()), &inputs);
-    check(&|x| attention(&x[0], &x[1], &x[2], AttentionOptions { causal: true, ..Default::default() }), &inputs);
+    check(
+        &|x| attention(&x[0], &x[1], &x[2], AttentionOptions { causal: true, ..Default::default() }),
+        &inputs,
+    );
     let bits: Vec<f64> = (0..15).map(|i| (i >= 5) as u8 as f64).collect();
     let mask = Tensor::from_slice(&bits, [3, 5]).unwrap().copied(DType::Bool).unwrap();
     let o = AttentionOptions { mask: Some(&mask), ..Default::default() };

@@ -139,12 +139,22 @@ fn every_row_has_a_sentence_of_documentation() {
 }
 
 #[test]
-fn names_are_unique() {
-    let mut names: Vec<&str> = rgrad::ops::all()
-        .iter()
-        .flat_map(|o| std::iter::once(o.name).chain(o.aliases.iter().copied()))
-        .collect();
-    names.sort_unstable();
-    let twice: Vec<_> = names.windows(2).filter(|w| w[0] == w[1]).map(|w| w[0]).collect();
-    assert!(twice.is_empty(), "declared twice: {twice:?}");
+fn a_name_means_one_operation_in_each_place() {
+    use rgrad::ops::schema::Surface;
+    let places = [
+        Surface::METHOD,
+        Surface::FUNCTION,
+        Surface::NN,
+        Surface::SPECIAL,
+        Surface::LINALG,
+        Surface::ATTRIBUTE,
+    ];
+    for place in places {
+        let ops = rgrad::ops::all().iter().filter(|o| o.surface.has(place));
+        let mut names: Vec<&str> =
+            ops.flat_map(|o| std::iter::once(o.name).chain(o.aliases.iter().copied())).collect();
+        names.sort_unstable();
+        let twice: Vec<_> = names.windows(2).filter(|w| w[0] == w[1]).map(|w| w[0]).collect();
+        assert!(twice.is_empty(), "declared twice in {place:?}: {twice:?}");
+    }
 }

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rgrad import _C
 from rgrad._C import *  # noqa: F403 - every function of the operation table, under PyTorch's name
@@ -52,6 +52,32 @@ pi = math.pi
 inf = math.inf
 nan = math.nan
 newaxis = None
+
+if TYPE_CHECKING:
+    # What __getattr__ below finds, for type checkers.
+    from . import (
+        accelerator,
+        amp,
+        autograd,
+        backends,
+        cpu,
+        cuda,
+        linalg,
+        mps,
+        nn,
+        optim,
+        random,
+        return_types,
+        safetensors,
+        serialization,
+        special,
+        testing,
+        utils,
+        vision,
+    )
+    from ._top import channels_last, channels_last_3d, contiguous_format, preserve_format, strided
+    from .amp import autocast
+    from .serialization import load, save
 
 # Loaded at first use: an import of rgrad alone stays fast.
 _LAZY = {

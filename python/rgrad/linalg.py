@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from rgrad import _C
 
 _namespace = _C._linalg
 __all__ = [n for n in dir(_namespace) if not n.startswith("_")]
 globals().update({n: getattr(_namespace, n) for n in __all__})
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

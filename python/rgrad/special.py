@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from rgrad import _C
 
 _namespace = _C._special
@@ -12,3 +14,7 @@ for _n in ("logsumexp", "softmax", "log_softmax", "round", "logit", "sinc"):
         _named.setdefault(_n, getattr(_C, _n))
 __all__ = sorted(_named)
 globals().update(_named)
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

@@ -323,11 +323,6 @@ fn positive(a: &Args) -> Result<Out> {
     Ok(t.clone().into())
 }
 
-fn contiguous(a: &Args) -> Result<Out> {
-    let t = a.tensor(0)?;
-    Ok(if t.is_contiguous() { t.clone() } else { clone(t)? }.into())
-}
-
 struct CloneBackward;
 
 impl crate::graph::Function for CloneBackward {

@@ -296,7 +296,8 @@ impl Row {
     /// Hangs the node on a fresh result.
     #[inline]
     fn remember(&'static self, out: Tensor, args: &[Arg], params: &[Scalar]) -> Result<Tensor> {
-        if !grad_enabled() || self.grads.is_empty() {
+        let tracked = args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad()));
+        if !tracked || self.grads.is_empty() || !grad_enabled() {
             return Ok(out);
         }
         let tensors: SmallVec<[&Tensor; 3]> =

@@ -32,6 +32,18 @@ pub fn host_object(py: Python<'_>, t: &Tensor) -> Option<Py<PyAny>> {
     unsafe { if ffi::Py_REFCNT(p) > 0 { Some(Bound::from_borrowed_ptr(py, p).unbind()) } else { None } }
 }
 
+/// Sets or deletes an attribute as `object` does: through descriptors, else in the instance dict if there is one.
+pub fn set_attribute(
+    slf: &Bound<'_, PyTensor>,
+    name: &Bound<'_, pyo3::types::PyString>,
+    value: Option<&Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    let value = value.map_or(std::ptr::null_mut(), |v| v.as_ptr());
+    // SAFETY: three live objects (a null value means deletion) under the GIL that the bounds prove.
+    let status = unsafe { ffi::PyObject_GenericSetAttr(slf.as_ptr(), name.as_ptr(), value) };
+    if status == 0 { Ok(()) } else { Err(PyErr::fetch(slf.py())) }
+}
+
 /// Whether an object is a NumPy array or scalar, or offers its memory as they do.
 pub fn is_array(obj: &Bound<'_, PyAny>) -> bool {
     obj.hasattr("__array_interface__").unwrap_or(false)

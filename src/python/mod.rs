@@ -1,5 +1,6 @@
 //! The Python module `rgrad._C`: converts arguments, enters Rust, converts errors. No arithmetic here.
 
+mod attributes;
 mod autograd;
 mod convert;
 mod display;

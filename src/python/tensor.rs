@@ -3,7 +3,7 @@
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple, PyType};
+use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 
 use super::convert::{self, number, scalar, size};
 use super::dtype::{PyDType, PyDevice, dtype_object, type_name};
@@ -15,9 +15,11 @@ use crate::ops::{self, rows};
 use crate::tensor::Tensor;
 
 /// A multi-dimensional array of one element type, with autograd.
-#[pyclass(name = "Tensor", module = "rgrad", subclass, dict, weakref)]
+#[pyclass(name = "Tensor", module = "rgrad", subclass, weakref)]
 pub struct PyTensor {
     pub inner: Tensor,
+    /// See Note [A tensor's dict is made when it is first needed].
+    pub attributes: Option<Py<PyDict>>,
 }
 
 // Note [A tensor's Python object]
@@ -35,7 +37,7 @@ pub fn wrap(py: Python<'_>, t: Tensor) -> PyResult<Py<PyAny>> {
     if let Some(obj) = interop::host_object(py, &t) {
         return Ok(obj);
     }
-    let obj = Py::new(py, PyTensor { inner: t.clone() })?;
+    let obj = Py::new(py, PyTensor { inner: t.clone(), attributes: None })?;
     t.set_host(obj.as_ptr().cast());
     Ok(obj.into_any())
 }
@@ -151,7 +153,7 @@ impl PyTensor {
                 Tensor::zeros(shape, ops::default_dtype()).py()?
             }
         };
-        Ok(PyTensor { inner })
+        Ok(PyTensor { inner, attributes: None })
     }
 
     // ---- what it is

@@ -35,6 +35,14 @@ fn class_of(size: usize) -> (usize, usize) {
     (4 + (top as usize - 8) * 4 + step, (4 + step + 1) * quarter)
 }
 
+/// The size of the blocks of a class.
+fn size_of_class(class: usize) -> usize {
+    match class.checked_sub(4) {
+        None => (class + 1) * 64,
+        Some(c) => (5 + c % 4) << (c / 4 + 6),
+    }
+}
+
 const LOCAL_CLASSES: usize = 4 + 12 * 4;
 const CLASSES: usize = 4 + (usize::BITS as usize - 8) * 4;
 
@@ -228,13 +236,8 @@ pub fn return_at_thread_end() {
 }
 
 fn empty_local() {
-    // Class sizes are recovered by walking the classes from the smallest.
-    let mut size = 64;
     for class in 0..LOCAL_CLASSES {
-        while class_of(size).0 < class {
-            size += 64.max(size / 8);
-        }
-        let size = class_of(size).1;
+        let size = size_of_class(class);
         loop {
             let p = take_local(class);
             if p.is_null() {
@@ -253,14 +256,10 @@ pub fn empty_cache() {
     pool.bytes = 0;
     let free = std::mem::take(&mut pool.free);
     drop(pool);
-    let mut size = 64;
     for (class, blocks) in free.into_iter().enumerate() {
-        while class_of(size).0 < class {
-            size += 64.max(size / 8);
-        }
         for p in blocks {
             // SAFETY: the block came from the system allocator with the layout of its class.
-            unsafe { System.dealloc(p as *mut u8, system_layout(class_of(size).1)) };
+            unsafe { System.dealloc(p as *mut u8, system_layout(size_of_class(class))) };
         }
     }
 }
@@ -322,6 +321,7 @@ mod tests {
             assert!(rounded >= size && class < CLASSES);
             assert!(rounded <= size.max(64) + size / 4 + 64, "{size} became {rounded}");
             assert_eq!(class_of(rounded), (class, rounded));
+            assert_eq!(size_of_class(class), rounded);
         }
         assert_eq!(class_of(LOCAL_MAX).0, LOCAL_CLASSES - 1);
     }

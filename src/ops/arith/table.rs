@@ -223,24 +223,4 @@ pub static OPS: &[Op] = &[
         overloads: &[Overload { sig: "input: Tensor", call: Call::Fn(super::positive) }],
         ..Op::NEW
     },
-    Op {
-        name: "clone",
-        doc: "A copy with its own memory.",
-        surface: Surface::BOTH,
-        overloads: &[Overload {
-            sig: "input: Tensor, *, memory_format: memory_format? = None",
-            call: Call::Fn(|a| Ok(super::clone(a.tensor(0)?)?.into())),
-        }],
-        ..Op::NEW
-    },
-    Op {
-        name: "contiguous",
-        doc: "The tensor itself if its elements lie dense in row-major order, else a copy that does.",
-        surface: Surface::METHOD,
-        overloads: &[Overload {
-            sig: "input: Tensor, memory_format: memory_format? = None",
-            call: Call::Fn(super::contiguous),
-        }],
-        ..Op::NEW
-    },
 ];

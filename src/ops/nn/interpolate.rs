@@ -178,7 +178,10 @@ fn resize(t: &Tensor, axes: &[Resize], mode: Mode, align_corners: bool) -> Resul
                 out = map_planes(&out, Arc::new(map), &next, name)?;
             }
             if image {
-                out = rows::clamp.call(&[(&rows::round.call(&[(&out).into()], &[])?).into(), 0.0.into(), 255.0.into()], &[])?;
+                out = rows::clamp.call(
+                    &[(&rows::round.call(&[(&out).into()], &[])?).into(), 0.0.into(), 255.0.into()],
+                    &[],
+                )?;
             }
             arith::to_dtype(&out, t.dtype())
         }

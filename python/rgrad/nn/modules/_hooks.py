@@ -26,9 +26,10 @@ class RemovableHandle:
     def __init__(
         self, hooks: OrderedDict[int, Any], *, extra_dict: OrderedDict[int, Any] | Iterable[OrderedDict[int, Any]] = ()
     ) -> None:
-        extra: tuple[OrderedDict[int, Any], ...] = (extra_dict,) if isinstance(extra_dict, OrderedDict) else tuple(extra_dict)
+        places: list[Any] = [hooks]
+        places += [extra_dict] if isinstance(extra_dict, OrderedDict) else extra_dict
         self.id = next(_next_hook_id)
-        self._references = tuple(weakref.ref(place) for place in (hooks, *extra))
+        self._references = tuple(weakref.ref(place) for place in places)
 
     def remove(self) -> None:
         for reference in self._references:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from rgrad.optim.lr_scheduler.base import LRScheduler, copy_value, group_values

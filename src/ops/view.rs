@@ -433,12 +433,12 @@ impl Function for StridedScatter {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
-        // As PyTorch has it: the geometry is that of a dense gradient, whatever the input's was.
+        // As PyTorch has it: the geometry is that of a dense gradient, and the input's gradient is what lies in the part.
         let g = if g.is_contiguous() && g.layout().offset == 0 { g.clone() } else { super::arith::clone(g)? };
         let Geometry { size, stride, offset } = &self.asked;
         let kept = || {
-            let zeros = Tensor::zeros(size.iter().map(|&n| n as usize).collect::<Dims>(), g.dtype())?;
-            as_strided_scatter(&g, &zeros, size, stride, *offset)
+            let zeros = Tensor::zeros(g.shape().clone(), g.dtype())?;
+            as_strided_scatter(&zeros, &as_strided(&g, size, stride, *offset)?, size, stride, *offset)
         };
         let picked = || as_strided(&g, size, stride, *offset);
         Ok(smallvec![cx.needs(0).then(kept).transpose()?, cx.needs(1).then(picked).transpose()?])

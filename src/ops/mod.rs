@@ -87,7 +87,8 @@ fn row_op(row: &'static Row) -> Op {
     }
     // Once per row, for the life of the process.
     let sig: &'static str = Box::leak(sig.into_boxed_str());
-    let overloads: &'static [Overload] = Box::leak(Box::new([Overload { sig, call: Call::Row(row) }]));
+    let overloads: Vec<Overload> = sig.split(" | ").map(|sig| Overload { sig, call: Call::Row(row) }).collect();
+    let overloads: &'static [Overload] = Box::leak(overloads.into_boxed_slice());
     Op { name: row.name, doc: row.doc, surface: row.meta.surface, aliases: row.meta.aliases, overloads }
 }
 
@@ -185,8 +186,9 @@ pub fn call_out(
         _ => Vec::new(),
     };
     let tracked = |t: &Tensor| grad_enabled() && t.requires_grad();
+    let composite = op.surface.has(Surface::COMPOSITE);
     ensure!(
-        !results.iter().chain(outs).any(tracked),
+        composite || !results.iter().chain(outs).any(tracked),
         Runtime,
         "{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments \
          requires grad.",
@@ -200,7 +202,11 @@ pub fn call_out(
             if out.layout().may_overlap_itself() {
                 return Err(overlap_error());
             }
-            crate::tensor::write_untracked(out, result);
+            if composite {
+                assign(out, result, op.name)?;
+            } else {
+                crate::tensor::write_untracked(out, result);
+            }
             stored.push(out.clone());
         } else {
             stored.push(result.copied(out.dtype())?);

@@ -33,7 +33,7 @@ pub struct RowMeta {
     pub on: (f64, f64),
     pub surface: Surface,
     pub aliases: &'static [&'static str],
-    /// Signature, where it is not the inputs and parameters as the row declares them.
+    /// Signature, where it is not the inputs and parameters as the row declares them; several are separated by ` | `.
     pub sig: &'static str,
     /// PyTorch's name of the node, where it is not the operation's in camel case.
     pub node: &'static str,
@@ -52,6 +52,9 @@ pub struct RowMeta {
     pub divides: bool,
     /// The first input is a condition and takes no part in promotion.
     pub conditional: bool,
+    /// Where a 0-d operand of a half type meets wider ones, what the derivative computes from it alone is rounded to its
+    /// type, as PyTorch's steps are.
+    pub stepwise: bool,
     /// Takes `inplace: bool = False` after its parameters, as activations do.
     pub inplace_argument: bool,
     /// Float16 and bfloat16 have no kernel in PyTorch.
@@ -72,6 +75,7 @@ impl RowMeta {
         keeps_ints: false,
         divides: false,
         conditional: false,
+        stepwise: false,
         inplace_argument: false,
         no_half: false,
     };
@@ -481,8 +485,8 @@ impl Function for PointwiseBackward {
             });
         }
         operands.push(result.as_ref().map(Arg::T));
-        // A 0-d operand of a half type among wider ones rounds what is computed from it alone, as in the forward.
-        let rounds = saved.iter().flatten().any(|t| t.dtype().is_half() && t.dtype() != self.common);
+        let rounds = self.row.meta.stepwise
+            && saved.iter().flatten().any(|t| t.dtype().is_half() && t.dtype() != self.common);
         let mut out = Grads::new();
         for (edge, &k) in wanted.iter().enumerate() {
             out.push(if !cx.needs(edge) {

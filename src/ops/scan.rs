@@ -305,7 +305,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "diff",
         doc: "The `n`-th difference of neighbours along `dim`.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        surface: Surface::BOTH.and(Surface::OUT).and(Surface::COMPOSITE),
         overloads: &[Overload {
             sig: "input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor? = None, append: Tensor? = None",
             call: Call::Fn(differences::diff),

@@ -31,6 +31,8 @@ impl Surface {
     pub const LINALG: Surface = Surface(64);
     /// `x.name`, an attribute.
     pub const ATTRIBUTE: Surface = Surface(128);
+    /// Made of other operations: its `out=` form copies the result with its history, where others refuse to.
+    pub const COMPOSITE: Surface = Surface(256);
     /// Method and function.
     pub const BOTH: Surface = Surface(3);
     /// Method, function, in place, `out=`.

@@ -45,7 +45,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "inner",
         doc: "Sums of products over the last dimensions.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        surface: Surface::BOTH.and(Surface::OUT).and(Surface::COMPOSITE),
         overloads: &[Overload { sig: "input: Tensor, other: Tensor", call: Call::Fn(products::inner) }],
         ..Op::NEW
     },
@@ -191,7 +191,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "norm",
         doc: "Vector norm, or matrix norm where `ord` and two dimensions are given.",
-        surface: Surface::LINALG.and(Surface::OUT),
+        surface: Surface::LINALG.and(Surface::OUT).and(Surface::COMPOSITE),
         overloads: &[
             Overload {
                 sig: "input: Tensor, ord: Number? = None, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None",
@@ -207,7 +207,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "matrix_norm",
         doc: "Norm of each matrix.",
-        surface: Surface::LINALG.and(Surface::OUT),
+        surface: Surface::LINALG.and(Surface::OUT).and(Surface::COMPOSITE),
         overloads: &[
             Overload {
                 sig: "input: Tensor, ord: Number, dim: int[] = (-2, -1), keepdim: bool = False, *, dtype: dtype? = None",

@@ -222,14 +222,14 @@ pub static OPS: &[Op] = &[
     Op {
         name: "quantile",
         doc: "The quantiles `q`, of all elements or along `dim`.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        surface: Surface::BOTH.and(Surface::OUT).and(Surface::COMPOSITE),
         overloads: &[Overload { sig: QUANTILE, call: Call::Fn(order::quantile) }],
         ..Op::NEW
     },
     Op {
         name: "nanquantile",
         doc: "The quantiles `q` of the elements that are not NaN.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        surface: Surface::BOTH.and(Surface::OUT).and(Surface::COMPOSITE),
         overloads: &[Overload { sig: QUANTILE, call: Call::Fn(order::nanquantile) }],
         ..Op::NEW
     },

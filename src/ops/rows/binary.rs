@@ -9,6 +9,9 @@ fn tied<E: Arith>(g: E, a: E, b: E, half: E) -> E {
     E::select(a.eq(b), half, E::select(a.lt(b), E::zero(), g))
 }
 
+/// A number may stand on either side, but not on both.
+const NUMBER_EITHER_SIDE: &str = "input: Tensor, other: Operand | input: Number, other: Tensor";
+
 rows! { BINARY;
     /// Sum of two tensors, element by element.
     num add(input, other) = input + other => d(g, y) = [g, g]; { surface: Surface::NONE }
@@ -26,7 +29,7 @@ rows! { BINARY;
     num trunc_divide(input, other) = input.trunc_div(other) => d(g, y) = [E::zero(), E::zero()]; { surface: Surface::NONE, divides: true, on: (0.3, 2.0), least: 1, kernel: "div_trunc_cpu" }
     /// Remainder with the sign of the divisor, as Python's `%`.
     num remainder(input, other) = input.remainder(other)
-    => d(g, y) = [g, -g * input.floor_div(other)]; { divides: true, on: (0.3, 2.0), sig: "input: Operand, other: Operand", least: 1, kernel: "remainder_cpu",
+    => d(g, y) = [g, -g * input.floor_div(other)]; { divides: true, on: (0.3, 2.0), sig: NUMBER_EITHER_SIDE, least: 1, kernel: "remainder_cpu",
       node: "RemainderBackward1", number_nodes: &["RemainderBackward1", "RemainderBackward0"] }
     /// Remainder with the sign of the dividend, as C's `fmod`.
     num fmod(input, other) = input.fmod(other)
@@ -41,7 +44,7 @@ rows! { BINARY;
     /// Angle of the point (other, input), in radians.
     float atan2(input, other) = input.atan2(other)
     => d(g, y) = [g * (other / (input * input + other * other)), g * ((-input) / (input * input + other * other))];
-    { on: (0.3, 2.0), aliases: &["arctan2"], sig: "input: Tensor, other: Tensor" }
+    { on: (0.3, 2.0), stepwise: true, aliases: &["arctan2"], sig: "input: Tensor, other: Tensor" }
     /// The larger of two elements; NaN if either is.
     num maximum(input, other) = input.maximum(other)
     => d(g, y) = [tied(g, input, other, g * E::lit(0.5)), tied(g, other, input, g * E::lit(0.5))];
@@ -75,7 +78,7 @@ rows! { BINARY;
     => d(g, y) = [
         g * E::select(E::and(input.eq(E::zero()), other.le(E::zero())), E::zero(), other.log()),
         g * input / other,
-    ]; { on: (0.3, 2.0), sig: "input: Operand, other: Operand", aliases: &["special_xlogy"], number_nodes: &["XlogyBackward1", "XlogyBackward2"] }
+    ]; { on: (0.3, 2.0), sig: NUMBER_EITHER_SIDE, aliases: &["special_xlogy"], number_nodes: &["XlogyBackward1", "XlogyBackward2"] }
     /// log(exp(input) + exp(other)), without overflow.
     float logaddexp(input, other) = {
         let m = input.maximum(other);
@@ -137,15 +140,15 @@ rows! { BINARY;
     => d(g, y) = [E::zero(), E::select(condition.ne(E::zero()), g, E::zero()), E::select(condition.ne(E::zero()), E::zero(), g)];
     { surface: Surface::NONE, conditional: true, node: "WhereBackward0" }
     /// Bitwise and; logical and of bools.
-    bits bitwise_and(input, other) = input.bit_and(other); { sig: "input: Operand, other: Operand", kernel: "bitwise_and_cpu" }
+    bits bitwise_and(input, other) = input.bit_and(other); { sig: NUMBER_EITHER_SIDE, kernel: "bitwise_and_cpu" }
     /// Bitwise or; logical or of bools.
-    bits bitwise_or(input, other) = input.bit_or(other); { sig: "input: Operand, other: Operand", kernel: "bitwise_or_cpu" }
+    bits bitwise_or(input, other) = input.bit_or(other); { sig: NUMBER_EITHER_SIDE, kernel: "bitwise_or_cpu" }
     /// Bitwise exclusive or; logical one of bools.
-    bits bitwise_xor(input, other) = input.bit_xor(other); { sig: "input: Operand, other: Operand", kernel: "bitwise_xor_cpu" }
+    bits bitwise_xor(input, other) = input.bit_xor(other); { sig: NUMBER_EITHER_SIDE, kernel: "bitwise_xor_cpu" }
     /// Bits moved up by `other`.
-    bits bitwise_left_shift(input, other) = input.shl(other); { sig: "input: Operand, other: Operand", least: 1, kernel: "lshift_cpu" }
+    bits bitwise_left_shift(input, other) = input.shl(other); { sig: NUMBER_EITHER_SIDE, least: 1, kernel: "lshift_cpu" }
     /// Bits moved down by `other`, keeping the sign.
-    bits bitwise_right_shift(input, other) = input.shr(other); { sig: "input: Operand, other: Operand", least: 1, kernel: "rshift_cpu" }
+    bits bitwise_right_shift(input, other) = input.shr(other); { sig: NUMBER_EITHER_SIDE, least: 1, kernel: "rshift_cpu" }
     /// Bits inverted; logical not of a bool.
     bits bitwise_not(input) = input.bit_xor(E::lit(-1.0)); { surface: Surface::NONE, kernel: "bitwise_not_cpu" }
     /// Greatest common divisor.
@@ -154,7 +157,7 @@ rows! { BINARY;
     bits lcm(input, other) = (input.trunc_div(input.gcd(other)) * other).abs(); { sig: "input: Tensor, other: Tensor", least: 1, kernel: "lcm_cpu" }
     /// `input * 2 ^ other`.
     float ldexp(input, other) = input * other.exp2()
-    => d(g, y) = [g * other.exp2(), g * (y * E::lit(std::f64::consts::LN_2))]; { sig: "input: Tensor, other: Tensor" }
+    => d(g, y) = [g * other.exp2(), g * y * E::lit(std::f64::consts::LN_2)]; { sig: "input: Tensor, other: Tensor" }
     /// 0 below zero, 1 above, `values` at zero.
     num step(input, values) = E::select(input.eq(E::zero()), values, E::select(E::zero().lt(input), E::one(), E::zero()));
     { surface: Surface::NONE, kernel: "heaviside_cpu" }

@@ -71,19 +71,25 @@ fn m_trunc(x: f32) -> f32 { return keep_nan(x, trunc(x)); }
 fn m_round(x: f32) -> f32 { return keep_nan(x, round(x)); }
 fn m_sqrt(x: f32) -> f32 { return select(sqrt(x), m_nan(), x < 0.0 || is_nan(x)); }
 
-// Long division by the divisor times powers of two: every difference is exact.
+// Long division of the significands as integers, eight bits at a time, so that nothing is rounded.
 fn m_fmod(x: f32, y: f32) -> f32 {
     if is_nan(x) || is_nan(y) || is_infinite(x) || is_zero(y) { return m_nan(); }
-    let divisor = m_abs(y);
-    var rest = m_abs(x);
-    if is_infinite(y) { return x; }
-    while rest >= divisor {
-        let shift = i32(bitcast<u32>(rest) >> 23u) - i32(bitcast<u32>(divisor) >> 23u);
-        var part = divisor * pow2(select(shift, 120, shift > 120));
-        if part > rest { part = part * 0.5; }
-        rest = rest - part;
+    if m_abs(x) < m_abs(y) { return x; }
+    let a = bitcast<u32>(m_abs(x));
+    let b = bitcast<u32>(m_abs(y));
+    // A denormal number has the exponent of the least normal one, but no leading bit.
+    let exponent = select(b >> 23u, 1u, b < 0x00800000u);
+    var left = select(a >> 23u, 1u, a < 0x00800000u) - exponent;
+    var rest = (a & 0x007fffffu) | select(0x00800000u, 0u, a < 0x00800000u);
+    let divisor = (b & 0x007fffffu) | select(0x00800000u, 0u, b < 0x00800000u);
+    rest = rest - rest / divisor * divisor;
+    while left > 0u {
+        let step = select(left, 8u, left > 8u);
+        rest = rest << step;
+        rest = rest - rest / divisor * divisor;
+        left = left - step;
     }
-    return copy_sign(rest, x);
+    return copy_sign(scale(f32(rest), i32(exponent) - 150), x);
 }
 fn m_remainder(x: f32, y: f32) -> f32 {
     let m = m_fmod(x, y);
@@ -97,7 +103,7 @@ fn m_floor_divide(x: f32, y: f32) -> f32 {
     let low = floor(q);
     let nearest = select(low, low + 1.0, q - low > 0.5);
     let signed = select(nearest, copy_sign(0.0, x / y), is_zero(q));
-    return select(signed, x / y, is_zero(y) || is_nan(m));
+    return select(keep_nan(m, signed), x / y, is_zero(y));
 }
 fn m_trunc_divide(x: f32, y: f32) -> f32 { return m_trunc(x / y); }
 
@@ -408,7 +414,7 @@ fn is_finite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) < 0x7f8000
 
 fn m_sin(x: f32) -> f32 {
     let a = angle(x);
-    return select(m_nan(), sin_turned(a.r, a.q), is_finite(x));
+    return select(select(m_nan(), sin_turned(a.r, a.q), is_finite(x)), x, is_zero(x));
 }
 fn m_cos(x: f32) -> f32 {
     let a = angle(x);
@@ -419,7 +425,7 @@ fn m_tan(x: f32) -> f32 {
     let s = sin_near(a.r);
     let c = cos_near(a.r);
     let y = select(s / c, -c / s, (a.q & 1u) == 1u);
-    return select(m_nan(), y, is_finite(x));
+    return select(select(m_nan(), y, is_finite(x)), x, is_zero(x));
 }
 
 // asin s for |s| <= 1/2.

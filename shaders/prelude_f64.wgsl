@@ -36,19 +36,27 @@ fn m_sqrt(x: f64) -> f64 { return select(sqrt(x), m_nan(), x < T(0.0) || is_nan(
 // 2^n for n in -1022..=1023.
 fn pow2(n: i32) -> f64 { return bitcast<f64>(u64(n + 1023) << 52u); }
 
-// Long division by the divisor times powers of two: every difference is exact.
+// Long division of the significands as integers, eleven bits at a time, so that nothing is rounded.
 fn m_fmod(x: f64, y: f64) -> f64 {
     if is_nan(x) || is_nan(y) || is_infinite(x) || is_zero(y) { return m_nan(); }
-    let divisor = m_abs(y);
-    var rest = m_abs(x);
-    if is_infinite(y) { return x; }
-    while rest >= divisor {
-        let shift = i32(bitcast<u64>(rest) >> 52u) - i32(bitcast<u64>(divisor) >> 52u);
-        var part = divisor * pow2(select(shift, 1000, shift > 1000));
-        if part > rest { part = part * T(0.5); }
-        rest = rest - part;
+    if m_abs(x) < m_abs(y) { return x; }
+    let least = 0x0010000000000000lu;
+    let a = magnitude(x);
+    let b = magnitude(y);
+    // A denormal number has the exponent of the least normal one, but no leading bit.
+    let exponent = select(u32(b >> 52u), 1u, b < least);
+    var left = select(u32(a >> 52u), 1u, a < least) - exponent;
+    var rest = (a & (least - 1lu)) | select(least, 0lu, a < least);
+    let divisor = (b & (least - 1lu)) | select(least, 0lu, b < least);
+    rest = rest - rest / divisor * divisor;
+    while left > 0u {
+        let step = select(left, 11u, left > 11u);
+        rest = rest << step;
+        rest = rest - rest / divisor * divisor;
+        left = left - step;
     }
-    return copy_sign(rest, x);
+    let n = i32(exponent) - 1075;
+    return copy_sign(f64(rest) * pow2(n / 2) * pow2(n - n / 2), x);
 }
 fn m_remainder(x: f64, y: f64) -> f64 {
     let m = m_fmod(x, y);
@@ -62,6 +70,6 @@ fn m_floor_divide(x: f64, y: f64) -> f64 {
     let low = floor(q);
     let nearest = select(low, low + T(1.0), q - low > T(0.5));
     let signed = select(nearest, copy_sign(T(0.0), x / y), is_zero(q));
-    return select(signed, x / y, is_zero(y) || is_nan(m));
+    return select(keep_nan(m, signed), x / y, is_zero(y));
 }
 fn m_trunc_divide(x: f64, y: f64) -> f64 { return m_trunc(x / y); }

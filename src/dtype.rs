@@ -225,7 +225,7 @@ pub fn cast<A: Element, B: Element>(a: A) -> B {
 /// Truncates like the x86 conversion that PyTorch compiles to: NaN and out-of-range give the smallest `i64`.
 #[inline(always)]
 fn trunc_i64(v: f64) -> i64 {
-    if v >= -9223372036854775808.0 && v < 9223372036854775808.0 { v as i64 } else { i64::MIN }
+    if (-9223372036854775808.0..9223372036854775808.0).contains(&v) { v as i64 } else { i64::MIN }
 }
 
 /// As [`trunc_i64`], to 32 bits; the narrower types take the low bits of it.

@@ -12,9 +12,9 @@ pub enum Error {
     // ---- shapes
     #[error(
         "The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension {dim} \
-         ({op}: shapes {lhs} and {rhs})"
+         ({op}: shapes {} and {})", shapes.0, shapes.1
     )]
-    Broadcast { op: &'static str, a: usize, b: usize, dim: usize, lhs: Dims, rhs: Dims },
+    Broadcast { op: &'static str, a: usize, b: usize, dim: usize, shapes: Box<(Dims, Dims)> },
     #[error("Dimension out of range (expected to be in range of [{}, {}], but got {dim})", -(*rank).max(1), (*rank).max(1) - 1)]
     DimRange { dim: i64, rank: i64 },
     #[error("shape '{wanted}' is invalid for input of size {numel}")]
@@ -40,7 +40,7 @@ pub enum Error {
          version {expected} instead. Hint: enable anomaly detection to find the operation that failed to compute \
          its gradient, with torch.autograd.set_detect_anomaly(True)."
     )]
-    SavedVersion { ty: &'static str, shape: Dims, output: usize, producer: String, found: u32, expected: u32 },
+    SavedVersion { ty: &'static str, shape: Box<Dims>, output: usize, producer: String, found: u32, expected: u32 },
 
     // ---- by Python exception, for what is said once
     #[error("{0}")]

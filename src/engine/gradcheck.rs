@@ -75,7 +75,7 @@ fn gradients(y: &Tensor, leaves: &[Tensor], create_graph: bool) -> Result<Vec<Op
     let wanted: Vec<Tensor> = leaves.iter().filter(|t| t.requires_grad()).cloned().collect();
     let options =
         Options { allow_unused: true, create_graph, retain_graph: create_graph, ..Options::default() };
-    let mut found = grad(&[y.clone()], &wanted, &[], options)?.into_iter();
+    let mut found = grad(std::slice::from_ref(y), &wanted, &[], options)?.into_iter();
     Ok(leaves.iter().map(|t| if t.requires_grad() { found.next().flatten() } else { None }).collect())
 }
 

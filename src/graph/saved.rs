@@ -79,7 +79,7 @@ impl SavedTensor {
                     let producer = if *output { node.cloned() } else { t.grad_fn() };
                     bail!(Error::SavedVersion {
                         ty: t.dtype().scalar_name(),
-                        shape: t.shape().clone(),
+                        shape: Box::new(t.shape().clone()),
                         output: t.meta().map_or(0, |m| m.output()),
                         producer: producer
                             .map_or("an operation without history".into(), |n| n.name().to_string()),

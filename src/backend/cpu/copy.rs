@@ -232,13 +232,13 @@ fn copy_transposed<T: Element>(src: View, out: View) {
                 let mut tile = [[T::from_i64(0); TILE]; TILE];
                 for j in 0..w {
                     let at = (sa + (j0 + j) as isize * sc) as usize + i0;
-                    for (i, v) in a[at..at + h].iter().enumerate() {
-                        tile[i][j] = *v;
+                    for (row, v) in tile.iter_mut().zip(&a[at..at + h]) {
+                        row[j] = *v;
                     }
                 }
-                for i in 0..h {
+                for (i, row) in tile[..h].iter().enumerate() {
                     let at = (ob + (i0 + i) as isize * or) as usize + j0;
-                    b[at..at + w].copy_from_slice(&tile[i][..w]);
+                    b[at..at + w].copy_from_slice(&row[..w]);
                 }
             }
         }

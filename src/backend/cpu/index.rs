@@ -35,7 +35,7 @@ impl Combine {
     /// Combines in the element's own type: what is written repeatedly is rounded each time.
     #[inline(always)]
     pub fn apply<T: Element>(self, old: T, new: T) -> T {
-        let nan = |v: T| T::DTYPE.is_float() && v != v;
+        let nan = |v: T| T::DTYPE.is_float() && v.to_f64().is_nan();
         match self {
             Combine::Set => new,
             Combine::Add if T::DTYPE.is_float() => T::from_f64(old.to_f64() + new.to_f64()),

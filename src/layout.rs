@@ -354,7 +354,7 @@ pub fn infer_shape(wanted: &[i64], numel: usize) -> Result<Dims> {
             );
             bail!(invalid());
         }
-        ensure!(numel % known == 0, invalid());
+        ensure!(numel.is_multiple_of(known), invalid());
         shape[d] = numel / known;
     } else {
         ensure!(known == numel, invalid());

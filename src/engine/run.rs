@@ -54,7 +54,7 @@ pub fn run(
     let mut steps = 0usize;
     while let Some(Ready(_, i)) = ready.pop() {
         steps += 1;
-        if steps % 256 == 0 {
+        if steps.is_multiple_of(256) {
             check_interrupt()?;
         }
         let node = task.slots[i].node.clone();

@@ -81,7 +81,7 @@ impl Options {
             w.shape()
         );
         ensure!(
-            w.shape()[0] % groups == 0,
+            w.shape()[0].is_multiple_of(groups),
             Runtime,
             "Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size \
              [{}] instead",

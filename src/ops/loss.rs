@@ -241,7 +241,7 @@ fn probabilities(t: &Tensor) -> bool {
     while left > 0 {
         let k = left.min(block.len());
         reader.read(&mut block[..k]);
-        if block[..k].iter().any(|&v| v < 0.0 || v > 1.0) {
+        if block[..k].iter().any(|&v| !(0.0..=1.0).contains(&v)) {
             return false;
         }
         left -= k;

@@ -296,7 +296,7 @@ pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
         // A batch of matrices times one matrix is one tall product.
         (_, 2) => {
             let k = a.shape()[a.rank() - 1];
-            let rows = if k == 0 { a.shape()[..a.rank() - 1].iter().product() } else { a.numel() / k };
+            let rows = a.shape()[..a.rank() - 1].iter().product();
             let flat = mm(&view::reshape_to(a, &Dims::from([rows, k]))?, b)?;
             let mut shape = a.shape().clone();
             let last = shape.len() - 1;

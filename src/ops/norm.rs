@@ -48,7 +48,7 @@ impl Kind {
     fn broadcast(self, numel: usize) -> Broadcast {
         match self {
             Kind::Layer { n } => {
-                let rows = if n == 0 { 0 } else { numel / n };
+                let rows = numel.checked_div(n).unwrap_or(0);
                 Broadcast { x: Dims::from([rows, n]), stats: 0b10, weight: Dims::from([1, n]), params: 0b01 }
             }
             Kind::Group { n, c, inner, groups } => Broadcast {
@@ -272,7 +272,7 @@ pub fn layer_norm(
     let op = "LayerNormKernelImpl";
     let compute = float_compute(op, x.dtype())?;
     let n: usize = normalized.iter().product();
-    let rows = if n == 0 { 0 } else { x.numel() / n };
+    let rows = x.numel().checked_div(n).unwrap_or(0);
     let (xs, w, b) = (x.dense(compute)?, param(weight, compute)?, param(bias, compute)?);
     let out = Tensor::empty(x.shape().clone(), compute)?;
     let (mean, rstd) = (Tensor::empty([rows], compute)?, Tensor::empty([rows], compute)?);

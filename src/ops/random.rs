@@ -285,7 +285,7 @@ fn bernoulli_each(out: &Tensor, probs: &Tensor, generator: Option<&Arc<Generator
     let p = stream(generator, hits.numel());
     with_dtype!(float compute, T => {
         let probs = probs.slice::<T>()?;
-        let valid = probs.iter().all(|&p| p >= T::ZERO && p <= T::ONE);
+        let valid = probs.iter().all(|&p| (T::ZERO..=T::ONE).contains(&p));
         ensure!(valid, Runtime, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
         fill_bernoulli_each(p, probs, hits.slice_mut::<T>()?);
     }, else unreachable!("computed in a real type"));

@@ -461,9 +461,9 @@ pub fn view_dtype(t: &Tensor, dtype: crate::dtype::DType) -> Result<Tensor> {
         };
         let bytes = layout.shape[d] * from;
         let fits =
-            (0..d).all(|d| layout.strides[d] as usize * from % to == 0) && layout.offset * from % to == 0;
+            (0..d).all(|d| (layout.strides[d] as usize * from).is_multiple_of(to)) && (layout.offset * from).is_multiple_of(to);
         ensure!(
-            bytes % to == 0 && fits,
+            bytes.is_multiple_of(to) && fits,
             Runtime,
             "self.size(-1) must be divisible by {} to view {} as {} (different element sizes), but got {}",
             to / from.min(to),

@@ -142,7 +142,7 @@ multiversion! {
     fn adagrad_step[T: Real](prepare: Prepare<T>, size: T, eps: T, g: &[T], p: &mut [T], s: &mut [T]) {
         for ((p, s), &g) in p.iter_mut().zip(s).zip(g) {
             let g = prepare.gradient(g, *p);
-            *s = *s + g * g;
+            *s += g * g;
             *p = *p - size * g / (s.sqrt() + eps);
         }
     }

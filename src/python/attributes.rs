@@ -6,6 +6,7 @@
 //! descriptor takes makes one here. Python subclasses such as Parameter have an ordinary dict.
 
 use pyo3::exceptions::PyAttributeError;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
@@ -25,6 +26,15 @@ fn declared(slf: &Bound<'_, PyTensor>, name: &Bound<'_, PyString>) -> bool {
 
 #[pymethods]
 impl PyTensor {
+    // The dict has this one owner, so the collector may follow it.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.attributes)
+    }
+
+    fn __clear__(&mut self) {
+        self.attributes = None;
+    }
+
     #[getter]
     fn __dict__<'py>(slf: &Bound<'py, Self>) -> Bound<'py, PyDict> {
         dict(slf)

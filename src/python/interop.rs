@@ -254,7 +254,7 @@ pub unsafe fn adopt(
         return Tensor::empty(layout.shape, dtype).py();
     }
     let size = dtype.size() as isize;
-    if address % dtype.size() != 0 {
+    if !address.is_multiple_of(dtype.size()) {
         return Err(PyValueError::new_err(
             "the memory is not aligned to the size of its elements. Copy it to reallocate the memory.",
         ));

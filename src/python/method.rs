@@ -178,12 +178,11 @@ fn dispatch(
     } else {
         ops::call(entry.op, signature.overload, &values).py()?
     };
-    if entry.replaces {
-        if let Some(slf) = args.first() {
+    if entry.replaces
+        && let Some(slf) = args.first() {
             PyTensor::replace_view(slf.cast::<PyTensor>()?, result.tensor().py()?);
             return Ok(slf.clone().unbind());
         }
-    }
     convert::out(py, result)
 }
 

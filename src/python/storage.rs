@@ -217,7 +217,7 @@ fn buffer_tensor(buffer: PyUntypedBuffer, dtype: DType, offset: usize, numel: us
     }
     let layout = Layout::contiguous(Dims::from(&[numel][..]));
     let address = buffer.buf_ptr() as usize + offset;
-    if numel > 0 && address % size != 0 {
+    if numel > 0 && !address.is_multiple_of(size) {
         let out = Tensor::empty(layout.shape, dtype).py()?;
         // SAFETY: the bounds were checked above, and the buffer is held until the end of this function.
         let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, numel * size) };

@@ -147,7 +147,7 @@ impl Storage {
     #[inline(always)]
     pub fn slice<T: Element>(&self) -> &[T] {
         let h = self.header();
-        debug_assert!(h.data as usize % align_of::<T>() == 0);
+        debug_assert!((h.data as usize).is_multiple_of(align_of::<T>()));
         // SAFETY: the memory is valid for `len` bytes and every bit pattern is a T (Pod). Writers are kept apart
         // by Note [Tensor data and aliasing].
         unsafe { std::slice::from_raw_parts(h.data.cast_const().cast(), h.len / size_of::<T>()) }
@@ -158,7 +158,7 @@ impl Storage {
     #[allow(clippy::mut_from_ref)]
     pub fn slice_mut<T: Element>(&self) -> &mut [T] {
         let h = self.header();
-        debug_assert!(h.data as usize % align_of::<T>() == 0 && !h.readonly);
+        debug_assert!((h.data as usize).is_multiple_of(align_of::<T>()) && !h.readonly);
         // SAFETY: as for `slice`; the caller holds no other slice that overlaps what it touches.
         unsafe { std::slice::from_raw_parts_mut(h.data.cast(), h.len / size_of::<T>()) }
     }

@@ -40,7 +40,14 @@ pub enum Error {
          version {expected} instead. Hint: enable anomaly detection to find the operation that failed to compute \
          its gradient, with torch.autograd.set_detect_anomaly(True)."
     )]
-    SavedVersion { ty: &'static str, shape: Box<Dims>, output: usize, producer: String, found: u32, expected: u32 },
+    SavedVersion {
+        ty: &'static str,
+        shape: Box<Dims>,
+        output: usize,
+        producer: String,
+        found: u32,
+        expected: u32,
+    },
 
     // ---- by Python exception, for what is said once
     #[error("{0}")]

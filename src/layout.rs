@@ -322,7 +322,13 @@ pub fn broadcast(op: &'static str, a: &Dims, b: &Dims) -> Result<Dims> {
             (1, y) => y,
             (x, 1) => x,
             _ => {
-                bail!(Error::Broadcast { op, a: x, b: y, dim: rank - i, shapes: Box::new((a.clone(), b.clone())) })
+                bail!(Error::Broadcast {
+                    op,
+                    a: x,
+                    b: y,
+                    dim: rank - i,
+                    shapes: Box::new((a.clone(), b.clone()))
+                })
             }
         };
     }

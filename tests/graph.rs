@@ -1,7 +1,5 @@
 //! The graph and the engine: order, accumulation, hooks, versions, long chains, threads.
 
-#![allow(clippy::cloned_ref_to_slice_refs)] // roots read as lists
-
 use std::sync::{Arc, Mutex};
 
 use rgrad::dtype::DType;

@@ -206,8 +206,12 @@ pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
             let value = view::expand_to(&without_leading_ones(v, view.rank())?, view.shape())?;
             let apart = !value.storage().same(view.storage()) || value.layout() == view.layout();
             let value = if apart { value } else { super::arith::clone(&value)? };
-            if tracked { assign(&view, &value, "CopyBackwards") } else { write_untracked(&view, &value);
-            Ok(()) }
+            if tracked {
+                assign(&view, &value, "CopyBackwards")
+            } else {
+                write_untracked(&view, &value);
+                Ok(())
+            }
         }
     }
 }

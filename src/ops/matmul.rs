@@ -505,7 +505,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "linear",
         doc: "`input @ weightᵀ + bias`.",
-        surface: Surface::NN,
+        surface: Surface::NN.and(Surface::OUT),
         overloads: &[Overload {
             sig: "input: Tensor, weight: Tensor, bias: Tensor? = None",
             call: Call::Fn(linear_op),

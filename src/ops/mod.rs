@@ -33,7 +33,7 @@ use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::{Error, Result};
 use crate::graph::grad_enabled;
-use crate::tensor::{Tensor, assign, check_inplace, overlap_error};
+use crate::tensor::{Tensor, assign, check_inplace, overlap_error, self_overlap};
 use pointwise::{Arg, Row};
 use schema::{Args, Call, Op, Out, Overload, Surface, Value};
 
@@ -87,7 +87,8 @@ fn row_op(row: &'static Row) -> Op {
     }
     // Once per row, for the life of the process.
     let sig: &'static str = Box::leak(sig.into_boxed_str());
-    let overloads: Vec<Overload> = sig.split(" | ").map(|sig| Overload { sig, call: Call::Row(row) }).collect();
+    let overloads: Vec<Overload> =
+        sig.split(" | ").map(|sig| Overload { sig, call: Call::Row(row) }).collect();
     let overloads: &'static [Overload] = Box::leak(overloads.into_boxed_slice());
     Op { name: row.name, doc: row.doc, surface: row.meta.surface, aliases: row.meta.aliases, overloads }
 }
@@ -195,13 +196,25 @@ pub fn call_out(
         op.name
     );
     ensure!(results.len() == outs.len(), Type, "{}(): expected {} outputs", op.name, results.len());
+    for out in outs {
+        ensure!(!out.layout().may_overlap_itself(), self_overlap());
+        for v in values {
+            let inputs: &[Tensor] = match v {
+                Value::Tensor(t) => std::slice::from_ref(t),
+                Value::Tensors(ts) => ts,
+                _ => continue,
+            };
+            // The same elements in the same places may be overwritten by an operation that has an in-place form.
+            let exact = |t: &Tensor| t.layout() == out.layout() && op.surface.has(Surface::INPLACE);
+            if inputs.iter().any(|t| shares_elements(t, out) && !exact(t)) {
+                return Err(overlap_error());
+            }
+        }
+    }
     let mut stored = Vec::with_capacity(outs.len());
     for (result, out) in results.iter().zip(outs) {
         pointwise::check_result_cast(result.dtype(), out.dtype())?;
         if result.shape() == out.shape() {
-            if out.layout().may_overlap_itself() {
-                return Err(overlap_error());
-            }
             if composite {
                 assign(out, result, op.name)?;
             } else {
@@ -213,6 +226,15 @@ pub fn call_out(
         }
     }
     Ok(stored)
+}
+
+/// Whether two tensors lie in one storage with extents that meet.
+fn shares_elements(a: &Tensor, b: &Tensor) -> bool {
+    a.storage().same(b.storage())
+        && match (a.layout().extent(), b.layout().extent()) {
+            (Some((alo, ahi)), Some((blo, bhi))) => alo <= bhi && blo <= ahi,
+            _ => false,
+        }
 }
 
 static DEFAULT_DTYPE: AtomicU8 = AtomicU8::new(DType::F32 as u8);

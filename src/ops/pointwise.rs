@@ -174,6 +174,21 @@ fn common_dtype(args: &[Arg]) -> DType {
     found.unwrap_or(DType::F32)
 }
 
+/// A tensor whose shape all tensors among the operands have.
+#[inline]
+fn common_shape<'a>(args: &[Arg<'a>]) -> Option<&'a Tensor> {
+    let mut found: Option<&Tensor> = None;
+    for a in args {
+        match (a, found) {
+            (Arg::S(_), _) => {}
+            (Arg::T(t), None) => found = Some(t),
+            (Arg::T(t), Some(f)) if t.shape() == f.shape() => {}
+            _ => return None,
+        }
+    }
+    found
+}
+
 impl Row {
     pub fn plan(&self) -> &Plan {
         self.plan.get_or_init(|| {
@@ -203,8 +218,10 @@ impl Row {
                 Arg::S(s) => Tensor::scalar(s, common),
             };
         }
-        let shape = self.shape(args)?;
-        let out = Tensor::empty(shape, result)?;
+        let out = match common_shape(args) {
+            Some(t) => t.empty_as(result)?,
+            None => Tensor::empty(self.shape(args)?, result)?,
+        };
         self.run_into(args, params, common, &out)?;
         self.remember(out, args, params)
     }

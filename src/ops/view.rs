@@ -460,8 +460,8 @@ pub fn view_dtype(t: &Tensor, dtype: crate::dtype::DType) -> Result<Tensor> {
             );
         };
         let bytes = layout.shape[d] * from;
-        let fits =
-            (0..d).all(|d| (layout.strides[d] as usize * from).is_multiple_of(to)) && (layout.offset * from).is_multiple_of(to);
+        let fits = (0..d).all(|d| (layout.strides[d] as usize * from).is_multiple_of(to))
+            && (layout.offset * from).is_multiple_of(to);
         ensure!(
             bytes.is_multiple_of(to) && fits,
             Runtime,

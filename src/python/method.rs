@@ -179,10 +179,11 @@ fn dispatch(
         ops::call(entry.op, signature.overload, &values).py()?
     };
     if entry.replaces
-        && let Some(slf) = args.first() {
-            PyTensor::replace_view(slf.cast::<PyTensor>()?, result.tensor().py()?);
-            return Ok(slf.clone().unbind());
-        }
+        && let Some(slf) = args.first()
+    {
+        PyTensor::replace_view(slf.cast::<PyTensor>()?, result.tensor().py()?);
+        return Ok(slf.clone().unbind());
+    }
     convert::out(py, result)
 }
 

@@ -37,9 +37,9 @@ pub fn wrap(py: Python<'_>, t: Tensor) -> PyResult<Py<PyAny>> {
     if let Some(obj) = interop::host_object(py, &t) {
         return Ok(obj);
     }
-    let obj = Py::new(py, PyTensor { inner: t.clone(), attributes: None })?;
-    t.set_host(obj.as_ptr().cast());
-    Ok(obj.into_any())
+    let obj = Bound::new(py, PyTensor { inner: t, attributes: None })?;
+    obj.borrow().inner.set_host(obj.as_ptr().cast());
+    Ok(obj.into_any().unbind())
 }
 
 impl PyTensor {

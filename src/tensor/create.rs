@@ -62,6 +62,17 @@ impl Tensor {
         Tensor::empty(self.shape().clone(), self.dtype())
     }
 
+    /// A new dense tensor of this one's shape. Cheaper than [`Tensor::empty`] where this one is dense.
+    #[inline]
+    pub fn empty_as(&self, dtype: DType) -> Result<Tensor> {
+        if !self.is_contiguous() {
+            return Tensor::empty(self.shape().clone(), dtype);
+        }
+        let storage = Storage::new(self.numel() * dtype.size())?;
+        let layout = Layout { shape: self.shape().clone(), strides: self.strides().clone(), offset: 0 };
+        Ok(Tensor::from_dense_parts(storage, layout, dtype))
+    }
+
     /// The elements in a new contiguous tensor of `dtype`, without history.
     pub fn copied(&self, dtype: DType) -> Result<Tensor> {
         let out = Tensor::empty(self.shape().clone(), dtype)?;

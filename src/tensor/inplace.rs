@@ -18,12 +18,7 @@ pub fn check_inplace(t: &Tensor) -> Result<()> {
         Runtime,
         "the memory of this tensor is read-only and cannot be written in place"
     );
-    ensure!(
-        !t.layout().may_overlap_itself(),
-        Runtime,
-        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. \
-         Please clone() the tensor before performing the operation."
-    );
+    ensure!(!t.layout().may_overlap_itself(), self_overlap());
     if !grad_enabled() || !t.requires_grad() {
         return Ok(());
     }
@@ -62,6 +57,15 @@ pub fn check_inplace(t: &Tensor) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The error for a tensor that shows one element under several indices and is to be written.
+pub fn self_overlap() -> Error {
+    Error::Runtime(
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please \
+         clone() the tensor before performing the operation."
+            .into(),
+    )
 }
 
 /// The error for an output that shares some elements with an input.

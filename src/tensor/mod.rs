@@ -9,7 +9,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
-pub use inplace::{assign, check_inplace, overlap_error, write_untracked};
+pub use inplace::{assign, check_inplace, overlap_error, self_overlap, write_untracked};
 pub use view::{as_view, multi_view, scatter_view};
 
 use crate::backend::cpu::copy::View;
@@ -60,6 +60,17 @@ impl Tensor {
     #[inline]
     pub fn from_parts(storage: Storage, layout: Layout, dtype: DType) -> Tensor {
         let contiguous = layout.is_contiguous();
+        Tensor::from_known_parts(storage, layout, dtype, contiguous)
+    }
+
+    /// As `from_parts`, for a layout that is known to be contiguous.
+    #[inline]
+    fn from_dense_parts(storage: Storage, layout: Layout, dtype: DType) -> Tensor {
+        Tensor::from_known_parts(storage, layout, dtype, true)
+    }
+
+    #[inline(always)]
+    fn from_known_parts(storage: Storage, layout: Layout, dtype: DType, contiguous: bool) -> Tensor {
         Tensor(Arc::new(Inner {
             storage,
             layout,

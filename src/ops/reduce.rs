@@ -62,9 +62,12 @@ pub fn reduced_shape(shape: &Dims, mask: u64, keepdim: bool) -> Dims {
 
 /// The dimensions of `mask` from its highest one down to the first gap.
 fn last_run(mask: u64) -> u64 {
+    if mask == 0 {
+        return 0;
+    }
     let above = u64::BITS - mask.leading_zeros();
     let length = (mask << mask.leading_zeros()).leading_ones();
-    if length == 0 { 0 } else { (u64::MAX >> (u64::BITS - length)) << (above - length) }
+    (u64::MAX >> (u64::BITS - length)) << (above - length)
 }
 
 /// The elements of `t`, dense, as `[outer, n, inner]` around the dimensions of `mask`. Where these are no neighbours

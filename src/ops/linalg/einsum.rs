@@ -190,12 +190,14 @@ pub fn einsum(equation: &str, operands: &[Tensor]) -> Result<Tensor> {
         "einsum(): fewer subscripts were given in the equation than operands were provided"
     );
     let mut terms = Vec::with_capacity(operands.len());
+    let mut written = Vec::new();
     for (number, (side, t)) in sides.iter().zip(operands).enumerate() {
         let labels = label(t, &parse_side(side)?, number)?;
+        written.extend_from_slice(&labels);
         terms.push(Term { t: t.clone(), labels }.diagonals()?);
     }
     check_sizes(&terms)?;
-    let result = output_labels(output, &terms)?;
+    let result = output_labels(output, &terms, &written)?;
     let mut terms = terms.into_iter();
     let Some(mut product) = terms.next() else {
         bail!(Runtime, "einsum(): must provide at least one operand")
@@ -241,14 +243,17 @@ fn check_sizes(terms: &[Term]) -> Result<()> {
     Ok(())
 }
 
-/// The labels of the result: as given, or the ellipsis and then the letters that occur once, in order.
-fn output_labels(output: Option<&str>, terms: &[Term]) -> Result<Vec<Label>> {
+/// The labels of the result: as given, or the ellipsis and then the letters that are written once, in order.
+fn output_labels(output: Option<&str>, terms: &[Term], written: &[Label]) -> Result<Vec<Label>> {
     let all: Vec<Label> = terms.iter().flat_map(|t| t.labels.iter().copied()).collect();
     let hidden = all.iter().filter_map(|l| if let Label::Ellipsis(i) = l { Some(i + 1) } else { None }).max();
     let dots = || (0..hidden.unwrap_or(0)).rev().map(Label::Ellipsis);
     let Some(output) = output else {
-        let mut letters: Vec<Label> =
-            all.iter().copied().filter(|l| matches!(l, Label::Letter(_)) && count(&all, *l) == 1).collect();
+        let mut letters: Vec<Label> = all
+            .iter()
+            .copied()
+            .filter(|l| matches!(l, Label::Letter(_)) && count(written, *l) == 1)
+            .collect();
         letters.sort();
         return Ok(dots().chain(letters).collect());
     };

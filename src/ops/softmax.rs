@@ -9,7 +9,7 @@ use crate::backend::cpu::reduce::Along;
 use crate::backend::cpu::softmax as kernel;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record};
+use crate::graph::{self, Cx, Function, Grads, SavedTensor, grad_enabled, record};
 use crate::layout::wrap_dim;
 use crate::tensor::Tensor;
 use crate::{bail, with_dtype};
@@ -126,7 +126,15 @@ impl Function for UnderLoss {
     }
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
-        if grad_enabled() { self.0.backward(cx, grads) } else { Ok(grads) }
+        if !grad_enabled() {
+            return Ok(grads);
+        }
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        // What comes back to the output from here on are true gradients of it: they need a node that transforms them.
+        let y = self.0.y.get(cx)?.detach();
+        let plain = SoftmaxBackward { y: SavedTensor::output(&y), dim: self.0.dim, kind: self.0.kind };
+        y.meta_or_new().set_history(graph::node(plain, cx.node.edges().clone(), &[&y]), 0);
+        Ok(smallvec![Some(self.0.composed(g, &y)?)])
     }
 
     fn release(&self) {

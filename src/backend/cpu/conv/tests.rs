@@ -187,6 +187,8 @@ fn one_and_three_dimensional_convolutions_match_the_definition() {
         shape(1, 20, 20, 1, [1, 1, 7], geometry([1, 1, 3], [1, 1, 1], [0, 0, 1], [1, 1, 1])),
         shape(2, 3, 4, 1, [5, 6, 7], geometry([3, 3, 3], [1, 1, 1], [1, 1, 1], [1, 1, 1])),
         shape(1, 2, 10, 2, [7, 6, 9], geometry([2, 3, 2], [2, 1, 3], [1, 0, 1], [2, 2, 1])),
+        // The last tap is shifted by most of a plane.
+        shape(1, 1, 1, 1, [10, 11, 12], geometry([4, 4, 4], [1, 1, 1], [4, 4, 4], [3, 3, 3])),
     ]);
 }
 

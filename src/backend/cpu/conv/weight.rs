@@ -97,14 +97,19 @@ impl<'a, T: ConvElem> Piece<'a, T> {
     /// The source of some images on its grids: in place where the lattice allows, or else a copy.
     fn source<'x>(&'x mut self, images: Range<usize>, x: &'x [T]) -> &'x [T] {
         let (s, pitch) = (self.s, self.lattice.pitch(self.together));
+        // Dot products run over whole cells from every offset, past the grid by as much as the last tap is shifted.
+        let cells = (self.together * self.lattice.cell()).next_multiple_of(T::tiles().lanes);
+        let reach = self.offsets.iter().max().map_or(0, |offset| offset + cells);
         let first = self.first / s.c_out_per_group() * s.c_in_per_group();
         if self.together == 1 {
             let from = (images.start * s.c_in + first) * s.input_plane();
-            if let Some(x) = self.lattice.in_place(&x[from..], s.c_in_per_group()) {
+            if x.len() >= from + reach
+                && let Some(x) = self.lattice.in_place(&x[from..], s.c_in_per_group())
+            {
                 return x;
             }
         }
-        self.grid.resize(s.c_in_per_group() * pitch + SLACK, T::ZERO);
+        self.grid.resize((s.c_in_per_group() * pitch + SLACK).max(reach), T::ZERO);
         for (i, image) in images.enumerate() {
             for (c, grid) in self.grid.chunks_exact_mut(pitch).take(s.c_in_per_group()).enumerate() {
                 let plane = &x[(image * s.c_in + first + c) * s.input_plane()..][..s.input_plane()];

@@ -1,6 +1,6 @@
 //! New tensors, and tensors overwritten with one value.
 
-use smallvec::smallvec;
+mod fill;
 
 use super::default_dtype;
 use super::pointwise::Arg;
@@ -9,10 +9,9 @@ use crate::backend::cpu::copy;
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
-use crate::graph::{Cx, Function, Grads, grad_enabled, record};
 use crate::layout::{Dims, Layout, Strides};
 use crate::storage::Storage;
-use crate::tensor::{Tensor, assign, check_inplace};
+use crate::tensor::Tensor;
 use crate::{bail, ensure, with_dtype};
 
 /// The keyword arguments that every function that makes a tensor ends with; the first is argument `at` of a call.
@@ -32,6 +31,7 @@ macro_rules! options {
         )
     };
 }
+pub(super) use fill::overwrite;
 pub(super) use options;
 
 /// How far `requires_grad` stands behind `dtype` among the options.
@@ -220,7 +220,8 @@ impl Scalars for i64 {
 fn steps_between(start: Scalar, end: Scalar, step: Scalar) -> Result<usize> {
     let (s, e, d) = (start.to_f64(), end.to_f64(), step.to_f64());
     ensure!(d != 0.0, Runtime, "step must be nonzero");
-    ensure!(s.is_finite() && e.is_finite(), Runtime, "unsupported range: {s} -> {e}");
+    let text = |v: f64| if v.is_nan() { "nan".into() } else { v.to_string() };
+    ensure!(s.is_finite() && e.is_finite(), Runtime, "unsupported range: {} -> {}", text(s), text(e));
     ensure!(
         (d > 0.0 && e >= s) || (d < 0.0 && e <= s),
         Runtime,
@@ -270,8 +271,16 @@ fn between(a: &Args, options: usize, op: &'static str, map: impl Fn(f64) -> f64 
     if dtype == DType::Bool {
         bail!(Error::DtypeNotImplemented { op, dtype });
     }
-    let bound = |i| {
-        Ok::<f64, Error>(if dtype.is_float() { a.number(i)?.to_f64() } else { a.number(i)?.to_i64() as f64 })
+    let bound = |i| -> Result<f64> {
+        let value = match a.operand(i)? {
+            Arg::S(v) => v,
+            Arg::T(t) => {
+                let name = a.name;
+                ensure!(t.rank() == 0, Runtime, "{name} only supports 0-dimensional start and end tensors");
+                t.item()?
+            }
+        };
+        Ok(if dtype.is_float() { value.to_f64() } else { value.to_i64() as f64 })
     };
     let (start, end, n) = (bound(0)?, bound(1)?, n as usize);
     let step = if n > 1 { (end - start) / (n - 1) as f64 } else { 0.0 };
@@ -310,137 +319,6 @@ fn eye(a: &Args, columns: Option<i64>, options: usize) -> Result<Out> {
     let diagonal = Layout { shape: [n.min(m)].into(), strides: [m as isize + 1].into(), offset: 0 };
     copy::fill(out.with_layout(diagonal).raw(), Scalar::Int(1));
     finish(a, options, out)
-}
-
-/// Row and column numbers of the elements of a matrix of which `inside(row, column)` holds.
-fn triangle(a: &Args, inside: impl Fn(i64, i64) -> bool) -> Result<Out> {
-    let (rows, columns) = (a.int(0)?, a.int(1)?);
-    ensure!(rows >= 0, Runtime, "row must be non-negative, got{rows}");
-    ensure!(columns >= 0, Runtime, "col must be non-negative, got{columns}");
-    let dtype = dtype_or(a, 3, DType::I64)?;
-    if !matches!(dtype, DType::I32 | DType::I64) {
-        bail!(Error::DtypeNotImplemented { op: a.name, dtype });
-    }
-    let (mut of_rows, mut of_columns) = (Vec::new(), Vec::new());
-    for r in 0..rows {
-        for c in (0..columns).filter(|&c| inside(r, c)) {
-            of_rows.push(r);
-            of_columns.push(c);
-        }
-    }
-    let n = of_rows.len();
-    of_rows.append(&mut of_columns);
-    finish(a, 3, Tensor::from_slice(&of_rows, [2, n])?.dense(dtype)?)
-}
-
-fn tril_indices(a: &Args) -> Result<Out> {
-    let offset = a.int(2)?;
-    triangle(a, |r, c| c - r <= offset)
-}
-
-fn triu_indices(a: &Args) -> Result<Out> {
-    let offset = a.int(2)?;
-    triangle(a, |r, c| c - r >= offset)
-}
-
-// ---- in place
-
-/// Overwrites `t` by `write`, which sets every element whatever it was. Returns `t`.
-///
-/// Where `t` is tracked it gets a history in which nothing depends on the old contents; `node` is the name of that.
-pub(super) fn overwrite(
-    t: &Tensor,
-    node: &'static str,
-    write: impl FnOnce(&Tensor) -> Result<()>,
-) -> Result<Tensor> {
-    check_inplace(t)?;
-    if grad_enabled() && t.requires_grad() {
-        let value = t.empty_like()?;
-        write(&value)?;
-        assign(t, &value, node)?;
-    } else {
-        write(t)?;
-        t.bump_version();
-    }
-    Ok(t.clone())
-}
-
-fn zero_in_place(a: &Args) -> Result<Out> {
-    let write = |t: &Tensor| {
-        copy::fill(t.raw(), Scalar::Int(0));
-        Ok(())
-    };
-    Ok(overwrite(a.tensor(0)?, "ZeroBackward0", write)?.into())
-}
-
-struct Fill {
-    node: &'static str,
-}
-
-impl Function for Fill {
-    fn name(&self) -> &'static str {
-        self.node
-    }
-
-    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
-        let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
-        let kept = if cx.needs(0) { Some(zeros_like(g, g.dtype())?) } else { None };
-        Ok(smallvec![kept, Some(g.clone())])
-    }
-}
-
-/// `t` with every element replaced by the 0-d tensor `value`.
-fn filled_by(t: &Tensor, value: &Tensor, op: &str, node: &'static str) -> Result<Tensor> {
-    ensure!(
-        value.rank() == 0,
-        Runtime,
-        "{op} only supports 0-dimension value tensor but got tensor with {} dimensions.",
-        value.rank()
-    );
-    let out = t.empty_like()?;
-    copy::fill(out.raw(), value.item()?);
-    record(out, &[t, value], |_| Fill { node })
-}
-
-fn fill(a: &Args) -> Result<Out> {
-    let t = a.tensor(0)?;
-    Ok(match a.operand(1)? {
-        Arg::T(value) => filled_by(t, value, "fill", "FillBackward1")?.into(),
-        Arg::S(value) => {
-            let out = Tensor::full(t.shape().clone(), value, t.dtype())?;
-            record(out, &[t], |_| Fill { node: "FillBackward0" })?.into()
-        }
-    })
-}
-
-fn fill_in_place(a: &Args) -> Result<Out> {
-    let t = a.tensor(0)?;
-    match a.operand(1)? {
-        Arg::T(value) if value.requires_grad() && grad_enabled() => {
-            check_inplace(t)?;
-            assign(t, &filled_by(&t.detach(), value, "fill_", "FillBackward3")?, "FillBackward3")?;
-            Ok(t.clone().into())
-        }
-        Arg::T(value) => {
-            ensure!(
-                value.rank() == 0,
-                Runtime,
-                "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
-                value.rank()
-            );
-            let value = value.item()?;
-            set_all(t, value)
-        }
-        Arg::S(value) => set_all(t, value),
-    }
-}
-
-fn set_all(t: &Tensor, value: Scalar) -> Result<Out> {
-    let write = |t: &Tensor| {
-        copy::fill(t.raw(), value);
-        Ok(())
-    };
-    Ok(overwrite(t, "FillBackward2", write)?.into())
 }
 
 const fn function(name: &'static str, doc: &'static str, overloads: &'static [Overload]) -> Op {
@@ -562,12 +440,12 @@ pub static OPS: &[Op] = &[
     factory(
         "linspace",
         "`steps` numbers from `start` to `end`, both included, at equal distances.",
-        &[overload!(options!("start: Number, end: Number, steps: int, *, "), linspace)],
+        &[overload!(options!("start: Operand, end: Operand, steps: int, *, "), linspace)],
     ),
     factory(
         "logspace",
         "`base` to the power of each of `steps` numbers from `start` to `end`.",
-        &[overload!(options!("start: Number, end: Number, steps: int, base: float = 10.0, *, "), logspace)],
+        &[overload!(options!("start: Operand, end: Operand, steps: int, base: float = 10.0, *, "), logspace)],
     ),
     factory(
         "eye",
@@ -577,33 +455,23 @@ pub static OPS: &[Op] = &[
             overload!(options!("n: int, m: int, *, "), |a| eye(a, Some(a.int(1)?), 2)),
         ],
     ),
-    function(
-        "tril_indices",
-        "Rows and columns of the elements on and below a diagonal.",
-        &[overload!(options!("row: int, col: int, offset: int = 0, *, "), tril_indices)],
-    ),
-    function(
-        "triu_indices",
-        "Rows and columns of the elements on and above a diagonal.",
-        &[overload!(options!("row: int, col: int, offset: int = 0, *, "), triu_indices)],
-    ),
     Op {
         name: "fill",
         doc: "A tensor of the shape and dtype of `input` with every element equal to `value`.",
         surface: Surface::FUNCTION,
-        overloads: &[overload!("input: Tensor, value: Operand", fill)],
+        overloads: &[overload!("input: Tensor, value: Operand", fill::fill)],
         ..Op::NEW
     },
     Op {
         name: "fill_",
         doc: "Sets every element of `input` to `value`.",
-        overloads: &[overload!("input: Tensor, value: Operand", fill_in_place)],
+        overloads: &[overload!("input: Tensor, value: Operand", fill::fill_in_place)],
         ..Op::NEW
     },
     Op {
         name: "zero_",
         doc: "Sets every element of `input` to 0.",
-        overloads: &[overload!("input: Tensor", zero_in_place)],
+        overloads: &[overload!("input: Tensor", fill::zero_in_place)],
         ..Op::NEW
     },
 ];
@@ -641,14 +509,5 @@ mod tests {
         let t = strided([2, 3].into(), &[1, 4], DType::F32).unwrap();
         assert_eq!(t.storage().len(), 40);
         assert_eq!(strided([0, 3].into(), &[1, 4], DType::F32).unwrap().storage().len(), 0);
-    }
-
-    #[test]
-    fn overwriting_reaches_every_element_of_a_strided_view_and_is_counted() {
-        let base = Tensor::ones([2, 3], DType::F32).unwrap();
-        let column = base.with_layout(base.layout().select(1, 1));
-        set_all(&column, Scalar::Int(7)).unwrap();
-        assert_eq!(base.to_vec::<f32>(), [1.0, 7.0, 1.0, 1.0, 7.0, 1.0]);
-        assert_eq!(base.version(), 1);
     }
 }

@@ -1,5 +1,8 @@
 //! Generators and random operations.
 
+mod integers;
+mod multinomial;
+
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use smallvec::{SmallVec, smallvec};
@@ -11,8 +14,7 @@ use super::{arith, default_dtype, rows};
 use crate::backend::cpu::copy;
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::cpu::random::{
-    Philox, counters_for, fill_bernoulli_each, fill_bernoulli_u8, fill_exponential, fill_int, fill_normal,
-    fill_uniform, permutation,
+    Philox, counters_for, fill_bernoulli_each, fill_bernoulli_u8, fill_exponential, fill_normal, fill_uniform,
 };
 use crate::dtype::{DType, Real, promote};
 use crate::error::Result;
@@ -331,183 +333,6 @@ fn bernoulli_in_place_each(a: &Args) -> Result<Out> {
     Ok(overwrite(t, "BernoulliBackward1", |t| bernoulli_each(t, &probs, a.opt_generator(2)?))?.into())
 }
 
-// ---- integers
-
-/// Sets every element of `t` to a whole number in [from, to).
-fn whole_numbers(t: &Tensor, from: i64, to: i64, generator: Option<&Arc<Generator>>) -> Result<()> {
-    ensure!(
-        from < to,
-        Runtime,
-        "random_ expects 'from' to be less than 'to', but got from={from} >= to={to}"
-    );
-    if let Some((least, most)) = bounds(t.dtype()) {
-        ensure!(from >= least && from <= most, Runtime, "from is out of bounds for {}", c_name(t.dtype()));
-        ensure!(to - 1 <= most, Runtime, "to - 1 is out of bounds for {}", c_name(t.dtype()));
-    }
-    let direct = t.is_contiguous() && t.dtype() == DType::I64;
-    let out = if direct { t.clone() } else { Tensor::empty(t.shape().clone(), DType::I64)? };
-    fill_int::<i64>(stream(generator, t.numel()), from, to, out.slice_mut()?);
-    if !out.same(t) {
-        copy::copy(out.raw(), t.raw());
-    }
-    Ok(())
-}
-
-/// The least and the greatest number of an integer dtype.
-fn bounds(dtype: DType) -> Option<(i64, i64)> {
-    Some(match dtype {
-        DType::Bool => (0, 1),
-        DType::U8 => (0, 255),
-        DType::I8 => (i8::MIN as i64, i8::MAX as i64),
-        DType::I16 => (i16::MIN as i64, i16::MAX as i64),
-        DType::I32 => (i32::MIN as i64, i32::MAX as i64),
-        DType::I64 => (i64::MIN, i64::MAX),
-        _ => return None,
-    })
-}
-
-/// What messages about ranges call a dtype.
-fn c_name(dtype: DType) -> &'static str {
-    match dtype {
-        DType::Bool => "bool",
-        DType::U8 => "unsigned char",
-        DType::I8 => "signed char",
-        DType::I16 => "short",
-        DType::I32 => "int",
-        _ => "long",
-    }
-}
-
-/// The end of the range of `random_()`: every whole number from 0 on that the dtype holds.
-fn whole_range(dtype: DType) -> i64 {
-    match dtype {
-        DType::F64 => 1 << 53,
-        DType::F32 => 1 << 24,
-        DType::F16 => 1 << 11,
-        DType::BF16 => 1 << 8,
-        d => bounds(d).map_or(i64::MAX, |(_, most)| most.saturating_add(1)),
-    }
-}
-
-fn random_(a: &Args, from: i64, to: Option<i64>, generator: usize) -> Result<Out> {
-    let write = |t: &Tensor| {
-        whole_numbers(t, from, to.unwrap_or(whole_range(t.dtype())), a.opt_generator(generator)?)
-    };
-    Ok(overwrite(a.tensor(0)?, "RandomBackward0", write)?.into())
-}
-
-/// Integers in [low, high); the size and the generator follow `high` in the signature, then the options.
-fn randint(a: &Args, low: i64, high: i64, size: usize) -> Result<Out> {
-    let out = Tensor::empty(a.size(size)?, dtype_or(a, size + 2, DType::I64)?)?;
-    whole_numbers(&out, low, high, a.opt_generator(size + 1)?)?;
-    finish(a, size + 2, out)
-}
-
-fn randint_like(a: &Args, low: i64, high: i64, generator: usize) -> Result<Out> {
-    let t = a.tensor(0)?;
-    let out = Tensor::empty(t.shape().clone(), dtype_or(a, generator + 1, t.dtype())?)?;
-    whole_numbers(&out, low, high, a.opt_generator(generator)?)?;
-    finish(a, generator + 1, out)
-}
-
-fn randperm(a: &Args) -> Result<Out> {
-    let n = a.int(0)?;
-    ensure!(n >= 0, Runtime, "Trying to create tensor with negative dimension {n}: [{n}]");
-    let dtype = dtype_or(a, 2, DType::I64)?;
-    if let Some((_, most)) = bounds(dtype) {
-        ensure!(
-            n - 1 <= most,
-            Runtime,
-            "n is too large for result tensor type: 'torch.{}Tensor'",
-            dtype.scalar_name()
-        );
-    }
-    let order = permutation(stream(a.opt_generator(1)?, n as usize), n as usize);
-    finish(a, 2, Tensor::from_slice(&order, [n as usize])?.dense(dtype)?)
-}
-
-// ---- multinomial
-
-/// Draws `num_samples` indices per row of weights.
-fn multinomial(a: &Args) -> Result<Out> {
-    let (t, samples, replacement) = (a.tensor(0)?, a.int(1)?, a.bool(2)?);
-    ensure!(matches!(t.rank(), 1 | 2), Runtime, "prob_dist must be 1 or 2 dim");
-    ensure!(
-        t.dtype().is_float(),
-        Runtime,
-        "multinomial only supports floating-point dtypes for input, got: {}",
-        t.dtype().scalar_name()
-    );
-    ensure!(samples > 0, Runtime, "cannot sample n_sample <= 0 samples");
-    let categories = t.shape()[t.rank() - 1];
-    let samples = samples as usize;
-    ensure!(
-        replacement || samples <= categories,
-        Runtime,
-        "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
-    );
-    let mut shape = t.shape().clone();
-    let last = shape.len() - 1;
-    shape[last] = samples;
-    let out = Tensor::empty(shape, DType::I64)?;
-    if out.numel() == 0 {
-        return Ok(out.into());
-    }
-    let weights = t.to_vec::<f64>();
-    check_weights(&weights, categories)?;
-    let per_row = if replacement { samples } else { categories };
-    let draws = Tensor::empty([out.numel() / samples, per_row], DType::F64)?;
-    let p = stream(a.opt_generator(3)?, draws.numel());
-    let d = if replacement { Uniform(0.0, 1.0) } else { Exponential(1.0) };
-    d.fill(p, draws.slice_mut::<f64>()?);
-    let draws = draws.slice::<f64>()?;
-    for_chunks_mut(out.slice_mut::<i64>()?, samples, |row, out| {
-        let weights = &weights[row * categories..][..categories];
-        let draws = &draws[row * per_row..][..per_row];
-        if replacement { pick_independently(weights, draws, out) } else { pick_distinct(weights, draws, out) }
-    });
-    Ok(out.into())
-}
-
-fn check_weights(weights: &[f64], categories: usize) -> Result<()> {
-    ensure!(
-        weights.iter().all(|w| w.is_finite() && *w >= 0.0),
-        Runtime,
-        "probability tensor contains either `inf`, `nan` or element < 0"
-    );
-    let positive = weights.chunks(categories).all(|row| row.iter().any(|&w| w > 0.0));
-    ensure!(positive, Runtime, "invalid multinomial distribution (sum of probabilities <= 0)");
-    Ok(())
-}
-
-/// The category in whose share of the total each of the uniform `draws` falls.
-fn pick_independently(weights: &[f64], draws: &[f64], out: &mut [i64]) {
-    let mut sum = 0.0;
-    let upto: Vec<f64> = weights
-        .iter()
-        .map(|w| {
-            sum += w;
-            sum
-        })
-        .collect();
-    for (o, u) in out.iter_mut().zip(draws) {
-        *o = upto.partition_point(|&c| c <= u * sum) as i64;
-    }
-}
-
-/// The first categories to arrive, where each waits a time of its weight's rate: `waits` are of rate 1.
-fn pick_distinct(weights: &[f64], waits: &[f64], out: &mut [i64]) {
-    let times: Vec<f64> = weights.iter().zip(waits).map(|(w, wait)| wait / w).collect();
-    let mut order: Vec<usize> = (0..times.len()).collect();
-    let by_time = |a: &usize, b: &usize| times[*a].total_cmp(&times[*b]);
-    if out.len() < order.len() {
-        order.select_nth_unstable_by(out.len() - 1, by_time);
-    }
-    let first = &mut order[..out.len()];
-    first.sort_unstable_by(by_time);
-    out.iter_mut().zip(first).for_each(|(o, i)| *o = *i as i64);
-}
-
 const fn op(name: &'static str, surface: Surface, doc: &'static str, overloads: &'static [Overload]) -> Op {
     Op { name, doc, surface, aliases: &[], overloads }
 }
@@ -564,10 +389,10 @@ pub static OPS: &[Op] = &[
         "Random integers from `low` to `high`, which is excluded.",
         &[
             overload!(options!("high: int, size: int[], *, generator: Generator? = None, "), |a| {
-                randint(a, 0, a.int(0)?, 1)
+                integers::randint(a, 0, a.int(0)?, 1)
             }),
             overload!(options!("low: int, high: int, size: int[], *, generator: Generator? = None, "), |a| {
-                randint(a, a.int(0)?, a.int(1)?, 2)
+                integers::randint(a, a.int(0)?, a.int(1)?, 2)
             }),
         ],
     ),
@@ -578,14 +403,14 @@ pub static OPS: &[Op] = &[
         &[
             overload!(
                 options!("input: Tensor, high: int, *, generator: Generator? = None, ", memory_format),
-                |a| randint_like(a, 0, a.int(1)?, 2)
+                |a| integers::randint_like(a, 0, a.int(1)?, 2)
             ),
             overload!(
                 options!(
                     "input: Tensor, low: int, high: int, *, generator: Generator? = None, ",
                     memory_format
                 ),
-                |a| randint_like(a, a.int(1)?, a.int(2)?, 3)
+                |a| integers::randint_like(a, a.int(1)?, a.int(2)?, 3)
             ),
         ],
     ),
@@ -593,7 +418,7 @@ pub static OPS: &[Op] = &[
         "randperm",
         FACTORY,
         "The integers from 0 to `n`, which is excluded, in random order.",
-        &[overload!(options!("n: int, *, generator: Generator? = None, "), randperm)],
+        &[overload!(options!("n: int, *, generator: Generator? = None, "), integers::randperm)],
     ),
     op(
         "bernoulli",
@@ -619,7 +444,7 @@ pub static OPS: &[Op] = &[
         "Indices drawn with the weights that the rows of `input` hold.",
         &[overload!(
             "input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator? = None",
-            multinomial
+            multinomial::multinomial
         )],
     ),
     op(
@@ -695,15 +520,15 @@ pub static OPS: &[Op] = &[
         WRITES,
         "Sets each element to a random whole number.",
         &[
-            overload!("input: Tensor, *, generator: Generator? = None", |a| random_(a, 0, None, 1)),
-            overload!("input: Tensor, to: int, *, generator: Generator? = None", |a| random_(
+            overload!("input: Tensor, *, generator: Generator? = None", |a| integers::random_(a, 0, None, 1)),
+            overload!("input: Tensor, to: int, *, generator: Generator? = None", |a| integers::random_(
                 a,
                 0,
                 Some(a.int(1)?),
                 2
             )),
             overload!("input: Tensor, from: int, to: int?, *, generator: Generator? = None", |a| {
-                random_(a, a.int(1)?, a.opt_int(2)?, 3)
+                integers::random_(a, a.int(1)?, a.opt_int(2)?, 3)
             }),
         ],
     ),
@@ -743,27 +568,5 @@ mod tests {
             let t = Uniform(0.0, 1.0).sample(&[20_000].into(), dtype, Some(&seeded())).unwrap();
             assert!(t.to_vec::<f32>().iter().all(|&v| (0.0..1.0).contains(&v)));
         }
-    }
-
-    #[test]
-    fn integers_outside_of_the_dtype_are_refused() {
-        let t = Tensor::zeros([2], DType::U8).unwrap();
-        let message = whole_numbers(&t, 0, 257, None).unwrap_err().to_string();
-        assert_eq!(message, "to - 1 is out of bounds for unsigned char");
-        assert!(whole_numbers(&t, 0, 256, None).is_ok());
-    }
-
-    #[test]
-    fn samples_without_replacement_are_distinct_and_prefer_weight() {
-        let mut out = [0i64; 3];
-        pick_distinct(&[1.0, 0.0, 2.0, 4.0], &[1.0, 1.0, 1.0, 1.0], &mut out);
-        assert_eq!(out, [3, 2, 0]);
-    }
-
-    #[test]
-    fn samples_with_replacement_skip_categories_without_weight() {
-        let mut out = [9i64; 4];
-        pick_independently(&[0.0, 1.0, 0.0, 3.0], &[0.0, 0.2, 0.25, 0.99], &mut out);
-        assert_eq!(out, [1, 1, 3, 3]);
     }
 }

@@ -1,0 +1,126 @@
+//! Tensors overwritten with one value, and the writes that need no old contents.
+
+use smallvec::smallvec;
+
+use super::zeros_like;
+use crate::backend::cpu::copy;
+use crate::dtype::Scalar;
+use crate::ensure;
+use crate::error::Result;
+use crate::graph::{Cx, Function, Grads, grad_enabled, record};
+use crate::ops::pointwise::Arg;
+use crate::ops::schema::{Args, Out};
+use crate::tensor::{Tensor, assign, check_inplace};
+
+/// Overwrites `t` by `write`, which sets every element whatever it was. Returns `t`.
+///
+/// Where `t` is tracked it gets a history in which nothing depends on the old contents; `node` is the name of that.
+pub(in crate::ops) fn overwrite(
+    t: &Tensor,
+    node: &'static str,
+    write: impl FnOnce(&Tensor) -> Result<()>,
+) -> Result<Tensor> {
+    check_inplace(t)?;
+    if grad_enabled() && t.requires_grad() {
+        let value = t.empty_like()?;
+        write(&value)?;
+        assign(t, &value, node)?;
+    } else {
+        write(t)?;
+        t.bump_version();
+    }
+    Ok(t.clone())
+}
+
+pub(super) fn zero_in_place(a: &Args) -> Result<Out> {
+    let write = |t: &Tensor| {
+        copy::fill(t.raw(), Scalar::Int(0));
+        Ok(())
+    };
+    Ok(overwrite(a.tensor(0)?, "ZeroBackward0", write)?.into())
+}
+
+struct Fill {
+    node: &'static str,
+}
+
+impl Function for Fill {
+    fn name(&self) -> &'static str {
+        self.node
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
+        let kept = if cx.needs(0) { Some(zeros_like(g, g.dtype())?) } else { None };
+        Ok(smallvec![kept, Some(g.clone())])
+    }
+}
+
+/// `t` with every element replaced by the 0-d tensor `value`.
+fn filled_by(t: &Tensor, value: &Tensor, op: &str, node: &'static str) -> Result<Tensor> {
+    ensure!(
+        value.rank() == 0,
+        Runtime,
+        "{op} only supports 0-dimension value tensor but got tensor with {} dimensions.",
+        value.rank()
+    );
+    let out = t.empty_like()?;
+    copy::fill(out.raw(), value.item()?);
+    record(out, &[t, value], |_| Fill { node })
+}
+
+pub(super) fn fill(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    Ok(match a.operand(1)? {
+        Arg::T(value) => filled_by(t, value, "fill", "FillBackward1")?.into(),
+        Arg::S(value) => {
+            let out = Tensor::full(t.shape().clone(), value, t.dtype())?;
+            record(out, &[t], |_| Fill { node: "FillBackward0" })?.into()
+        }
+    })
+}
+
+pub(super) fn fill_in_place(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    match a.operand(1)? {
+        Arg::T(value) if value.requires_grad() && grad_enabled() => {
+            check_inplace(t)?;
+            assign(t, &filled_by(&t.detach(), value, "fill_", "FillBackward3")?, "FillBackward3")?;
+            Ok(t.clone().into())
+        }
+        Arg::T(value) => {
+            ensure!(
+                value.rank() == 0,
+                Runtime,
+                "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
+                value.rank()
+            );
+            let value = value.item()?;
+            set_all(t, value)
+        }
+        Arg::S(value) => set_all(t, value),
+    }
+}
+
+fn set_all(t: &Tensor, value: Scalar) -> Result<Out> {
+    let write = |t: &Tensor| {
+        copy::fill(t.raw(), value);
+        Ok(())
+    };
+    Ok(overwrite(t, "FillBackward2", write)?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+
+    #[test]
+    fn overwriting_reaches_every_element_of_a_strided_view_and_is_counted() {
+        let base = Tensor::ones([2, 3], DType::F32).unwrap();
+        let column = base.with_layout(base.layout().select(1, 1));
+        set_all(&column, Scalar::Int(7)).unwrap();
+        assert_eq!(base.to_vec::<f32>(), [1.0, 7.0, 1.0, 1.0, 7.0, 1.0]);
+        assert_eq!(base.version(), 1);
+    }
+}

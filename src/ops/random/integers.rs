@@ -1,0 +1,119 @@
+//! Random integers and permutations.
+
+use std::sync::Arc;
+
+use super::{Generator, stream};
+use crate::backend::cpu::copy;
+use crate::backend::cpu::random::{fill_int, permutation};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::ops::creation::{dtype_or, finish, overwrite};
+use crate::ops::schema::{Args, Out};
+use crate::tensor::Tensor;
+use crate::ensure;
+
+/// Sets every element of `t` to a whole number in [from, to).
+fn whole_numbers(t: &Tensor, from: i64, to: i64, generator: Option<&Arc<Generator>>) -> Result<()> {
+    ensure!(
+        from < to,
+        Runtime,
+        "random_ expects 'from' to be less than 'to', but got from={from} >= to={to}"
+    );
+    if let Some((least, most)) = bounds(t.dtype()) {
+        ensure!(from >= least && from <= most, Runtime, "from is out of bounds for {}", c_name(t.dtype()));
+        ensure!(to - 1 <= most, Runtime, "to - 1 is out of bounds for {}", c_name(t.dtype()));
+    }
+    let direct = t.is_contiguous() && t.dtype() == DType::I64;
+    let out = if direct { t.clone() } else { Tensor::empty(t.shape().clone(), DType::I64)? };
+    fill_int::<i64>(stream(generator, t.numel()), from, to, out.slice_mut()?);
+    if !out.same(t) {
+        copy::copy(out.raw(), t.raw());
+    }
+    Ok(())
+}
+
+/// The least and the greatest number of an integer dtype.
+fn bounds(dtype: DType) -> Option<(i64, i64)> {
+    Some(match dtype {
+        DType::Bool => (0, 1),
+        DType::U8 => (0, 255),
+        DType::I8 => (i8::MIN as i64, i8::MAX as i64),
+        DType::I16 => (i16::MIN as i64, i16::MAX as i64),
+        DType::I32 => (i32::MIN as i64, i32::MAX as i64),
+        DType::I64 => (i64::MIN, i64::MAX),
+        _ => return None,
+    })
+}
+
+/// What messages about ranges call a dtype.
+fn c_name(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Bool => "bool",
+        DType::U8 => "unsigned char",
+        DType::I8 => "signed char",
+        DType::I16 => "short",
+        DType::I32 => "int",
+        _ => "long",
+    }
+}
+
+/// The end of the range of `random_()`: every whole number from 0 on that the dtype holds.
+fn whole_range(dtype: DType) -> i64 {
+    match dtype {
+        DType::F64 => 1 << 53,
+        DType::F32 => 1 << 24,
+        DType::F16 => 1 << 11,
+        DType::BF16 => 1 << 8,
+        d => bounds(d).map_or(i64::MAX, |(_, most)| most.saturating_add(1)),
+    }
+}
+
+pub(super) fn random_(a: &Args, from: i64, to: Option<i64>, generator: usize) -> Result<Out> {
+    let write = |t: &Tensor| {
+        whole_numbers(t, from, to.unwrap_or(whole_range(t.dtype())), a.opt_generator(generator)?)
+    };
+    Ok(overwrite(a.tensor(0)?, "RandomBackward0", write)?.into())
+}
+
+/// Integers in [low, high); the size and the generator follow `high` in the signature, then the options.
+pub(super) fn randint(a: &Args, low: i64, high: i64, size: usize) -> Result<Out> {
+    let out = Tensor::empty(a.size(size)?, dtype_or(a, size + 2, DType::I64)?)?;
+    whole_numbers(&out, low, high, a.opt_generator(size + 1)?)?;
+    finish(a, size + 2, out)
+}
+
+pub(super) fn randint_like(a: &Args, low: i64, high: i64, generator: usize) -> Result<Out> {
+    let t = a.tensor(0)?;
+    let out = Tensor::empty(t.shape().clone(), dtype_or(a, generator + 1, t.dtype())?)?;
+    whole_numbers(&out, low, high, a.opt_generator(generator)?)?;
+    finish(a, generator + 1, out)
+}
+
+pub(super) fn randperm(a: &Args) -> Result<Out> {
+    let n = a.int(0)?;
+    ensure!(n >= 0, Runtime, "Trying to create tensor with negative dimension {n}: [{n}]");
+    let dtype = dtype_or(a, 2, DType::I64)?;
+    if let Some((_, most)) = bounds(dtype) {
+        ensure!(
+            n - 1 <= most,
+            Runtime,
+            "n is too large for result tensor type: 'torch.{}Tensor'",
+            dtype.scalar_name()
+        );
+    }
+    let order = permutation(stream(a.opt_generator(1)?, n as usize), n as usize);
+    finish(a, 2, Tensor::from_slice(&order, [n as usize])?.dense(dtype)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_outside_of_the_dtype_are_refused() {
+        let t = Tensor::zeros([2], DType::U8).unwrap();
+        let message = whole_numbers(&t, 0, 257, None).unwrap_err().to_string();
+        assert_eq!(message, "to - 1 is out of bounds for unsigned char");
+        assert!(whole_numbers(&t, 0, 256, None).is_ok());
+    }
+}

@@ -199,6 +199,15 @@ macro_rules! identity {
     };
 }
 
+fn contiguous(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    Ok(if t.is_contiguous() { t.clone() } else { arith::clone(t)? }.into())
+}
+
+fn clone(a: &Args) -> Result<Out> {
+    Ok(arith::clone(a.tensor(0)?)?.into())
+}
+
 pub static OPS: &[Op] = &[
     op(
         "to",
@@ -261,6 +270,18 @@ pub static OPS: &[Op] = &[
             "input: Tensor, device: any? = None, non_blocking: bool = False, memory_format: memory_format? = None",
             cuda
         )],
+    ),
+    op(
+        "contiguous",
+        Surface::METHOD,
+        "The tensor with its elements dense in row-major order.",
+        &[overload!("input: Tensor, memory_format: memory_format? = None", contiguous)],
+    ),
+    op(
+        "clone",
+        Surface::BOTH,
+        "A copy of the tensor, with its history.",
+        &[overload!("input: Tensor, *, memory_format: memory_format? = None", clone)],
     ),
     // With the surface of a function too: a method alone whose name ends in `_` replaces the tensor's geometry.
     op(

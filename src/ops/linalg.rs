@@ -269,3 +269,22 @@ fn addr(a: &Args) -> Result<Out> {
     ensure!(y.rank() == 1, Runtime, "addr: Expected 1-D argument vec2, but got {}-D", y.rank());
     add_scaled(a, products::outer_product)
 }
+
+/// Row and column indices of a triangle of a `rows` by `columns` matrix, as a matrix of two rows.
+fn triangle_indices(a: &Args, lower: bool) -> Result<Out> {
+    let (rows, columns, offset) = (a.int(0)?, a.int(1)?, a.int(2)?);
+    ensure!(rows >= 0, Runtime, "row must be non-negative, got{rows}");
+    ensure!(columns >= 0, Runtime, "col must be non-negative, got{columns}");
+    let dtype = a.opt_dtype(3)?.unwrap_or(DType::I64);
+    let inside = |i: i64, j: i64| if lower { j - i <= offset } else { j - i >= offset };
+    let (mut is, mut js) = (Vec::new(), Vec::new());
+    for i in 0..rows {
+        for j in (0..columns).filter(|&j| inside(i, j)) {
+            is.push(i);
+            js.push(j);
+        }
+    }
+    let n = is.len();
+    is.append(&mut js);
+    Ok(Tensor::from_slice(&is, [2, n])?.dense(dtype)?.into())
+}

@@ -26,6 +26,26 @@ pub static OPS: &[Op] = &[
         ..Op::NEW
     },
     Op {
+        name: "tril_indices",
+        doc: "Row and column indices of the lower triangle of a matrix.",
+        surface: Surface::FUNCTION,
+        overloads: &[Overload {
+            sig: "row: int, col: int, offset: int = 0, *, dtype: dtype? = None, device: device? = None, layout: layout? = None",
+            call: Call::Fn(|a| super::triangle_indices(a, true)),
+        }],
+        ..Op::NEW
+    },
+    Op {
+        name: "triu_indices",
+        doc: "Row and column indices of the upper triangle of a matrix.",
+        surface: Surface::FUNCTION,
+        overloads: &[Overload {
+            sig: "row: int, col: int, offset: int = 0, *, dtype: dtype? = None, device: device? = None, layout: layout? = None",
+            call: Call::Fn(|a| super::triangle_indices(a, false)),
+        }],
+        ..Op::NEW
+    },
+    Op {
         name: "trace",
         doc: "Sum of the diagonal of a matrix.",
         surface: Surface::BOTH,

@@ -6,11 +6,11 @@ use super::{Generator, stream};
 use crate::backend::cpu::copy;
 use crate::backend::cpu::random::{fill_int, permutation};
 use crate::dtype::DType;
+use crate::ensure;
 use crate::error::Result;
 use crate::ops::creation::{dtype_or, finish, overwrite};
 use crate::ops::schema::{Args, Out};
 use crate::tensor::Tensor;
-use crate::ensure;
 
 /// Sets every element of `t` to a whole number in [from, to).
 fn whole_numbers(t: &Tensor, from: i64, to: i64, generator: Option<&Arc<Generator>>) -> Result<()> {

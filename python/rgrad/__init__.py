@@ -45,6 +45,8 @@ from ._top import (
 )
 from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 
+resize_as_ = Tensor.resize_as_
+
 __version__ = "0.1.0"
 
 e = math.e

@@ -34,31 +34,36 @@ pub trait Derivative: 'static {
     fn d<E: Num, const K: usize>(a: [E; ARGS], p: [E; PARAMS]) -> E;
 }
 
-#[inline(always)]
-fn map<T: Copy, O>(
-    n_in: usize,
-    zero: T,
-    ins: &[&[T]],
-    p: &[T],
-    out: &mut [O],
-    f: impl Fn([T; ARGS], [T; PARAMS]) -> O,
-) {
-    let n = out.len();
-    let a: [&[T]; ARGS] = std::array::from_fn(|k| &ins[if k < n_in { k } else { 0 }][..n]);
-    let p: [T; PARAMS] = std::array::from_fn(|k| p.get(k).copied().unwrap_or(zero));
-    for i in 0..n {
-        out[i] = f(std::array::from_fn(|k| if k < n_in { a[k][i] } else { zero }), p);
-    }
+/// The one loop. A macro, because a large closure handed to a function may be compiled apart, for the baseline.
+macro_rules! each {
+    ($n:expr, $zero:expr, $ins:ident, $p:ident, $out:ident, |$a:ident, $q:ident| $value:expr) => {{
+        let n = $out.len();
+        let given: [&[_]; ARGS] = std::array::from_fn(|k| &$ins[if k < $n { k } else { 0 }][..n]);
+        let [x0, x1, x2, x3, x4] = given;
+        let zero = $zero;
+        let number = |k: usize| $p.get(k).copied().unwrap_or(zero);
+        let $q: [_; PARAMS] = [number(0), number(1), number(2)];
+        for i in 0..n {
+            let $a: [_; ARGS] = [
+                x0[i],
+                if $n > 1 { x1[i] } else { zero },
+                if $n > 2 { x2[i] } else { zero },
+                if $n > 3 { x3[i] } else { zero },
+                if $n > 4 { x4[i] } else { zero },
+            ];
+            $out[i] = $value;
+        }
+    }};
 }
 
 multiversion! {
     fn float_loop[F: FloatFormula, T: Num](ins: &[&[T]], p: &[T], out: &mut [T]) {
-        map(F::N, T::zero(), ins, p, out, |a, p| F::f(a, p));
+        each!(F::N, T::zero(), ins, p, out, |a, q| F::f(a, q));
     }
 }
 multiversion! {
     fn num_loop[F: NumFormula, T: Arith](ins: &[&[T]], p: &[T], out: &mut [T]) {
-        map(F::N, T::zero(), ins, p, out, |a, p| F::f(a, p));
+        each!(F::N, T::zero(), ins, p, out, |a, q| F::f(a, q));
     }
 }
 /// Numbers whose comparisons are `bool`.
@@ -67,12 +72,12 @@ impl<T: Arith<Bool = bool>> Compares for T {}
 
 multiversion! {
     fn truth_loop[F: TruthFormula, T: Compares](ins: &[&[T]], p: &[T], out: &mut [Bool8]) {
-        map(F::N, T::zero(), ins, p, out, |a, p| Bool8(F::f(a, p) as u8));
+        each!(F::N, T::zero(), ins, p, out, |a, q| Bool8(F::f(a, q) as u8));
     }
 }
 multiversion! {
     fn bits_loop[F: BitsFormula, T: Bits](ins: &[&[T]], p: &[T], out: &mut [T]) {
-        map(F::N, T::zero(), ins, p, out, |a, p| F::f(a, p));
+        each!(F::N, T::zero(), ins, p, out, |a, q| F::f(a, q));
     }
 }
 /// A constant index: with one at run time the loop of a binary derivative does not vectorise.
@@ -88,7 +93,7 @@ impl<const K: usize> Index for At<K> {
 }
 multiversion! {
     fn grad_loop[F: Derivative, K: Index, T: Num](ins: &[&[T]], p: &[T], out: &mut [T]) {
-        map(F::N + 2, T::zero(), ins, p, out, |a, p| K::of::<F, T>(a, p));
+        each!(F::N + 2, T::zero(), ins, p, out, |a, q| K::of::<F, T>(a, q));
     }
 }
 

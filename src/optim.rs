@@ -79,6 +79,9 @@ impl Lists<'_> {
                 );
             }
         }
+        for t in self.written.iter().chain(&self.read).flat_map(|w| w.iter()) {
+            t.on_host()?;
+        }
         for t in self.written.iter().flat_map(|w| w.iter()) {
             ensure!(t.dtype().is_float(), Runtime, "expected floating point tensors, got {}", t.dtype());
             ensure!(
@@ -186,7 +189,7 @@ fn count_steps<C: Clone>(
         .iter()
         .map(|step| {
             let t = step.item()?.to_f64() + 1.0;
-            copy::fill(step.raw(), Scalar::Float(t));
+            copy::fill(step.on_host()?.raw(), Scalar::Float(t));
             step.bump_version();
             if let Some((of, c)) = &last
                 && *of == t
@@ -508,7 +511,7 @@ pub fn total_norm(tensors: &[Tensor], p: f64) -> Result<Tensor> {
     }
     let dense = tensors
         .iter()
-        .map(|t| t.dense(if t.dtype() == DType::F64 { DType::F64 } else { DType::F32 }))
+        .map(|t| t.on_host()?.dense(if t.dtype() == DType::F64 { DType::F64 } else { DType::F32 }))
         .collect::<Result<Vec<_>>>()?;
     let starts = starts(&dense);
     let total = starts[dense.len()];

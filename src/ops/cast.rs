@@ -4,7 +4,7 @@ use smallvec::smallvec;
 
 use super::arith;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
-use crate::backend::cpu::copy;
+use crate::backend::copy;
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
@@ -90,7 +90,7 @@ pub fn copy_into(t: &Tensor, src: &Tensor) -> Result<()> {
     // Another geometry over the same memory: what is read must not be what was just written.
     let overlaps = t.storage().same(src.storage()) && t.layout() != wide.layout();
     let wide = if overlaps { wide.copied(t.dtype())? } else { wide };
-    copy::copy(wide.raw(), t.raw());
+    copy::copy(wide.raw(), t.raw())?;
     t.bump_version();
     Ok(())
 }
@@ -117,7 +117,7 @@ fn resized(t: &Tensor, shape: crate::layout::Dims) -> Result<Tensor> {
     }
     let row = |n| Layout::contiguous([n].into());
     let memory = Tensor::empty([needed], t.dtype())?;
-    copy::copy(t.with_layout(row(held)).raw(), memory.with_layout(row(held)).raw());
+    copy::copy(t.with_layout(row(held)).raw(), memory.with_layout(row(held)).raw())?;
     Ok(memory.with_layout(layout))
 }
 

@@ -5,7 +5,7 @@ mod fill;
 use super::default_dtype;
 use super::pointwise::Arg;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
-use crate::backend::cpu::copy;
+use crate::backend::copy;
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
@@ -317,7 +317,7 @@ fn eye(a: &Args, columns: Option<i64>, options: usize) -> Result<Out> {
     let (n, m) = (n as usize, m as usize);
     let out = Tensor::zeros([n, m], dtype_or(a, options, default_dtype())?)?;
     let diagonal = Layout { shape: [n.min(m)].into(), strides: [m as isize + 1].into(), offset: 0 };
-    copy::fill(out.with_layout(diagonal).raw(), Scalar::Int(1));
+    copy::fill(out.with_layout(diagonal).raw(), Scalar::Int(1))?;
     finish(a, options, out)
 }
 

@@ -17,7 +17,7 @@ use super::pointwise::Arg;
 use super::schema::Op;
 use super::view;
 use super::view::cut::{self, Cut};
-use crate::backend::cpu::copy;
+use crate::backend::copy;
 use crate::backend::cpu::index::fill_masked;
 use crate::dtype::{Bool8, DType};
 use crate::error::Result;
@@ -194,7 +194,7 @@ pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
     }
     match value {
         Arg::S(s) if !tracked => {
-            copy::fill(view.raw(), s);
+            copy::fill(view.raw(), s)?;
             view.bump_version();
             Ok(())
         }
@@ -209,7 +209,7 @@ pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
             if tracked {
                 assign(&view, &value, "CopyBackwards")
             } else {
-                write_untracked(&view, &value);
+                write_untracked(&view, &value)?;
                 Ok(())
             }
         }
@@ -232,7 +232,7 @@ fn set_picked(view: &Tensor, picks: &Picks, value: Arg, tracked: bool) -> Result
     if let (Some(mask), Some(s), false) = (whole_mask(view, picks), number, tracked)
         && view.is_contiguous()
     {
-        fill_masked(view.raw(), mask.dense(DType::Bool)?.slice::<Bool8>()?, s);
+        fill_masked(view.on_host()?.raw(), mask.dense(DType::Bool)?.slice::<Bool8>()?, s);
         view.bump_version();
         return Ok(());
     }

@@ -19,7 +19,7 @@ struct Operand {
 
 impl Operand {
     fn new(t: &Tensor, compute: DType) -> Result<Operand> {
-        let fits = t.dtype() == compute && t.strides().iter().all(|&s| s >= 0);
+        let fits = t.on_host()?.dtype() == compute && t.strides().iter().all(|&s| s >= 0);
         Ok(Operand { t: if fits { t.clone() } else { t.copied(compute)? } })
     }
 

@@ -218,7 +218,7 @@ pub fn call_out(
             if composite {
                 assign(out, result, op.name)?;
             } else {
-                crate::tensor::write_untracked(out, result);
+                crate::tensor::write_untracked(out, result)?;
             }
             stored.push(out.clone());
         } else {

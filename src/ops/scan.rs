@@ -7,7 +7,8 @@ use smallvec::smallvec;
 use super::reduce::{Chosen, compute_float, lanes};
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{arith, rows};
-use crate::backend::cpu::{copy, scan as kernels};
+use crate::backend::copy;
+use crate::backend::cpu::scan as kernels;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, SavedTensor, record, record_all};
@@ -217,7 +218,7 @@ pub fn shifted(t: &Tensor, dim: usize, later: bool, fill: f64) -> Result<Tensor>
     let n = t.shape()[dim].saturating_sub(1);
     let part = |from: usize| move |t: &Tensor| t.with_layout(t.layout().slice(dim, from, n, 1));
     let (from, to) = (part(!later as usize)(t), part(later as usize)(&out));
-    copy::copy(from.raw(), to.raw());
+    copy::copy(from.raw(), to.raw())?;
     record(out, &[t], |_| ShiftBackward { dim, later })
 }
 

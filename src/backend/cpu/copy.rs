@@ -3,19 +3,11 @@
 use smallvec::SmallVec;
 
 use super::parallel::parallel_for;
-use crate::dtype::{DType, Element, Scalar, cast};
+pub use crate::backend::View;
+use crate::dtype::{Element, Scalar, cast};
 use crate::layout::{Layout, Odometer, collapse};
 use crate::multiversion;
-use crate::storage::Storage;
 use crate::with_dtype;
-
-/// A tensor as the backend sees it: memory, geometry, element type.
-#[derive(Clone, Copy)]
-pub struct View<'a> {
-    pub storage: &'a Storage,
-    pub layout: &'a Layout,
-    pub dtype: DType,
-}
 
 /// Elements per staged block: both operands and the result of a float32 block stay in the first-level cache.
 pub const BLOCK: usize = 1024;

@@ -63,7 +63,7 @@ pub fn gather(t: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
     let out = Tensor::empty(index.shape().clone(), t.dtype())?;
     if index.numel() > 0 {
         let (from, shape) = (at_least_1d(t.layout()), at_least_1d(dense.layout()).shape);
-        let x = View { layout: &from, ..t.raw() };
+        let x = View { layout: &from, ..t.on_host()?.raw() };
         with_dtype!(t.dtype(), T => gather_along::<T>(x, d, &shape, dense.slice()?, out.slice_mut()?));
     }
     record(out, &[t], |_| Gather { dim: d, index: SavedTensor::input(index), shape: t.shape().clone() })
@@ -145,7 +145,7 @@ fn scattered(
         Arg::T(s) => at_least_1d(s.layout()),
         Arg::S(_) => Layout { strides: shape.iter().map(|_| 0).collect(), shape: shape.clone(), offset: 0 },
     };
-    let (target, source) = (View { layout: &to, ..out.raw() }, View { layout: &from, ..value.raw() });
+    let (target, source) = (View { layout: &to, ..out.on_host()?.raw() }, View { layout: &from, ..value.on_host()?.raw() });
     with_dtype!(t.dtype(), T => scatter_along::<T>(target, d, &shape, dense.slice()?, source, how));
     Ok((out, d))
 }

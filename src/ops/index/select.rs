@@ -25,7 +25,7 @@ fn offsets(op: &str, index: &Tensor, n: usize, stride: isize) -> Result<Vec<isiz
         Runtime,
         "{op}(): Expected dtype int32 or int64 for index"
     );
-    let indices = index.to_vec::<i64>();
+    let indices = index.on_host()?.to_vec::<i64>();
     if indices.iter().any(|&i| i < 0 || i as usize >= n) {
         bail!(Index, "index out of range in self");
     }
@@ -270,7 +270,7 @@ pub fn index_fill(t: &Tensor, dim: i64, index: &Tensor, value: Arg) -> Result<Te
     // Negative indices count from the end here, as in no other of these functions.
     // Each is kept once, so that the gradient by the value counts no element twice.
     let mut wrapped: Vec<i64> =
-        index.to_vec::<i64>().iter().map(|&i| if i < 0 { i + s.size as i64 } else { i }).collect();
+        index.on_host()?.to_vec::<i64>().iter().map(|&i| if i < 0 { i + s.size as i64 } else { i }).collect();
     wrapped.sort_unstable();
     wrapped.dedup();
     let wrapped = Tensor::from_slice(&wrapped, [wrapped.len()])?;
@@ -327,7 +327,7 @@ fn flat_offsets(op: &str, index: &Tensor, n: usize) -> Result<Vec<isize>> {
         index.dtype().scalar_name()
     );
     let mut out = Vec::with_capacity(index.numel());
-    for i in index.to_vec::<i64>() {
+    for i in index.on_host()?.to_vec::<i64>() {
         ensure!(
             i >= -(n as i64) && i < n as i64,
             Index,

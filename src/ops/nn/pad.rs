@@ -2,7 +2,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use crate::backend::cpu::copy;
+use crate::backend::copy;
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, record};
@@ -53,7 +53,7 @@ pub fn pad_constant(t: &Tensor, pads: &[i64], value: Scalar) -> Result<Tensor> {
         Tensor::full(shape, value, t.dtype())?
     };
     let to = inside.iter().fold(out.layout().clone(), |l, &(dim, start, kept)| l.slice(dim, start, kept, 1));
-    copy::copy(t.with_layout(from).raw(), out.with_layout(to).raw());
+    copy::copy(t.with_layout(from).raw(), out.with_layout(to).raw())?;
     record(out, &[t], |_| PadBackward { pads: SmallVec::from_slice(pads) })
 }
 

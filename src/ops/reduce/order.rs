@@ -156,7 +156,7 @@ fn quantile_of(a: &Args, op: &'static str, ignore_nan: bool) -> Result<Out> {
                 "{op}() q tensor must be same dtype as the input tensor"
             );
             ensure!(
-                q.to_vec::<f64>().iter().all(|v| (0.0..=1.0).contains(v)),
+                q.on_host()?.to_vec::<f64>().iter().all(|v| (0.0..=1.0).contains(v)),
                 Runtime,
                 "{op}() q values must be in the range [0, 1]"
             );
@@ -210,7 +210,7 @@ fn neighbours(
         (Tensor::empty(shape.clone(), DType::I64)?, Tensor::empty(shape.clone(), DType::I64)?);
     let (weight, scale) = (Tensor::empty(shape.clone(), DType::F64)?, Tensor::empty(shape, DType::F64)?);
     let steps = scale.slice_mut::<f64>()?;
-    let (values, q) = (sorted.to_vec::<f64>(), q.to_vec::<f64>());
+    let (values, q) = (sorted.on_host()?.to_vec::<f64>(), q.on_host()?.to_vec::<f64>());
     let (narrow, count) = (sorted.dtype() == DType::F32, q.len());
     let (lo, hi, w) = (lower.slice_mut::<i64>()?, upper.slice_mut::<i64>()?, weight.slice_mut::<f64>()?);
     for lane in 0..d.lanes() {

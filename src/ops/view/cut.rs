@@ -5,7 +5,7 @@
 use smallvec::smallvec;
 
 use super::reshaped;
-use crate::backend::cpu::copy;
+use crate::backend::copy;
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, record};
 use crate::layout::{Dims, Layout, wrap_dim};
@@ -121,9 +121,9 @@ pub fn put_back(part: &Tensor, cut: Cut, shape: &Dims) -> Result<Tensor> {
     let out = Tensor::zeros(shape.clone(), part.dtype())?;
     let target = out.with_layout(cut.layout(out.layout()));
     if target.layout().may_overlap_itself() {
-        copy::accumulate(part.raw(), target.raw());
+        copy::accumulate(part.raw(), target.raw())?;
     } else {
-        copy::copy(part.raw(), target.raw());
+        copy::copy(part.raw(), target.raw())?;
     }
     record(out, &[part], |_| PutBack { cut })
 }
@@ -152,7 +152,7 @@ impl Function for PutBack {
 pub fn replace(t: &Tensor, src: &Tensor, cut: Cut) -> Result<Tensor> {
     let out = t.copied(t.dtype())?;
     let target = out.with_layout(cut.layout(out.layout()));
-    copy::copy(src.raw(), target.raw());
+    copy::copy(src.raw(), target.raw())?;
     record(out, &[t, src], |_| Replace { cut })
 }
 
@@ -309,7 +309,7 @@ pub fn diag_embed(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tenso
         (0..rank).map(|d| if d == a || d == b { n } else { rest.next().unwrap_or(1) }).collect();
     let cut = Cut::Diagonal { offset, dim1: a, dim2: b };
     let out = Tensor::zeros(shape, t.dtype())?;
-    copy::copy(t.raw(), out.with_layout(cut.layout(out.layout())).raw());
+    copy::copy(t.raw(), out.with_layout(cut.layout(out.layout())).raw())?;
     record(out, &[t], |_| DiagEmbed { cut })
 }
 

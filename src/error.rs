@@ -1,5 +1,7 @@
 //! The one error type. Its text is PyTorch's; the variant decides which Python exception it becomes.
 
+use std::borrow::Cow;
+
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::layout::Dims;
@@ -54,9 +56,9 @@ pub enum Error {
     /// An operation that has no kernel for the device of an argument; whoever calls it knows its name.
     #[error(
         "{}is not implemented for the {device} device; move its arguments to the CPU with .cpu()",
-        .op.map_or(String::from("this operation "), |op| format!("'{op}' "))
+        .op.as_ref().map_or(String::from("this operation "), |op| format!("'{op}' "))
     )]
-    DeviceNotImplemented { op: Option<&'static str>, device: Device },
+    DeviceNotImplemented { op: Option<Cow<'static, str>>, device: Device },
     #[error("Expected all tensors to be on the same device, but found at least two devices, {0} and {1}!")]
     DevicesDiffer(Device, Device),
 
@@ -85,6 +87,7 @@ pub enum Error {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Runtime,
+    OutOfMemory,
     Index,
     Type,
     Value,
@@ -94,10 +97,10 @@ pub enum Kind {
 
 impl Error {
     /// The same error, with the name of the operation where it has none.
-    pub fn of_operation(self, name: &'static str) -> Error {
+    pub fn of_operation(self, name: impl Into<Cow<'static, str>>) -> Error {
         match self {
             Error::DeviceNotImplemented { op: None, device } => {
-                Error::DeviceNotImplemented { op: Some(name), device }
+                Error::DeviceNotImplemented { op: Some(name.into()), device }
             }
             e => e,
         }
@@ -106,6 +109,7 @@ impl Error {
     pub fn kind(&self) -> Kind {
         match self {
             Error::DimRange { .. } | Error::Index(_) => Kind::Index,
+            Error::OutOfMemory(_) => Kind::OutOfMemory,
             Error::Type(_) => Kind::Type,
             Error::Value(_) => Kind::Value,
             Error::NotImplemented(_) | Error::DtypeNotImplemented { .. } | Error::DeviceNotImplemented { .. } => Kind::NotImplemented,

@@ -226,9 +226,8 @@ def set_default_tensor_type(t: Any) -> None:
 
 
 def set_default_device(device: Any) -> None:
-    """Where new tensors are made; the CPU is the one device of this build."""
-    if device is not None:
-        _C.device(device)
+    """Where new tensors are made from now on; None for the CPU."""
+    _C._set_default_device("cpu" if device is None else device)
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:

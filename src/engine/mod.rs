@@ -54,7 +54,7 @@ fn root_gradients(roots: &[Tensor], grads: &[Option<Tensor>], create_graph: bool
                     "grad can be implicitly created only for real scalar outputs but got {}",
                     root.dtype()
                 );
-                Tensor::ones(root.shape().clone(), root.dtype())?
+                root.new_full(root.shape().clone(), 1i64)?
             }
         });
     }
@@ -132,7 +132,7 @@ pub fn grad(
         .zip(found)
         .map(|(t, g)| match g {
             Some(g) => Ok(Some(g)),
-            None if options.materialize => Tensor::zeros(t.shape().clone(), float_of(t.dtype())).map(Some),
+            None if options.materialize => crate::ops::creation::zeros_like(t, float_of(t.dtype())).map(Some),
             None => {
                 ensure!(
                     options.allow_unused,

@@ -9,6 +9,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::hooks::{Handle, Hooks, NodeHook, TensorHook};
 use super::{Meta, grad_enabled};
+use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::layout::Dims;
@@ -82,6 +83,13 @@ pub struct Edge {
 pub struct OutputMeta {
     pub shape: Dims,
     pub dtype: DType,
+    pub device: Device,
+}
+
+impl OutputMeta {
+    fn of(t: &Tensor) -> OutputMeta {
+        OutputMeta { shape: t.shape().clone(), dtype: t.dtype(), device: t.device() }
+    }
 }
 
 /// A function in the graph.
@@ -121,7 +129,7 @@ pub fn node<F: Function>(f: F, edges: Edges, outputs: &[&Tensor]) -> GradFn {
         seq: SEQUENCE.fetch_add(1, Ordering::Relaxed),
         scratch: AtomicU64::new(0),
         edges,
-        outputs: outputs.iter().map(|t| OutputMeta { shape: t.shape().clone(), dtype: t.dtype() }).collect(),
+        outputs: outputs.iter().map(|t| OutputMeta::of(t)).collect(),
         hooks: OnceLock::new(),
         f,
     }))
@@ -311,7 +319,7 @@ impl AccumulateGrad {
             seq: LEAF_SEQUENCE,
             scratch: AtomicU64::new(0),
             edges: smallvec![],
-            outputs: smallvec![OutputMeta { shape: t.shape().clone(), dtype: t.dtype() }],
+            outputs: smallvec![OutputMeta::of(t)],
             hooks: OnceLock::new(),
             f: AccumulateGrad { leaf: t.clone() },
         })

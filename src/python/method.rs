@@ -130,7 +130,8 @@ const DETACH_FROM: usize = 1 << 16;
 
 fn is_large(values: &[Value]) -> bool {
     values.iter().any(|v| match v {
-        Value::Tensor(t) => t.numel() >= DETACH_FROM,
+        // A launch may have to wait for those before it.
+        Value::Tensor(t) => t.numel() >= DETACH_FROM || t.device().is_gpu(),
         Value::Tensors(ts) => ts.iter().map(|t| t.numel()).sum::<usize>() >= DETACH_FROM,
         Value::Ints(v) => {
             v.iter().try_fold(1i64, |a, b| a.checked_mul(*b)).unwrap_or(i64::MAX) >= DETACH_FROM as i64

@@ -8,6 +8,7 @@ mod dlpack;
 mod dtype;
 mod error;
 mod function;
+mod gpu;
 mod index;
 mod interop;
 mod method;
@@ -60,6 +61,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     dtype::add_dtypes(m)?;
     method::add_operations(m)?;
     optim::add_optim(m)?;
+    gpu::add_gpu(m)?;
     crate::engine::set_interrupt_check(|| Python::attach(|py| py.check_signals().map_err(error::foreign)));
     Ok(())
 }

@@ -141,7 +141,7 @@ impl Function for Constant {
 
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        Ok(smallvec![Some(Tensor::zeros(g.shape().clone(), g.dtype())?)])
+        Ok(smallvec![Some(g.new_zeros(g.shape().clone())?)])
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) fn fill(a: &Args) -> Result<Out> {
     Ok(match a.operand(1)? {
         Arg::T(value) => filled_by(t, value, "fill", "FillBackward1")?.into(),
         Arg::S(value) => {
-            let out = Tensor::full(t.shape().clone(), value, t.dtype())?;
+            let out = t.new_full(t.shape().clone(), value)?;
             record(out, &[t], |_| Fill { node: "FillBackward0" })?.into()
         }
     })

@@ -4,7 +4,7 @@
 //! and on the layouts, and those functions of the prelude that it reaches. Nothing here needs a device.
 
 use super::record::{Prim, Step, reads};
-use super::template::{Item, binding, encode, fill, lanes, library, line, load, mask, reached, stored, types};
+use super::template::{Item, binding, encode, fill, lanes, library, line, load, mask, reached, store, stored, types};
 use crate::dtype::DType;
 
 /// Where the argument of a formula comes from.
@@ -245,25 +245,7 @@ impl Pointwise<'_> {
                 let store = format!("result[place(word)] = {kind}(element(word));");
                 s = format!("    if word < params.count {{\n        {store}\n    }}\n");
             }
-            Form::Dense | Form::Strided(_) if count == 1 => {
-                let store = format!("result[params.first + word] = {kind}(element(word));");
-                s = format!("    if word < params.count {{\n        {store}\n    }}\n");
-            }
-            Form::Dense | Form::Strided(_) => {
-                s = format!(
-                    "    let start = word * {count}u;
-    if start < params.count {{
-        var packed = 0u;
-        for (var lane = 0u; lane < {count}u && start + lane < params.count; lane++) {{
-            let value = element(start + lane);
-            packed |= ({}) << (lane * {bits}u);
-        }}
-        result[params.first + word] = packed;
-    }}
-",
-                    encode(self.result)
-                );
-            }
+            Form::Dense | Form::Strided(_) => s = store(self.result),
         }
         s
     }

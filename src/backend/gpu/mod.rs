@@ -32,8 +32,12 @@
 
 pub mod copy;
 pub mod device;
+mod elements;
 mod error;
+mod fault;
+pub mod index;
 pub mod instance;
+pub mod mask;
 mod params;
 mod pipeline;
 pub mod pointwise;

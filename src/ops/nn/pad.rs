@@ -48,7 +48,7 @@ pub fn pad_constant(t: &Tensor, pads: &[i64], value: Scalar) -> Result<Tensor> {
         inside.push((dim, pad[0].max(0) as usize, kept));
     }
     let out = if inside.iter().all(|&(dim, _, kept)| kept == shape[dim]) {
-        Tensor::empty(shape, t.dtype())?
+        t.new_empty(shape)?
     } else {
         Tensor::full(shape, value, t.dtype())?
     };

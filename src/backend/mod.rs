@@ -7,11 +7,15 @@ pub mod copy;
 pub mod cpu;
 #[cfg(feature = "gpu")]
 pub mod gpu;
+pub mod matmul;
 pub mod memory;
+pub mod optim;
 pub mod pointwise;
+pub mod reduce;
+pub mod softmax;
 
 use crate::device::Device;
-use crate::dtype::DType;
+use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::storage::Storage;
@@ -38,6 +42,16 @@ impl View<'_> {
             device => Err(Error::DeviceNotImplemented { op: None, device }),
         }
     }
+}
+
+/// The elements of a dense view of the host.
+fn elements<'a, T: Element>(v: View<'a>) -> &'a [T] {
+    &v.storage.slice::<T>()[v.layout.offset..][..v.layout.numel()]
+}
+
+/// As `elements`, for writing; see Note [Tensor data and aliasing].
+fn results<'a, T: Element>(v: View<'a>) -> &'a mut [T] {
+    &mut v.storage.slice_mut::<T>()[v.layout.offset..][..v.layout.numel()]
 }
 
 /// Errors unless all views lie on one device, which is returned.

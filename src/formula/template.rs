@@ -88,6 +88,17 @@ pub fn fill(frame: &str, fillings: &[(&str, &str)]) -> String {
     out
 }
 
+/// A shader of a family that computes in `compute`: its frame with the slots filled, `types` and `prelude` by what the
+/// rest asks for.
+pub fn shader(frame: &str, compute: DType, slots: &[(&str, &str)]) -> Result<String, String> {
+    let library = library(compute)?;
+    let mut all = vec![("types", types(compute)), ("prelude", "")];
+    all.extend_from_slice(slots);
+    let prelude = reached(library, &[&fill(frame, &all)]);
+    all[1].1 = &prelude;
+    Ok(fill(frame, &all))
+}
+
 /// A declaration of a prelude.
 pub struct Item {
     pub name: String,

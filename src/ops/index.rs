@@ -199,7 +199,7 @@ pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
             Ok(())
         }
         Arg::S(s) => {
-            let value = view::expand_to(&Tensor::scalar(s, view.dtype())?, view.shape())?;
+            let value = view::expand_to(&view.new_full([0usize; 0], s)?, view.shape())?;
             assign(&view, &value, "CopyBackwards")
         }
         Arg::T(v) => {
@@ -237,7 +237,7 @@ fn set_picked(view: &Tensor, picks: &Picks, value: Arg, tracked: bool) -> Result
         return Ok(());
     }
     let value = match value {
-        Arg::S(s) => Tensor::scalar(s, view.dtype())?,
+        Arg::S(s) => view.new_full([0usize; 0], s)?,
         Arg::T(v) if v.numel() == 1 && v.dtype() != view.dtype() => super::arith::to_dtype(v, view.dtype())?,
         Arg::T(v) => v.clone(),
     };

@@ -51,7 +51,7 @@ pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let dtype = tensors.iter().fold(tensors[0].dtype(), |all, t| promote(all, t.dtype()));
     let mut shape = model.clone();
     shape[d] = length;
-    let out = Tensor::empty(shape, dtype)?;
+    let out = Tensor::empty_on(shape, dtype, tensors[0].device())?;
     let mut start = 0;
     for t in tensors.iter().filter(|t| !is_left_out(t)) {
         let length = t.shape()[d];
@@ -82,7 +82,7 @@ impl Function for Cat {
         let mut start = 0;
         let part = |(i, length): (usize, &Option<usize>)| {
             let Some(length) = *length else {
-                return Ok(if cx.needs(i) { Some(Tensor::zeros([0usize], g.dtype())?) } else { None });
+                return Ok(if cx.needs(i) { Some(g.new_zeros([0usize])?) } else { None });
             };
             start += length;
             let cut = Cut::Slice { dim: self.dim, start: start - length, length, step: 1 };
@@ -108,7 +108,7 @@ pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let dtype = tensors.iter().fold(tensors[0].dtype(), |all, t| promote(all, t.dtype()));
     let mut shape = model.clone();
     shape.insert(d, tensors.len());
-    let out = Tensor::empty(shape, dtype)?;
+    let out = Tensor::empty_on(shape, dtype, tensors[0].device())?;
     for (i, t) in tensors.iter().enumerate() {
         copy::copy(t.raw(), out.with_layout(out.layout().select(d, i)).raw())?;
     }

@@ -38,7 +38,7 @@ fn outputs(rows: &Tensor, k: usize) -> Result<(Tensor, Tensor)> {
     if let Some(last) = shape.last_mut() {
         *last = k;
     }
-    Ok((Tensor::empty(shape.clone(), rows.dtype())?, Tensor::empty(shape, DType::I64)?))
+    Ok((rows.new_empty(shape.clone())?, Tensor::empty(shape, DType::I64)?))
 }
 
 /// Sorted values and where they stood; stable.

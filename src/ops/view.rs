@@ -437,7 +437,7 @@ impl Function for StridedScatter {
         let g = if g.is_contiguous() && g.layout().offset == 0 { g.clone() } else { super::arith::clone(g)? };
         let Geometry { size, stride, offset } = &self.asked;
         let kept = || {
-            let zeros = Tensor::zeros(g.shape().clone(), g.dtype())?;
+            let zeros = g.new_zeros(g.shape().clone())?;
             as_strided_scatter(&zeros, &as_strided(&g, size, stride, *offset)?, size, stride, *offset)
         };
         let picked = || as_strided(&g, size, stride, *offset);

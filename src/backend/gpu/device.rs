@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use wgpu::{Device, DeviceDescriptor, DeviceType, Features, MemoryHints, Queue};
 
 use super::error::Fault;
+use super::fault::FaultSlot;
 use super::instance;
 use super::pipeline::Pipelines;
 use super::pool::{Allocation, Pool};
@@ -53,6 +54,7 @@ pub struct Gpu {
     pub(super) device: Device,
     pub(super) queue: Queue,
     pub(super) fault: Arc<Fault>,
+    pub(super) fault_slot: FaultSlot,
     pub(super) pool: Mutex<Pool>,
     pub(super) stream: Mutex<Stream>,
     pub(super) pipelines: Mutex<Pipelines>,
@@ -111,6 +113,7 @@ fn open(index: u8, adapter: &wgpu::Adapter) -> Result<Gpu, String> {
         index,
         counters: Counters::default(),
         fault,
+        fault_slot: FaultSlot::default(),
         pool: Mutex::new(Pool::new(&caps)),
         stream: Mutex::new(Stream::new(&device, &caps)),
         pipelines: Mutex::new(Pipelines::default()),

@@ -33,12 +33,17 @@
 pub mod copy;
 pub mod device;
 mod error;
+mod fault;
 pub mod instance;
+pub mod matmul;
+pub mod optim;
 mod params;
 mod pipeline;
 pub mod pointwise;
 mod pool;
 mod queue;
+pub mod reduce;
+pub mod softmax;
 
 pub use device::{Caps, Gpu, of};
 pub use params::Params;

@@ -10,7 +10,8 @@ use wgpu::{
     SubmissionIndex,
 };
 
-use super::device::{Caps, Counters, Gpu};
+use super::device::{Caps, Counters, Gpu, allocation};
+use super::fault::SIZE;
 use super::lock;
 use super::params::{MAX_PARAMS, Params};
 use super::pipeline::Pipeline;
@@ -225,7 +226,14 @@ impl Gpu {
             stream.in_flight.clear();
         }
         wait(self, None)?;
-        self.fault.check(&[])
+        self.fault.check(&[])?;
+        match self.open_faults() {
+            None => Ok(()),
+            Some(faults) => match allocation(faults.view().storage).and_then(|a| a.block()) {
+                Some(block) => self.told(faults, &self.read(block, 0, SIZE, None)?),
+                None => Ok(()),
+            },
+        }
     }
 
     /// Writes bytes to a buffer, at a multiple of 4; what is written up to the next multiple of 4 is unspecified.
@@ -253,7 +261,20 @@ impl Gpu {
 
     /// The bytes of a buffer from a multiple of 4 on, after everything recorded so far.
     pub(super) fn download(&self, block: &Arc<Block>, at: u64, len: usize) -> Result<Vec<u8>> {
-        let size = (len as u64).next_multiple_of(4);
+        let Some(faults) = self.open_faults() else { return self.read(block, at, len, None) };
+        let record = allocation(faults.view().storage).and_then(|a| a.block());
+        let mut bytes = self.read(block, at, len, record)?;
+        if record.is_some() {
+            self.told(faults, &bytes.split_off(len.next_multiple_of(4)))?;
+        }
+        bytes.truncate(len);
+        Ok(bytes)
+    }
+
+    /// Bytes of a buffer, and after them, from a multiple of 4 on, the record of faults where that is wanted.
+    fn read(&self, block: &Arc<Block>, at: u64, len: usize, record: Option<&Arc<Block>>) -> Result<Vec<u8>> {
+        let own = (len as u64).next_multiple_of(4);
+        let size = own + if record.is_some() { SIZE as u64 } else { 0 };
         let (staging, submission) = {
             let mut stream = lock(&self.stream);
             let kept = stream.staging.iter().position(|b| b.size() >= size && b.size() <= 4 * size.max(1024));
@@ -267,7 +288,10 @@ impl Gpu {
                 }),
             };
             stream.close_pass();
-            stream.encoder(self).copy_buffer_to_buffer(&block.buffer, at, &staging, 0, size);
+            stream.encoder(self).copy_buffer_to_buffer(&block.buffer, at, &staging, 0, own);
+            if let Some(record) = record {
+                stream.encoder(self).copy_buffer_to_buffer(&record.buffer, 0, &staging, own, SIZE as u64);
+            }
             stream.submit(self)?;
             (staging, stream.in_flight.back().cloned())
         };
@@ -282,7 +306,7 @@ impl Gpu {
             return Err(Error::Runtime("GPU error: memory of the device cannot be read".into()));
         }
         let bytes = match staging.get_mapped_range(0..size) {
-            Ok(view) => view[..len].to_vec(),
+            Ok(view) => view[..if record.is_some() { size as usize } else { len }].to_vec(),
             Err(e) => return Err(Error::Runtime(format!("GPU error: {e}"))),
         };
         staging.unmap();

@@ -60,7 +60,7 @@ pub fn gather(t: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
         );
     }
     let dense = checked_index("gather", index, d, size_at(t, d))?;
-    let out = Tensor::empty(index.shape().clone(), t.dtype())?;
+    let out = t.new_empty(index.shape().clone())?;
     if index.numel() > 0 {
         let (from, shape) = (at_least_1d(t.layout()), at_least_1d(dense.layout()).shape);
         let x = View { layout: &from, ..t.on_host()?.raw() };
@@ -82,7 +82,7 @@ impl Function for Gather {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        let zeros = Tensor::zeros(self.shape.clone(), g.dtype())?;
+        let zeros = g.new_zeros(self.shape.clone())?;
         Ok(smallvec![Some(scatter_add(&zeros, self.dim as i64, &self.index.get(cx)?, g)?)])
     }
 
@@ -139,7 +139,7 @@ fn scattered(
     let (to, shape) = (at_least_1d(out.layout()), at_least_1d(dense.layout()).shape);
     let value = match src {
         Arg::T(s) => s.clone(),
-        Arg::S(s) => Tensor::scalar(s, t.dtype())?,
+        Arg::S(s) => t.new_full([0usize; 0], s)?,
     };
     let from = match src {
         Arg::T(s) => at_least_1d(s.layout()),
@@ -367,7 +367,7 @@ impl ScatterReduce {
                 // Where one source value is the only 0 of its product, the product without it is its derivative.
                 let src_zero = is_zero(&src)?;
                 let ones = src_zero.copied(g.dtype())?;
-                let zeros = Tensor::zeros(x.shape().clone(), g.dtype())?;
+                let zeros = g.new_zeros(x.shape().clone())?;
                 let count = gather(&scatter_add(&zeros, dim, index, &ones)?, dim, index)?;
                 let single = rows::logical_and
                     .call(&[Arg::T(&src_zero), Arg::T(&rows::eq.call(&[Arg::T(&count), one], &[])?)], &[])?;
@@ -415,7 +415,7 @@ fn scatter_op(a: &Args) -> Result<Out> {
     };
     let src = match src {
         Arg::T(s) => s.clone(),
-        Arg::S(s) => view::expand_to(&Tensor::scalar(s, t.dtype())?, index.shape())?,
+        Arg::S(s) => view::expand_to(&t.new_full([0usize; 0], s)?, index.shape())?,
     };
     let spec = ScatterSpec { dim, reduce, include_self: true, node: "ScatterBackward2" };
     Ok(scatter_reduce(t, index, &src, spec)?.into())

@@ -95,7 +95,7 @@ pub fn masked_fill(t: &Tensor, mask: &Tensor, value: Arg) -> Result<Tensor> {
         );
     }
     let shape = broadcast("masked_fill", t.shape(), mask.shape())?;
-    let out = Tensor::empty(shape.clone(), t.dtype())?;
+    let out = t.new_empty(shape.clone())?;
     let whole = t.layout().expand(&shape).map(|l| t.with_layout(l));
     copy::copy(whole.as_ref().unwrap_or(t).raw(), out.raw())?;
     let wide = mask.layout().expand(&shape).map(|l| mask.with_layout(l));
@@ -152,7 +152,7 @@ pub fn masked_select(t: &Tensor, mask: &Tensor) -> Result<Tensor> {
 fn compressed(t: &Tensor, mask: &Tensor) -> Result<Tensor> {
     let flags = mask.slice::<Bool8>()?;
     let starts = mask_starts(flags);
-    let out = Tensor::empty([starts.last().copied().unwrap_or(0)], t.dtype())?;
+    let out = t.new_empty([starts.last().copied().unwrap_or(0)])?;
     let dense = t.dense(t.dtype())?;
     with_dtype!(t.dtype(), T => compress::<T>(dense.slice()?, flags, &starts, out.storage()));
     Ok(out)
@@ -178,7 +178,7 @@ impl Function for MaskedSelect {
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         let mask = self.mask.get(cx)?;
-        let zeros = Tensor::zeros(mask.shape().clone(), g.dtype())?;
+        let zeros = g.new_zeros(mask.shape().clone())?;
         Ok(smallvec![Some(masked_scatter(&zeros, &mask, g)?)])
     }
 
@@ -232,7 +232,7 @@ impl Function for MaskedScatter {
         let taken = || -> Result<Tensor> {
             let used = masked_select(g, &mask)?;
             let unused = self.source.numel() - used.numel();
-            let all = crate::ops::join::cat(&[used, Tensor::zeros([unused], g.dtype())?], 0)?;
+            let all = crate::ops::join::cat(&[used, g.new_zeros([unused])?], 0)?;
             view::reshape_to(&all, &self.source)
         };
         Ok(smallvec![cx.needs(0).then(kept).transpose()?, cx.needs(1).then(taken).transpose()?])

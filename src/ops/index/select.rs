@@ -97,7 +97,7 @@ impl Function for IndexSelect {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        let zeros = Tensor::zeros(self.shape.clone(), g.dtype())?;
+        let zeros = g.new_zeros(self.shape.clone())?;
         Ok(smallvec![Some(write_rows(zeros, self.dim, &self.index.get(cx)?, g, Combine::Add)?)])
     }
 
@@ -343,7 +343,7 @@ pub fn take(t: &Tensor, index: &Tensor) -> Result<Tensor> {
     ensure!(t.numel() > 0 || index.numel() == 0, Index, "take(): tried to take from an empty tensor");
     let offsets = flat_offsets("take", index, t.numel())?;
     let dense = t.dense(t.dtype())?;
-    let out = Tensor::empty(index.shape().clone(), t.dtype())?;
+    let out = t.new_empty(index.shape().clone())?;
     let before = Layout { offset: dense.layout().offset, ..Layout::default() };
     let lattice = Lattice { before: &before, offsets: &offsets, after: &Layout::default() };
     with_dtype!(t.dtype(), T => gather::<T>(dense.storage(), &lattice, out.slice_mut()?));
@@ -362,7 +362,7 @@ impl Function for Take {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        let zeros = Tensor::zeros(self.shape.clone(), g.dtype())?;
+        let zeros = g.new_zeros(self.shape.clone())?;
         Ok(smallvec![Some(put(&zeros, &self.index.get(cx)?, g, true)?)])
     }
 
@@ -424,7 +424,7 @@ impl Function for Put {
             if self.accumulate {
                 return Ok(g.clone());
             }
-            put(g, &index, &Tensor::zeros(index.shape().clone(), g.dtype())?, false)
+            put(g, &index, &g.new_zeros(index.shape().clone())?, false)
         };
         let taken = || view::reshape_to(&take(g, &index)?, &self.shape);
         Ok(smallvec![cx.needs(0).then(kept).transpose()?, cx.needs(1).then(taken).transpose()?])

@@ -40,7 +40,7 @@ pub fn embedding(indices: &Tensor, weight: &Tensor, options: Options) -> Result<
     ensure!(index.slice::<i64>()?.iter().all(inside), Index, "index out of range in self");
     let mut shape = indices.shape().clone();
     shape.push(dim);
-    let out = Tensor::empty(shape, weight.dtype())?;
+    let out = weight.new_empty(shape)?;
     let dense = weight.dense(weight.dtype())?;
     with_dtype!(weight.dtype(), T => gather::<T>(dense.slice()?, index.slice()?, dim, out.slice_mut()?));
     record(out, &[weight], |_| EmbeddingBackward { index: SavedTensor::input(&index), count, options })

@@ -48,9 +48,9 @@ pub fn pad_constant(t: &Tensor, pads: &[i64], value: Scalar) -> Result<Tensor> {
         inside.push((dim, pad[0].max(0) as usize, kept));
     }
     let out = if inside.iter().all(|&(dim, _, kept)| kept == shape[dim]) {
-        Tensor::empty(shape, t.dtype())?
+        t.new_empty(shape)?
     } else {
-        Tensor::full(shape, value, t.dtype())?
+        t.new_full(shape, value)?
     };
     let to = inside.iter().fold(out.layout().clone(), |l, &(dim, start, kept)| l.slice(dim, start, kept, 1));
     copy::copy(t.with_layout(from).raw(), out.with_layout(to).raw())?;

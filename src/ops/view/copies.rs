@@ -144,7 +144,7 @@ pub fn repeat(t: &Tensor, repeats: &[i64]) -> Result<Tensor> {
             from.strides.push(stride);
         }
     }
-    let out = Tensor::empty(whole, t.dtype())?;
+    let out = t.new_empty(whole)?;
     let to = Layout::contiguous(interleaved.clone());
     copy::copy(t.with_layout(from).raw(), out.with_layout(to).raw())?;
     record(out, &[t], |_| Repeat { shape: t.shape().clone(), interleaved })

@@ -71,6 +71,21 @@ pub fn mask(dtype: DType) -> u32 {
     u32::MAX >> (32 - 8 * dtype.size().min(4))
 }
 
+/// The statements that give element `i` its coordinates `c0, c1, …` among the sizes `params.n0, params.n1, …`.
+pub fn coordinates(rank: usize) -> String {
+    let mut s = String::new();
+    let mut rest = "i".to_owned();
+    for d in (1..rank).rev() {
+        line(&mut s, format!("    let q{d} = {rest} / params.n{d};"));
+        line(&mut s, format!("    let c{d} = {rest} - q{d} * params.n{d};"));
+        rest = format!("q{d}");
+    }
+    if rank > 0 {
+        line(&mut s, format!("    let c0 = {rest};"));
+    }
+    s
+}
+
 /// Replaces what stands between a `// @slot name` line and its `// @end` line.
 pub fn fill(frame: &str, fillings: &[(&str, &str)]) -> String {
     let mut out = String::new();

@@ -3,8 +3,8 @@
 use smallvec::smallvec;
 
 use super::mask::masked_fill;
-use crate::backend::cpu::copy::View;
-use crate::backend::cpu::index::{Combine, gather_along, scatter_along};
+use crate::backend::View;
+use crate::backend::index::{Combine, Fault, gather_along, scatter_along};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record};
@@ -14,7 +14,7 @@ use crate::ops::schema::{Args, Out};
 use crate::ops::view::cut::{self, Cut};
 use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
-use crate::{bail, ensure, table, with_dtype};
+use crate::{bail, ensure, table};
 
 /// A 0-d layout as one of one dimension, which the kernels want.
 fn at_least_1d(l: &Layout) -> Layout {
@@ -30,6 +30,9 @@ fn checked_index(op: &str, index: &Tensor, dim: usize, n: usize) -> Result<Tenso
         "{op}(): Expected dtype int64 for index"
     );
     let dense = index.dense(DType::I64)?;
+    if index.device().is_gpu() {
+        return Ok(dense);
+    }
     if let Some(&i) = dense.slice::<i64>()?.iter().find(|&&i| i < 0 || i as usize >= n) {
         bail!(Runtime, "index {i} is out of bounds for dimension {dim} with size {n}");
     }
@@ -62,9 +65,9 @@ pub fn gather(t: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
     let dense = checked_index("gather", index, d, size_at(t, d))?;
     let out = t.new_empty(index.shape().clone())?;
     if index.numel() > 0 {
-        let (from, shape) = (at_least_1d(t.layout()), at_least_1d(dense.layout()).shape);
-        let x = View { layout: &from, ..t.on_host()?.raw() };
-        with_dtype!(t.dtype(), T => gather_along::<T>(x, d, &shape, dense.slice()?, out.slice_mut()?));
+        let (from, at) = (at_least_1d(t.layout()), at_least_1d(dense.layout()));
+        let (x, index) = (View { layout: &from, ..t.raw() }, View { layout: &at, ..dense.raw() });
+        gather_along(x, d, index, out.raw(), Fault::Index)?;
     }
     record(out, &[t], |_| Gather { dim: d, index: SavedTensor::input(index), shape: t.shape().clone() })
 }
@@ -136,17 +139,18 @@ fn scattered(
     }
     let dense = checked_index(op, index, d, size_at(t, d))?;
     let out = t.copied(t.dtype())?;
-    let (to, shape) = (at_least_1d(out.layout()), at_least_1d(dense.layout()).shape);
+    let (to, at) = (at_least_1d(out.layout()), at_least_1d(dense.layout()));
     let value = match src {
         Arg::T(s) => s.clone(),
         Arg::S(s) => t.new_full([0usize; 0], s)?,
     };
     let from = match src {
-        Arg::T(s) => at_least_1d(s.layout()),
-        Arg::S(_) => Layout { strides: shape.iter().map(|_| 0).collect(), shape: shape.clone(), offset: 0 },
+        // What lies beyond the index is not read.
+        Arg::T(s) => Layout { shape: at.shape.clone(), ..at_least_1d(s.layout()) },
+        Arg::S(_) => Layout { strides: at.shape.iter().map(|_| 0).collect(), shape: at.shape.clone(), offset: 0 },
     };
-    let (target, source) = (View { layout: &to, ..out.on_host()?.raw() }, View { layout: &from, ..value.on_host()?.raw() });
-    with_dtype!(t.dtype(), T => scatter_along::<T>(target, d, &shape, dense.slice()?, source, how));
+    let (target, source) = (View { layout: &to, ..out.raw() }, View { layout: &from, ..value.raw() });
+    scatter_along(target, d, View { layout: &at, ..dense.raw() }, source, how, Fault::Index)?;
     Ok((out, d))
 }
 

@@ -2,7 +2,8 @@
 
 use smallvec::smallvec;
 
-use crate::backend::cpu::index::{Combine, Lattice, fill, gather, scatter};
+use crate::backend::cpu::index::{Lattice, fill, gather, scatter};
+use crate::backend::index::{Combine, Fault, gather_along, scatter_along};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
@@ -70,6 +71,14 @@ fn with_size(shape: &Dims, dim: usize, n: usize) -> Dims {
 pub fn index_select(t: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
     ensure!(index.rank() <= 1, Index, "index_select(): Index is supposed to be a vector");
     let d = wrap_dim(dim, t.rank())?;
+    if t.device().is_gpu() {
+        let out = selected(t, d, index)?;
+        return record(out, &[t], |_| IndexSelect {
+            dim: d,
+            index: SavedTensor::input(index),
+            shape: t.shape().clone(),
+        });
+    }
     let s = sides(t.layout(), d);
     let offsets = offsets("index_select", index, s.size, s.stride)?;
     ensure!(
@@ -106,13 +115,36 @@ impl Function for IndexSelect {
     }
 }
 
+/// An index of rows as one of elements: repeated over the other dimensions of `shape`, without a copy.
+pub(in crate::ops) fn of_elements(index: &Tensor, dim: usize, shape: &Dims) -> Result<Tensor> {
+    let index = index.dense(DType::I64)?;
+    let step = if index.rank() == 0 { 0 } else { index.strides()[0] };
+    let strides = (0..shape.len()).map(|d| if d == dim { step } else { 0 }).collect();
+    Ok(index.with_layout(Layout { shape: shape.clone(), strides, offset: index.layout().offset }))
+}
+
+/// [`index_select`] on a device, without history.
+fn selected(t: &Tensor, dim: usize, index: &Tensor) -> Result<Tensor> {
+    let shape = with_size(t.shape(), dim, index.numel());
+    let out = t.new_empty(shape.clone())?;
+    gather_along(t.raw(), dim, of_elements(index, dim, &shape)?.raw(), out.raw(), Fault::Rows)?;
+    Ok(out)
+}
+
 /// Combines `source` with the indices of `dim` of `out`, a fresh tensor whose own history does not matter.
 fn write_rows(out: Tensor, dim: usize, index: &Tensor, source: &Tensor, how: Combine) -> Result<Tensor> {
-    let s = sides(out.layout(), dim);
-    let offsets = offsets("index_add", index, s.size, s.stride)?;
-    let lattice = Lattice { before: &s.before, offsets: &offsets, after: &s.after };
     let values = source.dense(out.dtype())?;
-    with_dtype!(out.dtype(), T => scatter::<T>(out.storage(), &lattice, values.slice()?, how));
+    if out.device().is_gpu() {
+        let shape = with_size(out.shape(), dim, index.numel());
+        let values = values.with_layout(Layout::contiguous(shape.clone()));
+        let index = of_elements(index, dim, &shape)?;
+        scatter_along(out.raw(), dim, index.raw(), values.raw(), how, Fault::Rows)?;
+    } else {
+        let s = sides(out.layout(), dim);
+        let offsets = offsets("index_add", index, s.size, s.stride)?;
+        let lattice = Lattice { before: &s.before, offsets: &offsets, after: &s.after };
+        with_dtype!(out.dtype(), T => scatter::<T>(out.storage(), &lattice, values.slice()?, how));
+    }
     record(out, &[source], |_| WrittenRows {
         dim,
         index: SavedTensor::input(index),

@@ -3,11 +3,14 @@
 use smallvec::smallvec;
 
 use super::{float_compute, rounded};
+use crate::backend::copy;
 use crate::backend::cpu::parallel::for_chunks_mut;
+use crate::backend::index::{Combine, Fault, gather_along, scatter_along};
 use crate::dtype::{DType, Element, Real};
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
-use crate::layout::Dims;
+use crate::layout::{Dims, Layout};
+use crate::ops::index::of_elements;
 use crate::ops::schema::{Args, Call, Op, Out, Overload, Surface};
 use crate::tensor::{Tensor, write_untracked};
 use crate::{bail, ensure, with_dtype};
@@ -36,10 +39,18 @@ pub fn embedding(indices: &Tensor, weight: &Tensor, options: Options) -> Result<
     );
     let (count, dim) = (weight.shape()[0], weight.shape()[1]);
     let index = indices.dense(DType::I64)?;
-    let inside = |&i: &i64| i >= 0 && (i as usize) < count;
-    ensure!(index.slice::<i64>()?.iter().all(inside), Index, "index out of range in self");
     let mut shape = indices.shape().clone();
     shape.push(dim);
+    if weight.device().is_gpu() {
+        let rows = Dims::from([index.numel(), dim]);
+        let out = weight.new_empty(rows.clone())?;
+        let flat = index.with_layout(Layout { offset: index.layout().offset, ..Layout::contiguous([index.numel()].into()) });
+        gather_along(weight.raw(), 0, of_elements(&flat, 0, &rows)?.raw(), out.raw(), Fault::Rows)?;
+        let out = out.with_layout(Layout::contiguous(shape));
+        return record(out, &[weight], |_| EmbeddingBackward { index: SavedTensor::input(&index), count, options });
+    }
+    let inside = |&i: &i64| i >= 0 && (i as usize) < count;
+    ensure!(index.slice::<i64>()?.iter().all(inside), Index, "index out of range in self");
     let out = weight.new_empty(shape)?;
     let dense = weight.dense(weight.dtype())?;
     with_dtype!(weight.dtype(), T => gather::<T>(dense.slice()?, index.slice()?, dim, out.slice_mut()?));
@@ -85,6 +96,24 @@ fn sum_rows(g: &Tensor, index: &Tensor, count: usize, options: Options) -> Resul
     let compute = float_compute(op, g.dtype())?;
     let dim = g.shape()[g.rank() - 1];
     let dense = g.dense(compute)?;
+    if g.device().is_gpu() && !options.by_frequency {
+        let rows = Dims::from([index.numel(), dim]);
+        let out = dense.new_zeros([count, dim])?;
+        let flat = |t: &Tensor, shape: Dims| {
+            t.with_layout(Layout { offset: t.layout().offset, ..Layout::contiguous(shape) })
+        };
+        let at = of_elements(&flat(index, [index.numel()].into()), 0, &rows)?;
+        scatter_along(out.raw(), 0, at.raw(), flat(&dense, rows).raw(), Combine::Add, Fault::Rows)?;
+        if let Some(row) = options.padding {
+            copy::fill(out.with_layout(out.layout().select(0, row)).raw(), 0i64.into())?;
+        }
+        return record(rounded(out, g.dtype())?, &[g], |_| SumRowsBackward {
+            index: SavedTensor::input(index),
+            shape: g.shape().clone(),
+            count,
+            options,
+        });
+    }
     let out = Tensor::empty([count, dim], compute)?;
     with_dtype!(float compute, T => scatter::<T>(dense.slice()?, index.slice()?, dim, options, out.slice_mut()?),
         else bail!(Error::DtypeNotImplemented { op, dtype: compute }));

@@ -112,6 +112,21 @@ pub fn place(function: &str, rank: usize) -> (String, String) {
     (fields, s)
 }
 
+/// The statements that give element `i` its coordinates `c0, c1, …` among the sizes `params.n0, params.n1, …`.
+pub fn coordinates(rank: usize) -> String {
+    let mut s = String::new();
+    let mut rest = "i".to_owned();
+    for d in (1..rank).rev() {
+        line(&mut s, format!("    let q{d} = {rest} / params.n{d};"));
+        line(&mut s, format!("    let c{d} = {rest} - q{d} * params.n{d};"));
+        rest = format!("q{d}");
+    }
+    if rank > 0 {
+        line(&mut s, format!("    let c0 = {rest};"));
+    }
+    s
+}
+
 /// Replaces what stands between a `// @slot name` line and its `// @end` line.
 pub fn fill(frame: &str, fillings: &[(&str, &str)]) -> String {
     let mut out = String::new();

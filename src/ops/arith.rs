@@ -142,7 +142,7 @@ impl crate::graph::Function for RoundedDiv {
 
     fn backward(&self, _: &crate::graph::Cx, grads: crate::graph::Grads) -> Result<crate::graph::Grads> {
         let Some(g) = &grads[0] else { return Ok(self.shapes.iter().map(|_| None).collect()) };
-        self.shapes.iter().map(|s| Tensor::zeros(s.clone(), g.dtype()).map(Some)).collect()
+        self.shapes.iter().map(|s| g.new_zeros(s.clone()).map(Some)).collect()
     }
 }
 

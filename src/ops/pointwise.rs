@@ -397,7 +397,7 @@ fn refuse_zero_divisor(args: &[Arg]) -> Result<()> {
     let zero = match args[1] {
         Arg::S(s) => s.is_zero(),
         // A GPU would have to be waited for; there the quotient is 0.
-        Arg::T(t) => !t.device().is_gpu() && super::reduce::any_zero(t),
+        Arg::T(t) => !t.device().is_gpu() && super::reduce::any_zero(t)?,
     };
     ensure!(!zero, Error::ZeroDivision);
     Ok(())

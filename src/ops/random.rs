@@ -238,7 +238,7 @@ impl Function for Drawn {
 
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let zeros = match &grads[0] {
-            Some(g) => Some(Tensor::zeros(g.shape().clone(), g.dtype())?),
+            Some(g) => Some(g.new_zeros(g.shape().clone())?),
             None => None,
         };
         Ok(smallvec![zeros.clone(), zeros])

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::device::{Gpu, allocation};
 use crate::backend::View;
+use crate::backend::softmax::out_of_bounds;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
@@ -91,7 +92,7 @@ pub const fn in_dimension(kind: u32, dim: usize) -> u32 {
 fn fault(word: u32, index: i64, size: u32) -> Error {
     let outside = format!("index {index} is out of bounds for dimension {} with size {size}", word >> 8);
     match word & 0xff {
-        CLASS => Error::Index(format!("Target {index} is out of bounds.")),
+        CLASS => out_of_bounds(index),
         LISTED => Error::Index("index out of range in self".into()),
         FLAT => Error::Index(format!(
             "out of range: tried to access index {index} on a tensor of {size} elements."

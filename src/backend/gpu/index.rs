@@ -7,6 +7,7 @@ use super::fault;
 use super::params::Params;
 use super::pipeline::Launch;
 use super::pointwise;
+use super::temporary::Temporary;
 use crate::backend::View;
 use crate::backend::cpu::pointwise::Kernel;
 use crate::backend::index::{Combine, Lattice, Pick, Rule};
@@ -22,18 +23,6 @@ const OFFSETS: &str = include_str!("../../../shaders/offsets.wgsl");
 const GATHER: &str = include_str!("../../../shaders/gather.wgsl");
 const SCATTER: &str = include_str!("../../../shaders/scatter.wgsl");
 
-/// Offsets on the device, one per entry.
-struct Offsets {
-    storage: Storage,
-    layout: Layout,
-}
-
-impl Offsets {
-    fn view(&self) -> View<'_> {
-        list(&self.storage, &self.layout)
-    }
-}
-
 /// Words as the offsets they are.
 fn list<'a>(storage: &'a Storage, layout: &'a Layout) -> View<'a> {
     View { storage, layout, dtype: DType::I32 }
@@ -44,8 +33,8 @@ fn vector(n: usize) -> Layout {
 }
 
 /// The offsets that several picks add up to, from `base` on; `places` says what the place of an entry adds.
-fn offsets(gpu: &'static Gpu, picks: &[Pick], n: usize, base: usize, places: &Walk) -> Result<Offsets> {
-    let out = Offsets { storage: gpu.allocate(4 * n)?, layout: vector(n) };
+fn offsets(gpu: &'static Gpu, picks: &[Pick], n: usize, base: usize, places: &Walk) -> Result<Temporary> {
+    let out = Temporary::new(gpu, n, DType::I32)?;
     if picks.is_empty() {
         copy::fill(out.view(), Scalar::Int(base as i64))?;
     }
@@ -270,7 +259,7 @@ pub fn scatter(x: View, l: &Lattice, values: View, how: Combine) -> Result<()> {
 }
 
 /// The offsets of one index per element along `dim` of `x`.
-fn offsets_along(x: View, dim: usize, pick: Pick) -> Result<Offsets> {
+fn offsets_along(x: View, dim: usize, pick: Pick) -> Result<Temporary> {
     let mut strides = x.layout.strides.clone();
     strides[dim] = 0;
     let n = pick.index.layout.numel();
@@ -296,9 +285,8 @@ pub fn scatter_along(out: View, dim: usize, pick: Pick, src: View, how: Combine)
     let at = offsets_along(out, dim, pick)?;
     // The first indices of every dimension of the source.
     let part = Layout { shape: shape.clone(), ..src.layout.clone() };
-    let dense = Layout::contiguous(shape.clone());
-    let storage = gpu.allocate(n * src.dtype.size())?;
-    let values = View { storage: &storage, layout: &dense, dtype: src.dtype };
+    let (values, dense) = (Temporary::new(gpu, n, src.dtype)?, Layout::contiguous(shape.clone()));
+    let values = View { layout: &dense, ..values.view() };
     copy::copy(View { layout: &part, ..src }, values)?;
     scatter_by(out, at.view(), &Around::nothing(n), values, n, how)
 }
@@ -343,10 +331,8 @@ pub fn sum_rows(g: View, index: View, padding: Option<usize>, by_frequency: bool
     }
     if by_frequency && n > 0 {
         let gpu = of(out)?;
-        let (counts, one) = (gpu.allocate(rows * out.dtype.size())?, gpu.allocate(out.dtype.size())?);
-        let (each, single) = (vector(rows), Layout::default());
-        let counts = View { storage: &counts, layout: &each, dtype: out.dtype };
-        let one = View { storage: &one, layout: &single, dtype: out.dtype };
+        let (counts, one) = (Temporary::new(gpu, rows, out.dtype)?, Temporary::new(gpu, 1, out.dtype)?);
+        let (counts, one, single) = (counts.view(), one.view(), Layout::default());
         copy::fill(counts, Scalar::Int(0))?;
         copy::fill(one, Scalar::Int(1))?;
         let lattice = Lattice { before: &single, picks: &pick(1), n, after: &single };

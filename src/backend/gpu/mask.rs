@@ -4,6 +4,7 @@ use super::device::{Gpu, allocation, of};
 use super::elements::{GROUP, render};
 use super::params::Params;
 use super::pipeline::Launch;
+use super::temporary::Temporary;
 use super::{copy, pointwise};
 use crate::backend::View;
 use crate::backend::cpu::pointwise::Kernel;
@@ -91,8 +92,8 @@ pub fn find(mask: View) -> Result<(Storage, usize)> {
         return Ok((gpu.allocate(0)?, 0));
     }
     let blocks = n.div_ceil(block(n));
-    let (starts, layout) = (gpu.allocate(4 * (blocks + 1))?, words(blocks + 1));
-    let starts = View { storage: &starts, layout: &layout, dtype: DType::I32 };
+    let starts = Temporary::new(gpu, blocks + 1, DType::I32)?;
+    let starts = starts.view();
     pass(gpu, Pass::Count, mask, starts, None)?;
     pass(gpu, Pass::Sum, mask, starts, None)?;
     let total = Layout { offset: blocks, ..Layout::default() };

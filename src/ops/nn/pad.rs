@@ -50,7 +50,7 @@ pub fn pad_constant(t: &Tensor, pads: &[i64], value: Scalar) -> Result<Tensor> {
     let out = if inside.iter().all(|&(dim, _, kept)| kept == shape[dim]) {
         t.new_empty(shape)?
     } else {
-        Tensor::full(shape, value, t.dtype())?
+        t.new_full(shape, value)?
     };
     let to = inside.iter().fold(out.layout().clone(), |l, &(dim, start, kept)| l.slice(dim, start, kept, 1));
     copy::copy(t.with_layout(from).raw(), out.with_layout(to).raw())?;

@@ -15,7 +15,9 @@ pub mod optim;
 pub mod plane;
 pub mod pointwise;
 pub mod reduce;
+pub mod scan;
 pub mod softmax;
+pub mod sort;
 
 use crate::device::Device;
 use crate::dtype::{DType, Element};

@@ -48,7 +48,9 @@ pub mod pointwise;
 mod pool;
 mod queue;
 pub mod reduce;
+pub mod scan;
 pub mod softmax;
+pub mod sort;
 mod temporary;
 
 pub use device::{Caps, Gpu, of};

@@ -42,7 +42,8 @@ pub fn scatter_along(
 ) -> Result<()> {
     by_device!(same_device([out, index, src])?,
         cpu => {
-            cpu::index::scatter_along(out, dim, &index.layout.shape, elements(index), src, how);
+            let shape = &index.layout.shape;
+            with_dtype!(out.dtype, T => cpu::index::scatter_along::<T>(out, dim, shape, elements(index), src, how));
             Ok(())
         },
         gpu => gpu::index::scatter_along(out, dim, index, src, how, fault)

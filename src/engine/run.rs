@@ -40,8 +40,8 @@ pub fn run(
     }
     for (e, g) in roots.iter().zip(grads) {
         if let Some(i) = task.find(&e.node) {
-            let g = fit(g, &e.node, e.input)?;
-            add_into(&mut task.slots[i].inbox, e.input, g)?;
+            let g = fit(g, &e.node, e.input())?;
+            add_into(&mut task.slots[i].inbox, e.input(), g)?;
         }
     }
     let mut ready: BinaryHeap<Ready> = task
@@ -63,7 +63,7 @@ pub fn run(
         if let Some(wanted) = wanted {
             for (w, slot) in wanted.iter().zip(&mut found) {
                 if w.node.same(&node) {
-                    *slot = captured(&node, inbox[w.input].clone())?;
+                    *slot = captured(&node, inbox[w.input()].clone())?;
                 }
             }
         }
@@ -224,8 +224,8 @@ fn deliver(task: &mut Task, ready: &mut BinaryHeap<Ready>, node: &GradFn, outs: 
         let Some(e) = e else { continue };
         let Some(j) = task.find(&e.node) else { continue };
         if let Some(g) = g {
-            let g = fit(g, &e.node, e.input)?;
-            add_into(&mut task.slots[j].inbox, e.input, g)?;
+            let g = fit(g, &e.node, e.input())?;
+            add_into(&mut task.slots[j].inbox, e.input(), g)?;
         }
         let slot = &mut task.slots[j];
         slot.waiting -= 1;

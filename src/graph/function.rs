@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -70,11 +71,24 @@ impl Cx {
     }
 }
 
-/// Input number `input` of a node.
+/// An input of a node.
 #[derive(Clone)]
 pub struct Edge {
     pub node: GradFn,
-    pub input: usize,
+    /// One more than the number of the input, which leaves the absent edge no word of its own.
+    input: NonZeroU32,
+}
+
+impl Edge {
+    #[inline]
+    pub fn new(node: GradFn, input: usize) -> Edge {
+        Edge { node, input: NonZeroU32::MIN.saturating_add(input as u32) }
+    }
+
+    #[inline(always)]
+    pub fn input(&self) -> usize {
+        self.input.get() as usize - 1
+    }
 }
 
 /// What the gradient by an output must look like.
@@ -330,5 +344,13 @@ impl Function for AccumulateGrad {
 
     fn as_accumulator(&self) -> Option<&AccumulateGrad> {
         Some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn an_absent_edge_takes_no_word_of_its_own() {
+        assert_eq!(size_of::<Option<super::Edge>>(), 24);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use smallvec::{SmallVec, smallvec};
 
 use super::schema::Surface;
-use crate::backend::cpu::pointwise::{Kernel, Operand, compute_type, run};
+use crate::backend::cpu::pointwise::{Kernel, Operand, compute_type, run, run_small, run_small_number};
 use crate::dtype::{DType, Scalar, promote};
 use crate::error::{Error, Result};
 use crate::formula::record::{Prim, Step, Steps, reads};
@@ -226,6 +226,37 @@ impl Row {
         self.remember(out, args, params)
     }
 
+    /// The common small case, where nothing needs arranging: two dense operands of one floating dtype and shape, one of
+    /// which may be a number. None where it is not that case.
+    #[inline]
+    pub fn call_small(&'static self, args: [Arg; 2]) -> Option<Tensor> {
+        let (like, storage) = match args {
+            [Arg::T(a), Arg::T(b)] => {
+                let alike = b.is_contiguous() && a.dtype() == b.dtype() && a.shape() == b.shape();
+                (
+                    a,
+                    if alike && a.is_contiguous() {
+                        run_small(self.kernel, a.raw(), b.raw())?
+                    } else {
+                        return None;
+                    },
+                )
+            }
+            [Arg::T(a), Arg::S(s)] if a.is_contiguous() => {
+                (a, run_small_number(self.kernel, a.raw(), s, false)?)
+            }
+            [Arg::S(s), Arg::T(a)] if a.is_contiguous() => {
+                (a, run_small_number(self.kernel, a.raw(), s, true)?)
+            }
+            _ => return None,
+        };
+        let out = like.dense_like(storage);
+        if args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad())) {
+            return self.remember(out, &args, &[]).ok();
+        }
+        Some(out)
+    }
+
     /// The dtype computed in (as a tensor dtype) and the dtype of the result.
     fn types(&self, args: &[Arg]) -> Result<(DType, DType)> {
         let common = common_dtype(&args[self.meta.conditional as usize..]);
@@ -393,8 +424,8 @@ fn node_name(op: &str) -> &'static str {
 /// The node of every pointwise row.
 struct PointwiseBackward {
     row: &'static Row,
-    inputs: SmallVec<[Kept; 3]>,
-    params: SmallVec<[Scalar; 2]>,
+    inputs: SmallVec<[Kept; 2]>,
+    params: SmallVec<[Scalar; 1]>,
     result: SavedTensor,
     /// The dtype computed in.
     common: DType,
@@ -584,5 +615,16 @@ pub fn prim_row(p: Prim) -> Result<&'static Row> {
     match Prim::ALL.iter().position(|q| *q == p).and_then(|i| rows[i]) {
         Some(row) => Ok(row),
         None => bail!(NotImplemented, "no row computes the step {}", p.name()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Node;
+
+    #[test]
+    fn a_node_fits_four_hundred_bytes_with_its_reference_counts() {
+        assert!(size_of::<Node<PointwiseBackward>>() + 16 <= 384, "{}", size_of::<Node<PointwiseBackward>>());
     }
 }

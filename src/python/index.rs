@@ -42,7 +42,7 @@ fn one(key: &Bound<'_, PyAny>) -> PyResult<Index> {
         return Ok(Index::Bool(b.is_true()));
     }
     if let Ok(t) = key.cast::<PyTensor>() {
-        return Ok(Index::Tensor(t.borrow().inner.clone()));
+        return Ok(Index::Tensor(t.get().inner()));
     }
     if key.cast::<PyList>().is_ok() || key.cast::<PyTuple>().is_ok() || interop::is_array(key) {
         let t = interop::tensor_from(key, None)?;
@@ -83,7 +83,7 @@ pub fn set(py: Python<'_>, t: &Tensor, key: &Bound<'_, PyAny>, value: &Bound<'_,
         return py.detach(|| setitem(t, &indices, Arg::S(s))).py();
     }
     let value = match value.cast::<PyTensor>() {
-        Ok(v) => v.borrow().inner.clone(),
+        Ok(v) => v.get().inner(),
         Err(_) if interop::is_array(value) => interop::tensor_from(value, None)?,
         Err(_) => {
             return Err(PyTypeError::new_err(format!(

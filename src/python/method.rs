@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
+use pyo3::impl_::trampoline::{MethodDef, fastcall_cfunction_with_keywords};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use smallvec::SmallVec;
@@ -60,70 +61,87 @@ type Fast = unsafe extern "C" fn(
     *mut ffi::PyObject,
 ) -> *mut ffi::PyObject;
 
-unsafe extern "C" fn trampoline<const I: usize>(
+/// The call of entry `I`. PyO3's trampoline around it keeps the count of attachments; it is not part
+/// of PyO3's stable interface, and the alternative, `Python::attach`, asks the interpreter anew at each call.
+struct Call<const I: usize>;
+
+impl<const I: usize> MethodDef<fastcall_cfunction_with_keywords::Func> for Call<I> {
+    const METH: fastcall_cfunction_with_keywords::Func = enter::<I>;
+}
+
+/// # Safety
+/// As Python's fast call convention: `args` holds `nargs` positional values, then one for each of `names`.
+unsafe fn enter<const I: usize>(
+    py: Python<'_>,
     slf: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
     nargs: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: Python passes valid, borrowed arguments and holds the GIL.
-    unsafe { enter(I, slf, args, nargs, names) }
+) -> PyResult<*mut ffi::PyObject> {
+    // SAFETY: handed on unchanged.
+    unsafe { enter_entry(py, I, slf, args, nargs, names) }
 }
-
-macro_rules! trampolines {
-    ($($hi:literal)*) => { [$(trampolines!(@row $hi)),*] };
-    (@row $hi:literal) => { trampolines!(@cells $hi 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31) };
-    (@cells $hi:literal $($lo:literal)*) => { [$(trampoline::<{ $hi * 32 + $lo }> as Fast),*] };
-}
-static TRAMPOLINES: [[Fast; 32]; 40] = trampolines!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39);
 
 /// # Safety
-/// As Python's fast call convention: `args` holds `nargs` positional values, then one for each of `names`.
-unsafe fn enter(
+/// As for `enter`.
+unsafe fn enter_entry(
+    py: Python<'_>,
     i: usize,
     slf: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
     nargs: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    Python::attach(|py| {
-        let run = || {
-            // SAFETY: borrowed references that live for this call.
-            let (mut values, names) = unsafe {
-                let names =
-                    Bound::from_borrowed_ptr_or_opt(py, names).and_then(|n| n.cast_into::<PyTuple>().ok());
-                let count = nargs as usize + names.as_ref().map_or(0, |n| n.len());
-                let given = (0..count).map(|k| Bound::from_borrowed_ptr(py, *args.add(k)));
-                let slf = Bound::from_borrowed_ptr_or_opt(py, slf);
-                (slf.into_iter().chain(given).collect::<SmallVec<[Bound<PyAny>; 6]>>(), names)
-            };
-            let keywords = values.split_off_keywords(names.as_ref().map_or(0, |n| n.len()));
-            dispatch(py, i, &values, names.as_ref(), &keywords)
+) -> PyResult<*mut ffi::PyObject> {
+    // SAFETY: references that Python lends for this call; `Bound` is a transparent pointer, and an array that may be
+    // null is empty.
+    let (slf, args, keywords, names) = unsafe {
+        let names = Bound::from_borrowed_ptr_or_opt(py, names).and_then(|n| n.cast_into::<PyTuple>().ok());
+        let count = names.as_ref().map_or(0, |n| n.len());
+        let given: &[Bound<PyAny>] = match nargs as usize + count {
+            0 => &[],
+            n => std::slice::from_raw_parts(args.cast(), n),
         };
-        match catch_unwind(AssertUnwindSafe(run)) {
-            Ok(Ok(obj)) => obj.into_ptr(),
-            Ok(Err(e)) => {
-                e.restore(py);
-                null_mut()
-            }
-            Err(panic) => {
-                panicked(panic).restore(py);
-                null_mut()
-            }
+        let (args, keywords) = given.split_at(nargs as usize);
+        (Bound::from_borrowed_ptr_or_opt(py, slf), args, keywords, names)
+    };
+    let args = Positional { slf: slf.as_ref(), rest: args };
+    let run = AssertUnwindSafe(|| dispatch(py, i, args, names.as_ref(), keywords).map(Py::into_ptr));
+    catch_unwind(run).unwrap_or_else(|panic| Err(panicked(panic)))
+}
+
+/// The positional arguments of a call, of which a method's object is the first.
+#[derive(Clone, Copy)]
+struct Positional<'a, 'py> {
+    slf: Option<&'a Bound<'py, PyAny>>,
+    rest: &'a [Bound<'py, PyAny>],
+}
+
+impl<'a, 'py> Positional<'a, 'py> {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.slf.is_some() as usize + self.rest.len()
+    }
+
+    #[inline(always)]
+    fn get(&self, i: usize) -> Option<&'a Bound<'py, PyAny>> {
+        match self.slf {
+            None => self.rest.get(i),
+            Some(slf) if i == 0 => Some(slf),
+            Some(_) => self.rest.get(i - 1),
         }
-    })
-}
+    }
 
-trait SplitOff<'py> {
-    fn split_off_keywords(&mut self, n: usize) -> SmallVec<[Bound<'py, PyAny>; 6]>;
-}
-
-impl<'py> SplitOff<'py> for SmallVec<[Bound<'py, PyAny>; 6]> {
-    #[inline]
-    fn split_off_keywords(&mut self, n: usize) -> SmallVec<[Bound<'py, PyAny>; 6]> {
-        if n == 0 { SmallVec::new() } else { self.drain(self.len() - n..).collect() }
+    fn iter(&self) -> impl Iterator<Item = &'a Bound<'py, PyAny>> {
+        self.slf.into_iter().chain(self.rest)
     }
 }
+
+macro_rules! trampolines {
+    ($($hi:literal)*) => { [$(trampolines!(@row $hi)),*] };
+    (@row $hi:literal) => { trampolines!(@cells $hi 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31) };
+    (@cells $hi:literal $($lo:literal)*) => { [$(fastcall_cfunction_with_keywords::<Call<{ $hi * 32 + $lo }>> as Fast),*] };
+}
+static TRAMPOLINES: [[Fast; 32]; 40] = trampolines!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39);
 
 /// Elements from which on the GIL is released for the time of the operation.
 const DETACH_FROM: usize = 1 << 16;
@@ -142,7 +160,7 @@ fn is_large(values: &[Value]) -> bool {
 fn dispatch(
     py: Python<'_>,
     i: usize,
-    args: &[Bound<'_, PyAny>],
+    args: Positional,
     names: Option<&Bound<'_, PyTuple>>,
     keywords: &[Bound<'_, PyAny>],
 ) -> PyResult<Py<PyAny>> {
@@ -161,14 +179,16 @@ fn dispatch(
             given.push((name, v));
         }
     }
-    let (signature, values) = find(entry, args, &given)?;
+    let mut values = Values::new();
+    let signature = find(entry, args, &given, &mut values)?;
+    let first = || args.get(0).ok_or_else(|| PyTypeError::new_err("an operation in place needs a tensor"));
     if entry.inplace {
         if is_large(&values) {
             py.detach(|| ops::call_inplace(entry.op, signature.overload, &values)).py()?;
         } else {
             ops::call_inplace(entry.op, signature.overload, &values).py()?;
         }
-        return Ok(args[0].clone().unbind());
+        return Ok(first()?.clone().unbind());
     }
     if let Some(out) = out {
         return call_out(py, entry, signature, &values, &out);
@@ -178,9 +198,8 @@ fn dispatch(
     } else {
         ops::call(entry.op, signature.overload, &values).py()?
     };
-    if entry.replaces
-        && let Some(slf) = args.first()
-    {
+    if entry.replaces {
+        let slf = first()?;
         PyTensor::replace_view(slf.cast::<PyTensor>()?, result.tensor().py()?);
         return Ok(slf.clone().unbind());
     }
@@ -207,10 +226,8 @@ fn call_out(
             type_name(out)
         )));
     };
-    let tensors = targets
-        .iter()
-        .map(|t| Ok(t.cast::<PyTensor>()?.borrow().inner.clone()))
-        .collect::<PyResult<Vec<_>>>()?;
+    let tensors =
+        targets.iter().map(|t| Ok(t.cast::<PyTensor>()?.get().inner())).collect::<PyResult<Vec<_>>>()?;
     let stored = py.detach(|| ops::call_out(entry.op, signature.overload, values, &tensors)).py()?;
     for ((target, before), after) in targets.iter().zip(&tensors).zip(stored) {
         if !after.same(before) {
@@ -236,14 +253,21 @@ fn warn_resized(py: Python<'_>, before: &crate::Tensor, after: &crate::Tensor) -
 type Given<'a, 'py> = SmallVec<[(Bound<'py, PyString>, &'a Bound<'py, PyAny>); 4]>;
 type Values = SmallVec<[Value; 6]>;
 
-/// The first signature that the arguments fit.
-fn find<'e>(entry: &'e Entry, args: &[Bound<'_, PyAny>], given: &Given) -> PyResult<(&'e Signature, Values)> {
+/// The first signature that the arguments fit; their values are left in `values`.
+#[inline]
+fn find<'e>(
+    entry: &'e Entry,
+    args: Positional,
+    given: &Given,
+    values: &mut Values,
+) -> PyResult<&'e Signature> {
     let mut first = None;
     for s in &entry.signatures {
-        match bind(entry.name, s, args, given)? {
-            Ok(values) => return Ok((s, values)),
+        match bind(entry.name, s, args, given, values)? {
+            Ok(()) => return Ok(s),
             Err(why) => first = first.or(Some(why)),
         }
+        values.clear();
     }
     Err(match first {
         Some(why) if entry.signatures.len() == 1 => PyTypeError::new_err(why),
@@ -259,26 +283,26 @@ fn also_named(name: &str, param: &str) -> bool {
     )
 }
 
-/// Values by position; Err(why) where the signature does not fit.
+/// Fills in values by position; Err(why) where the signature does not fit.
 fn bind(
     name: &str,
     s: &Signature,
-    args: &[Bound<'_, PyAny>],
+    args: Positional,
     given: &Given,
-) -> PyResult<Result<Values, String>> {
-    let mut values = Values::new();
+    values: &mut Values,
+) -> PyResult<Result<(), String>> {
     let mut next = 0;
     let mut used = 0;
     for (position, p) in s.params.iter().enumerate() {
         let mut arg: Option<&Bound<PyAny>> = None;
-        if !p.keyword_only && next < args.len() {
+        if let (false, Some(here)) = (p.keyword_only, args.get(next)) {
             // Numbers one by one: x.view(2, 3).
-            if p.ty == Ty::Size && args.len() - next > 1 && convert::int(&args[next]).is_some() {
+            if p.ty == Ty::Size && args.len() - next > 1 && convert::int(here).is_some() {
                 let mut dims: SmallVec<[i64; 6]> = SmallVec::new();
-                while next < args.len() {
-                    match convert::int(&args[next]) {
+                while let Some(a) = args.get(next) {
+                    match convert::int(a) {
                         Some(i) => dims.push(i),
-                        None => return Ok(Err(wrong_type(name, p, next + 1, &args[next]))),
+                        None => return Ok(Err(wrong_type(name, p, next + 1, a))),
                     }
                     next += 1;
                 }
@@ -286,19 +310,19 @@ fn bind(
                 continue;
             }
             // Tensors one by one: broadcast_tensors(a, b).
-            if p.ty == Ty::VarTensors && args[next].cast::<PyTensor>().is_ok() {
+            if p.ty == Ty::VarTensors && here.cast::<PyTensor>().is_ok() {
                 let mut tensors = Vec::with_capacity(args.len() - next);
-                while next < args.len() {
-                    match args[next].cast::<PyTensor>() {
-                        Ok(t) => tensors.push(t.borrow().inner.clone()),
-                        Err(_) => return Ok(Err(wrong_type(name, p, next + 1, &args[next]))),
+                while let Some(a) = args.get(next) {
+                    match a.cast::<PyTensor>() {
+                        Ok(t) => tensors.push(t.get().inner()),
+                        Err(_) => return Ok(Err(wrong_type(name, p, next + 1, a))),
                     }
                     next += 1;
                 }
                 values.push(Value::Tensors(tensors));
                 continue;
             }
-            arg = Some(&args[next]);
+            arg = Some(here);
             next += 1;
         } else if !given.is_empty() {
             for (n, v) in given {
@@ -353,7 +377,7 @@ fn bind(
             }
         }
     }
-    Ok(Ok(values))
+    Ok(Ok(()))
 }
 
 fn wrong_type(name: &str, p: &Param, position: usize, a: &Bound<'_, PyAny>) -> String {
@@ -366,7 +390,7 @@ fn wrong_type(name: &str, p: &Param, position: usize, a: &Bound<'_, PyAny>) -> S
 }
 
 #[cold]
-fn invalid_combination(entry: &Entry, args: &[Bound<'_, PyAny>], given: &Given) -> PyErr {
+fn invalid_combination(entry: &Entry, args: Positional, given: &Given) -> PyErr {
     let mut got: Vec<String> = args.iter().map(|a| type_name(a)).collect();
     got.extend(given.iter().map(|(n, v)| format!("{n}={}", type_name(v))));
     let expected: Vec<String> =

@@ -1,6 +1,5 @@
 //! The Python module `rgrad._C`: converts arguments, enters Rust, converts errors. No arithmetic here.
 
-mod attributes;
 mod autograd;
 mod convert;
 mod display;
@@ -12,6 +11,7 @@ mod index;
 mod interop;
 mod method;
 mod modes;
+mod object;
 mod operators;
 mod optim;
 mod protocols;
@@ -57,6 +57,7 @@ mod _C {
 }
 
 fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    object::add_class(m)?;
     dtype::add_dtypes(m)?;
     method::add_operations(m)?;
     optim::add_optim(m)?;

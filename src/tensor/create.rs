@@ -73,6 +73,13 @@ impl Tensor {
         Ok(Tensor::from_dense_parts(storage, layout, dtype))
     }
 
+    /// A tensor over new memory, of this dense one's geometry and dtype.
+    #[inline]
+    pub fn dense_like(&self, storage: Storage) -> Tensor {
+        let layout = Layout { shape: self.shape().clone(), strides: self.strides().clone(), offset: 0 };
+        Tensor::from_dense_parts(storage, layout, self.dtype())
+    }
+
     /// The elements in a new contiguous tensor of `dtype`, without history.
     pub fn copied(&self, dtype: DType) -> Result<Tensor> {
         let out = Tensor::empty(self.shape().clone(), dtype)?;

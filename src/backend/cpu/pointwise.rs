@@ -8,6 +8,7 @@ use super::copy::{BLOCK, GRAIN, Reader, View};
 use super::parallel::parallel_for;
 use crate::dtype::{Bool8, DType, Element, Scalar};
 use crate::formula::{ARGS, Int};
+use crate::storage::Storage;
 
 /// A compiled loop: inputs of equal length, number parameters, output.
 pub type Loop<T, O> = fn(&[&[T]], &[T], &mut [O]);
@@ -161,6 +162,48 @@ fn drive<T: Lane, E: Element>(
         }
         drive_blocks::<T, E>(l, &sources, count, params, out, direct_out, range, step);
     });
+}
+
+/// The result, in new memory, of a kernel on two dense operands of one floating dtype and at most [`SMALL`] elements.
+/// None where it is not that case.
+#[inline]
+pub fn run_small(kernel: Kernel, a: View, b: View) -> Option<Storage> {
+    match (kernel, a.dtype) {
+        (Kernel::Same { f32: Some(l), .. }, DType::F32) => small(l, few::<f32>(a)?, few(b)?),
+        (Kernel::Same { f64: Some(l), .. }, DType::F64) => small(l, few::<f64>(a)?, few(b)?),
+        _ => None,
+    }
+}
+
+/// As [`run_small`], with a number for one of the operands, the first if `swapped`.
+#[inline]
+pub fn run_small_number(kernel: Kernel, a: View, s: Scalar, swapped: bool) -> Option<Storage> {
+    match (kernel, a.dtype) {
+        (Kernel::Same { f32: Some(l), .. }, DType::F32) => small_number(l, few(a)?, s, swapped),
+        (Kernel::Same { f64: Some(l), .. }, DType::F64) => small_number(l, few(a)?, s, swapped),
+        _ => None,
+    }
+}
+
+/// The elements of a dense operand, if they are few.
+#[inline(always)]
+fn few<T: Element>(v: View<'_>) -> Option<&[T]> {
+    let n = v.layout.numel();
+    if n > SMALL { None } else { v.storage.slice::<T>().get(v.layout.offset..v.layout.offset + n) }
+}
+
+#[inline(always)]
+fn small<T: Element>(l: Loop<T, T>, a: &[T], b: &[T]) -> Option<Storage> {
+    let out = Storage::new(size_of_val(a)).ok()?;
+    l(&[a, b], &[], out.slice_mut::<T>());
+    Some(out)
+}
+
+fn small_number<T: Lane + Element>(l: Loop<T, T>, a: &[T], s: Scalar, swapped: bool) -> Option<Storage> {
+    let mut numbers = [T::zeroed(); SMALL];
+    let numbers = &mut numbers[..a.len()];
+    numbers.fill(T::number(s));
+    if swapped { small(l, numbers, a) } else { small(l, a, numbers) }
 }
 
 /// Up to here an operation costs more to arrange than to compute.

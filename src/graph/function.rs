@@ -54,13 +54,13 @@ pub trait Function: Send + Sync + 'static {
 }
 
 /// What a function knows of the run that calls it.
-pub struct Cx {
-    pub node: GradFn,
+pub struct Cx<'a> {
+    pub node: &'a GradFn,
     needs: u64,
 }
 
-impl Cx {
-    pub fn new(node: GradFn, needs: u64) -> Cx {
+impl<'a> Cx<'a> {
+    pub fn new(node: &'a GradFn, needs: u64) -> Cx<'a> {
         Cx { node, needs }
     }
 
@@ -151,7 +151,10 @@ pub fn record<F: Function>(
     if !grad_enabled() || !inputs.iter().any(|t| t.requires_grad()) || !out.dtype().is_float() {
         return Ok(out);
     }
-    let edges = inputs.iter().map(|t| t.grad_edge()).collect();
+    let mut edges = Edges::new();
+    for t in inputs {
+        edges.push(t.grad_edge());
+    }
     let f = make(&out);
     let grad_fn = node(f, edges, &[&out]);
     out.init_meta(Meta::with_history(grad_fn, 0));

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use pyo3::ffi;
 use pyo3::impl_::trampoline::{self, MethodDef, binaryfunc};
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PySlice, PyType};
 
 use super::tensor::operator;
 use crate::dtype::Scalar;
@@ -236,6 +236,16 @@ unsafe extern "C" fn traverse(obj: *mut ffi::PyObject, visit: ffi::visitproc, ar
         let dict = *dict(obj);
         let done = visit(ffi::Py_TYPE(obj).cast(), arg);
         if done != 0 || dict.is_null() { done } else { visit(dict, arg) }
+    }
+}
+
+/// The bounds of a slice, with Python's defaults for those left out; an error where one is no integer, or the step zero.
+pub fn slice_bounds(slice: &Bound<'_, PySlice>) -> PyResult<(isize, isize, isize)> {
+    let (mut start, mut stop, mut step) = (0, 0, 0);
+    // SAFETY: a live slice and three places to write to.
+    match unsafe { ffi::PySlice_Unpack(slice.as_ptr(), &mut start, &mut stop, &mut step) } {
+        0 => Ok((start, stop, step)),
+        _ => Err(PyErr::fetch(slice.py())),
     }
 }
 

@@ -233,15 +233,16 @@ fn drive_small<T: Lane, E: Element>(
                 if v.dtype == T::Stored::DTYPE
                     && !v.storage.same(out.storage)
                     && v.layout.is_contiguous() => {}
+            Operand::Unread => {}
             _ => return false,
         }
     }
-    let mut ins: [&[T]; ARGS] = [&[]; ARGS];
-    for (k, o) in operands.iter().enumerate() {
-        ins[k] = match o {
-            Operand::View(v) => dense::<T>(v, 0, n),
-            _ => &buffer[..n],
-        };
+    // An operand that is not read must still have the length of the others.
+    let mut ins: [&[T]; ARGS] = [&buffer[..n]; ARGS];
+    for (slot, o) in ins.iter_mut().zip(operands) {
+        if let Operand::View(v) = o {
+            *slot = dense::<T>(v, 0, n);
+        }
     }
     let dst = &mut out.storage.slice_mut::<E>()[out.layout.offset..][..n];
     l(&ins[..operands.len()], params, bytemuck::cast_slice_mut(dst));

@@ -206,7 +206,8 @@ unsafe extern "C" fn dealloc(obj: *mut ffi::PyObject) {
         clear(obj);
         let me = contents(Python::assume_attached(), obj);
         let t = (*me).tensor.peek();
-        if t.meta().is_none() && t.base().is_none() && !t.storage().is_borrowed() {
+        let plain = |t: &Tensor| t.meta().is_none() && !t.storage().is_borrowed();
+        if plain(t) && t.base().is_none_or(plain) {
             std::ptr::drop_in_place(me);
         } else {
             // What hangs below may be Python's, and is to die at once. At the end of the process it need not.

@@ -130,12 +130,17 @@ static SEQUENCE: AtomicU64 = AtomicU64::new(1);
 pub const LEAF_SEQUENCE: u64 = u64::MAX;
 
 /// Makes a node whose outputs look like `outputs`.
+#[inline]
 pub fn node<F: Function>(f: F, edges: Edges, outputs: &[&Tensor]) -> GradFn {
+    let mut metas = SmallVec::new();
+    for t in outputs {
+        metas.push(OutputMeta { shape: t.shape().clone(), dtype: t.dtype() });
+    }
     GradFn::new(Arc::new(Node {
         seq: SEQUENCE.fetch_add(1, Ordering::Relaxed),
         scratch: AtomicU64::new(0),
         edges,
-        outputs: outputs.iter().map(|t| OutputMeta { shape: t.shape().clone(), dtype: t.dtype() }).collect(),
+        outputs: metas,
         hooks: OnceLock::new(),
         f,
     }))

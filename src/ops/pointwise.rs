@@ -352,8 +352,12 @@ impl Row {
         if !tracked || self.grads.is_empty() || !grad_enabled() {
             return Ok(out);
         }
-        let tensors: SmallVec<[&Tensor; 3]> =
-            args.iter().filter_map(|a| if let Arg::T(t) = a { Some(*t) } else { None }).collect();
+        let mut tensors: SmallVec<[&Tensor; 3]> = SmallVec::new();
+        for a in args {
+            if let Arg::T(t) = a {
+                tensors.push(t);
+            }
+        }
         record(out, &tensors, |y| PointwiseBackward::new(self, args, params, y))
     }
 

@@ -168,7 +168,7 @@ class RNNBase(Module):
             The outputs of the last layer, as the input was given, and the final state.
         """
         state = None if hx is None else tuple(hx) if self.mode == "LSTM" else (hx,)
-        output, final = (self._packed if isinstance(input, PackedSequence) else self._dense)(input, state)
+        output, final = self._packed(input, state) if isinstance(input, PackedSequence) else self._dense(input, state)
         return output, (final if self.mode == "LSTM" else final[0])
 
     def _packed(self, input: PackedSequence, state: State | None) -> tuple[PackedSequence, State]:

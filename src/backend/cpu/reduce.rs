@@ -98,17 +98,14 @@ multiversion! {
     /// Reduces consecutive runs: the cuts of the rows of `x` at multiples of [`RUN`], from number `job` on.
     fn reduce_runs[R: Reduction](r: &R, x: &[R::In], n: usize, job: usize, acc: &mut [R::Acc]) {
         let cuts = n.div_ceil(RUN).max(1);
-        if cuts == 1 {
-            // Without the divisions below, which short rows would feel.
-            for (a, row) in acc.iter_mut().zip(job..) {
-                *a = r.run(&x[row * n..(row + 1) * n], 0);
-            }
-            return;
-        }
-        for (k, a) in acc.iter_mut().enumerate() {
-            let (row, cut) = ((job + k) / cuts, (job + k) % cuts);
+        let (mut row, mut cut) = (job / cuts, job % cuts);
+        for a in acc {
             let first = cut * RUN;
             *a = r.run(&x[row * n + first..row * n + (first + RUN).min(n)], first);
+            cut += 1;
+            if cut == cuts {
+                (row, cut) = (row + 1, 0);
+            }
         }
     }
 }

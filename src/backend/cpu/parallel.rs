@@ -163,7 +163,9 @@ impl Task {
     fn new<'a>(f: &'a (dyn Fn(usize) + Sync + 'a), chunks: usize) -> Self {
         // SAFETY: only the lifetime changes, and a pointer promises none.
         let closure = unsafe {
-            std::mem::transmute::<*const (dyn Fn(usize) + Sync + 'a), *const (dyn Fn(usize) + Sync + 'static)>(f)
+            std::mem::transmute::<*const (dyn Fn(usize) + Sync + 'a), *const (dyn Fn(usize) + Sync + 'static)>(
+                f,
+            )
         };
         Task { closure, chunks }
     }

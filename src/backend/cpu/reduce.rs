@@ -16,6 +16,7 @@ use bytemuck::Zeroable;
 
 use crate::backend::cpu::math::Math;
 use crate::backend::cpu::parallel::for_chunks_mut;
+use crate::backend::cpu::simd::Version;
 use crate::dtype::{Element, Real};
 use crate::multiversion;
 
@@ -94,7 +95,7 @@ trait Reduction: Sync {
     fn merge(&self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<R::In>();
     /// Reduces consecutive runs: the cuts of the rows of `x` at multiples of [`RUN`], from number `job` on.
     fn reduce_runs[R: Reduction](r: &R, x: &[R::In], n: usize, job: usize, acc: &mut [R::Acc]) {
         let cuts = n.div_ceil(RUN).max(1);
@@ -110,7 +111,7 @@ multiversion! {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<R::In>();
     fn reduce_columns[R: Reduction](r: &R, x: &[R::In], rows: usize, stride: usize, first: usize, acc: &mut [R::Acc]) {
         r.columns(x, rows, stride, first, acc);
     }

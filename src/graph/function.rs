@@ -11,7 +11,7 @@ use smallvec::{SmallVec, smallvec};
 use super::hooks::{Handle, Hooks, NodeHook, TensorHook};
 use super::{Meta, grad_enabled};
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::Dims;
 use crate::tensor::Tensor;
 
@@ -319,6 +319,25 @@ impl Drop for GradFn {
             drop(next);
         }
         DRAINING.with(|d| d.set(false));
+    }
+}
+
+/// The node of an operation that has no derivative though its inputs may want one.
+pub struct NotImplemented {
+    pub op: &'static str,
+}
+
+impl NotImplemented {
+    pub const NAME: &'static str = "torch::autograd::NotImplemented";
+}
+
+impl Function for NotImplemented {
+    fn name(&self) -> &'static str {
+        NotImplemented::NAME
+    }
+
+    fn backward(&self, _: &Cx, _: Grads) -> Result<Grads> {
+        Err(Error::Runtime(format!("derivative for {} is not implemented", self.op)))
     }
 }
 

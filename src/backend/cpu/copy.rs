@@ -170,6 +170,17 @@ fn fill_typed<T: Element>(out: View, value: T) {
         parallel_for(n, GRAIN * 4, |r| out.storage.slice_mut::<T>()[at + r.start..at + r.end].fill(value));
         return;
     }
+    if let ([_], [stride]) = (&out.layout.shape[..], &out.layout.strides[..])
+        && n <= GRAIN
+    {
+        let data = out.storage.slice_mut::<T>();
+        let mut at = out.layout.offset as isize;
+        for _ in 0..n {
+            data[at as usize] = value;
+            at += stride;
+        }
+        return;
+    }
     let block = [value; 64];
     parallel_for(n, GRAIN, |r| {
         let mut writer = Reader::new(out, r.start);

@@ -12,6 +12,7 @@ use super::parallel::parallel_for;
 use super::transpose::{Bands, SIDE, banded_columns};
 use crate::dtype::{Bool8, DType, Element, Scalar};
 use crate::formula::{ARGS, Int};
+use crate::storage::Storage;
 
 /// A compiled loop: inputs of equal length, number parameters, output.
 pub type Loop<T, O> = fn(&[&[T]], &[T], &mut [O]);
@@ -179,6 +180,48 @@ fn drive<T: Lane, E: Element>(
     parallel_for(n, grain, |range| drive_blocks::<T, E>(l, &sources, count, params, out, direct_out, range));
 }
 
+/// The result, in new memory, of a kernel on two dense operands of one floating dtype and at most [`SMALL`] elements.
+/// None where it is not that case.
+#[inline]
+pub fn run_small(kernel: Kernel, a: View, b: View) -> Option<Storage> {
+    match (kernel, a.dtype) {
+        (Kernel::Same { f32: Some(l), .. }, DType::F32) => small(l, few::<f32>(a)?, few(b)?),
+        (Kernel::Same { f64: Some(l), .. }, DType::F64) => small(l, few::<f64>(a)?, few(b)?),
+        _ => None,
+    }
+}
+
+/// As [`run_small`], with a number for one of the operands, the first if `swapped`.
+#[inline]
+pub fn run_small_number(kernel: Kernel, a: View, s: Scalar, swapped: bool) -> Option<Storage> {
+    match (kernel, a.dtype) {
+        (Kernel::Same { f32: Some(l), .. }, DType::F32) => small_number(l, few(a)?, s, swapped),
+        (Kernel::Same { f64: Some(l), .. }, DType::F64) => small_number(l, few(a)?, s, swapped),
+        _ => None,
+    }
+}
+
+/// The elements of a dense operand, if they are few.
+#[inline(always)]
+fn few<T: Element>(v: View<'_>) -> Option<&[T]> {
+    let n = v.layout.numel();
+    if n > SMALL { None } else { v.storage.slice::<T>().get(v.layout.offset..v.layout.offset + n) }
+}
+
+#[inline(always)]
+fn small<T: Element>(l: Loop<T, T>, a: &[T], b: &[T]) -> Option<Storage> {
+    let out = Storage::new(size_of_val(a)).ok()?;
+    l(&[a, b], &[], out.slice_mut::<T>());
+    Some(out)
+}
+
+fn small_number<T: Lane + Element>(l: Loop<T, T>, a: &[T], s: Scalar, swapped: bool) -> Option<Storage> {
+    let mut numbers = [T::zeroed(); SMALL];
+    let numbers = &mut numbers[..a.len()];
+    numbers.fill(T::number(s));
+    if swapped { small(l, numbers, a) } else { small(l, a, numbers) }
+}
+
 /// Up to here an operation costs more to arrange than to compute.
 const SMALL: usize = 64;
 
@@ -206,15 +249,16 @@ fn drive_small<T: Lane, E: Element>(
                 if v.dtype == T::Stored::DTYPE
                     && !v.storage.same(out.storage)
                     && v.layout.is_contiguous() => {}
+            Operand::Unread => {}
             _ => return false,
         }
     }
-    let mut ins: [&[T]; ARGS] = [&[]; ARGS];
-    for (k, o) in operands.iter().enumerate() {
-        ins[k] = match o {
-            Operand::View(v) => dense::<T>(v, 0, n),
-            _ => &buffer[..n],
-        };
+    // An operand that is not read must still have the length of the others.
+    let mut ins: [&[T]; ARGS] = [&buffer[..n]; ARGS];
+    for (slot, o) in ins.iter_mut().zip(operands) {
+        if let Operand::View(v) = o {
+            *slot = dense::<T>(v, 0, n);
+        }
     }
     let dst = &mut out.storage.slice_mut::<E>()[out.layout.offset..][..n];
     l(&ins[..operands.len()], params, bytemuck::cast_slice_mut(dst));

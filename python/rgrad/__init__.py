@@ -53,6 +53,8 @@ from ._top import (
 )
 from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 
+detach = Tensor.detach
+detach_ = Tensor.detach_
 resize_as_ = Tensor.resize_as_
 
 __version__ = "0.1.0"
@@ -121,6 +123,18 @@ _FROM = {
     "channels_last": ("rgrad._top", "channels_last"),
     "channels_last_3d": ("rgrad._top", "channels_last_3d"),
     "strided": ("rgrad._top", "strided"),
+    # Functions of rgrad.nn that PyTorch offers at the top too.
+    **{
+        name: ("rgrad.nn.functional", name)
+        for name in (
+            "bilinear",
+            "channel_shuffle",
+            "cosine_similarity",
+            "pairwise_distance",
+            "pixel_shuffle",
+            "pixel_unshuffle",
+        )
+    },
 }
 
 

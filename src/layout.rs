@@ -201,8 +201,11 @@ impl Layout {
 
     /// Whether two different indices may name the same element, as an expanded dimension does.
     pub fn may_overlap_itself(&self) -> bool {
-        if self.numel() == 0 {
+        if self.numel() == 0 || self.is_contiguous() {
             return false;
+        }
+        if let ([n], [s]) = (&self.shape[..], &self.strides[..]) {
+            return *n > 1 && *s == 0;
         }
         let mut dims: SmallVec<[(usize, usize); 6]> = self
             .strides

@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         testing,
         utils,
         vision,
+        viz,
     )
     from ._top import channels_last, channels_last_3d, contiguous_format, preserve_format, strided
     from .amp import autocast
@@ -101,6 +102,7 @@ _LAZY = {
     "testing",
     "utils",
     "vision",
+    "viz",
 }
 _FROM = {
     "autocast": ("rgrad.amp", "autocast"),

@@ -3,7 +3,7 @@
 use std::collections::BinaryHeap;
 use std::sync::OnceLock;
 
-use super::task::{Inbox, Task};
+use super::task::Task;
 use super::{Options, accumulate};
 use crate::bail;
 use crate::error::{Error, Result};
@@ -58,7 +58,7 @@ pub fn run(
             check_interrupt()?;
         }
         let node = task.slots[i].node.clone();
-        let mut inbox: Grads = std::mem::take(&mut task.slots[i].inbox).into_iter().collect();
+        let mut inbox = std::mem::take(&mut task.slots[i].inbox);
         run_tensor_hooks(&node, &mut inbox)?;
         if let Some(wanted) = wanted {
             for (w, slot) in wanted.iter().zip(&mut found) {
@@ -147,7 +147,7 @@ fn run_node(
         }
     }
     let needs = wanted_edges(node, task, wanted);
-    let cx = Cx::new(node.clone(), needs);
+    let cx = Cx::new(node, needs);
     let kept = hooks.as_ref().filter(|h| !h.post.is_empty()).map(|_| inbox.clone());
     let undefined = inbox.iter().all(Option::is_none) && !node.function().is_foreign();
     let mut outs = if undefined {
@@ -257,7 +257,7 @@ fn fit(g: Tensor, node: &GradFn, input: usize) -> Result<Tensor> {
 
 /// Adds a gradient to those that wait. The first is moved in; into a temporary that nobody else holds, later ones
 /// are added in place.
-fn add_into(inbox: &mut Inbox, input: usize, g: Tensor) -> Result<()> {
+fn add_into(inbox: &mut Grads, input: usize, g: Tensor) -> Result<()> {
     let slot = &mut inbox[input];
     *slot = Some(match slot.take() {
         None => g,

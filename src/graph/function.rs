@@ -60,13 +60,13 @@ pub trait Function: Send + Sync + 'static {
 }
 
 /// What a function knows of the run that calls it.
-pub struct Cx {
-    pub node: GradFn,
+pub struct Cx<'a> {
+    pub node: &'a GradFn,
     needs: u64,
 }
 
-impl Cx {
-    pub fn new(node: GradFn, needs: u64) -> Cx {
+impl<'a> Cx<'a> {
+    pub fn new(node: &'a GradFn, needs: u64) -> Cx<'a> {
         Cx { node, needs }
     }
 
@@ -136,12 +136,17 @@ static SEQUENCE: AtomicU64 = AtomicU64::new(1);
 pub const LEAF_SEQUENCE: u64 = u64::MAX;
 
 /// Makes a node whose outputs look like `outputs`.
+#[inline]
 pub fn node<F: Function>(f: F, edges: Edges, outputs: &[&Tensor]) -> GradFn {
+    let mut metas = SmallVec::new();
+    for t in outputs {
+        metas.push(OutputMeta { shape: t.shape().clone(), dtype: t.dtype() });
+    }
     GradFn::new(Arc::new(Node {
         seq: SEQUENCE.fetch_add(1, Ordering::Relaxed),
         scratch: AtomicU64::new(0),
         edges,
-        outputs: outputs.iter().map(|t| OutputMeta { shape: t.shape().clone(), dtype: t.dtype() }).collect(),
+        outputs: metas,
         hooks: OnceLock::new(),
         f,
     }))
@@ -157,7 +162,10 @@ pub fn record<F: Function>(
     if !grad_enabled() || !inputs.iter().any(|t| t.requires_grad()) || !out.dtype().is_float() {
         return Ok(out);
     }
-    let edges = inputs.iter().map(|t| t.grad_edge()).collect();
+    let mut edges = Edges::new();
+    for t in inputs {
+        edges.push(t.grad_edge());
+    }
     let f = make(&out);
     check_packed()?;
     let grad_fn = node(f, edges, &[&out]);

@@ -15,6 +15,7 @@ mod object;
 mod operators;
 mod optim;
 mod protocols;
+mod safetensors;
 mod storage;
 mod tensor;
 
@@ -45,6 +46,8 @@ mod _C {
         set_anomaly_enabled, set_autocast, set_cpu_isa, set_default_dtype, set_grad_enabled,
         set_inference_mode, set_num_threads,
     };
+    #[pymodule_export]
+    use super::safetensors::{index, save};
     #[pymodule_export]
     use super::storage::{PyStorage, frombuffer, storage_bytes, tensor_from_buffer};
     #[pymodule_export]

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use pyo3::ffi;
 use pyo3::impl_::trampoline::{self, MethodDef, binaryfunc};
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PySlice, PyType};
 
 use super::tensor::operator;
 use crate::dtype::Scalar;
@@ -206,7 +206,8 @@ unsafe extern "C" fn dealloc(obj: *mut ffi::PyObject) {
         clear(obj);
         let me = contents(Python::assume_attached(), obj);
         let t = (*me).tensor.peek();
-        if t.meta().is_none() && t.base().is_none() && !t.storage().is_borrowed() {
+        let plain = |t: &Tensor| t.meta().is_none() && !t.storage().is_borrowed();
+        if plain(t) && t.base().is_none_or(plain) {
             std::ptr::drop_in_place(me);
         } else {
             // What hangs below may be Python's, and is to die at once. At the end of the process it need not.
@@ -236,6 +237,16 @@ unsafe extern "C" fn traverse(obj: *mut ffi::PyObject, visit: ffi::visitproc, ar
         let dict = *dict(obj);
         let done = visit(ffi::Py_TYPE(obj).cast(), arg);
         if done != 0 || dict.is_null() { done } else { visit(dict, arg) }
+    }
+}
+
+/// The bounds of a slice, with Python's defaults for those left out; an error where one is no integer, or the step zero.
+pub fn slice_bounds(slice: &Bound<'_, PySlice>) -> PyResult<(isize, isize, isize)> {
+    let (mut start, mut stop, mut step) = (0, 0, 0);
+    // SAFETY: a live slice and three places to write to.
+    match unsafe { ffi::PySlice_Unpack(slice.as_ptr(), &mut start, &mut stop, &mut step) } {
+        0 => Ok((start, stop, step)),
+        _ => Err(PyErr::fetch(slice.py())),
     }
 }
 

@@ -46,7 +46,8 @@ impl Operand {
     }
 }
 
-const DETACH_FROM: usize = 1 << 16;
+/// Elements from which on the GIL is released for the time of an operation.
+pub const DETACH_FROM: usize = 1 << 16;
 
 /// Runs a row on a tensor and whatever stands on the other side of an operator.
 #[inline]

@@ -16,7 +16,7 @@ impl Tensor {
         let numel = checked_numel(&shape);
         ensure!(numel.is_some(), Runtime, "Storage size calculation overflowed with sizes={shape}");
         let storage = Storage::new(numel.unwrap_or(0) * dtype.size())?;
-        Ok(Tensor::from_parts(storage, Layout::contiguous(shape), dtype))
+        Ok(Tensor::from_dense_parts(storage, Layout::contiguous(shape), dtype))
     }
 
     pub fn full(shape: impl Into<Dims>, value: impl Into<Scalar>, dtype: DType) -> Result<Tensor> {

@@ -13,9 +13,11 @@ from .grad_mode import (
     detect_anomaly,
     enable_grad,
     inference_mode,
+    is_multithreading_enabled,
     no_grad,
     set_detect_anomaly,
     set_grad_enabled,
+    set_multithreading_enabled,
 )
 
 Variable = Tensor
@@ -26,11 +28,16 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "functional",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
     "inference_mode",
+    "is_multithreading_enabled",
     "no_grad",
     "set_detect_anomaly",
     "set_grad_enabled",
+    "set_multithreading_enabled",
 ]
 
 
@@ -115,3 +122,8 @@ def grad(
         ]
         return tuple(None if row[0] is None else stack(row) for row in zip(*each, strict=True))
     return tuple(_C._grad(roots, wanted, grads, retain_graph, create_graph, allow_unused, materialize_grads))
+
+
+# Below, because they are written in terms of `grad`. The function takes the name of its module, as in PyTorch.
+from . import functional  # noqa: E402
+from .gradcheck import gradcheck, gradgradcheck  # noqa: E402

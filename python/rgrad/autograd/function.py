@@ -17,6 +17,8 @@ class FunctionCtx:
     _dirty: tuple = ()
     _non_differentiable: tuple = ()
     _materialize = True
+    # Where among the outputs the tensors are, and the number of outputs, if not all of them are tensors.
+    _output_places: tuple[list[int], int] | None = None
     needs_input_grad: tuple[bool, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
@@ -117,10 +119,16 @@ class Function(metaclass=_Meta):
                 cls.setup_context(ctx, args, output)
         finally:
             _C._set_grad_enabled(before)
-        single = not isinstance(output, tuple)
-        outputs = (output,) if single else output
-        results = _C._record_function(ctx, _call_backward, args, outputs, recorded)
-        return results[0] if single else tuple(results)
+        if not isinstance(output, tuple):
+            return _C._record_function(ctx, _call_backward, args, (output,), recorded)[0]
+        places = [i for i, o in enumerate(output) if isinstance(o, Tensor)]
+        if len(places) == len(output):
+            return tuple(_C._record_function(ctx, _call_backward, args, output, recorded))
+        # What is no tensor has no part in the graph, and comes out as it is.
+        ctx._output_places = (places, len(output))
+        tensors = tuple(output[i] for i in places)
+        passed = dict(zip(places, _C._record_function(ctx, _call_backward, args, tensors, recorded), strict=True))
+        return tuple(passed.get(i, o) for i, o in enumerate(output))
 
 
 def _call_backward(ctx: FunctionCtx, grads: tuple) -> tuple:
@@ -131,6 +139,10 @@ def _call_backward(ctx: FunctionCtx, grads: tuple) -> tuple:
             _C.zeros(shape, dtype=dtype) if g is None and shape is not None else g
             for g, (shape, dtype) in zip(grads, ctx._output_meta, strict=True)  # type: ignore[attr-defined]
         )
+    if ctx._output_places is not None:
+        places, count = ctx._output_places
+        by_place = dict(zip(places, grads, strict=True))
+        grads = tuple(by_place.get(i) for i in range(count))
     out = f(ctx, *grads)
     out = out if isinstance(out, tuple) else (out,)
     expected = len(ctx.needs_input_grad)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 from collections.abc import Callable
 from typing import Any, Self, TypeVar, cast, overload
 
@@ -185,3 +186,29 @@ class detect_anomaly(set_detect_anomaly):
 
     def __enter__(self) -> None:
         self._before = _C._set_anomaly_enabled(self._check)
+
+
+_multithreading = threading.local()
+
+
+def is_multithreading_enabled() -> bool:
+    """What `set_multithreading_enabled` was last given in this thread; True before."""
+    return getattr(_multithreading, "enabled", True)
+
+
+class set_multithreading_enabled(_Switch):
+    """Kept for programs that set it; a backward always runs on the thread that calls it."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+        self._before = is_multithreading_enabled()
+        _multithreading.enabled = mode
+
+    def __enter__(self) -> None:
+        _multithreading.enabled = self.mode
+
+    def __exit__(self, *exc: object) -> None:
+        _multithreading.enabled = self._before
+
+    def clone(self) -> _Switch:
+        return type(self)(self.mode)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import rgrad
 from rgrad import _C
@@ -63,8 +64,7 @@ def gaussian_nll_loss(
         if input.shape[:-1] == var.shape:
             var = var.unsqueeze(-1)
         elif not (
-            input.dim() == var.dim()
-            and all(v in (1, size) for v, size in zip(var.shape, input.shape, strict=True))
+            input.dim() == var.dim() and all(v in (1, size) for v, size in zip(var.shape, input.shape, strict=True))
         ):
             raise ValueError("var is of incorrect size")
     if reduction not in ("none", "mean", "sum"):
@@ -223,3 +223,61 @@ def triplet_margin_loss(
     if swap:
         far = rgrad.minimum(far, pairwise_distance(positive, negative, p, eps))
     return _reduce((near - far + margin).clamp_min(0), reduction)
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """:func:`triplet_margin_loss` with a distance of one's own, by default :func:`pairwise_distance`."""
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, "
+            f"but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
+        )
+    distance = pairwise_distance if distance_function is None else distance_function
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = rgrad.minimum(far, distance(positive, negative))
+    return _reduce((margin + near - far).clamp_min(0), reduction)
+
+
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Hinge loss over several labels a sample: ``sum(max(0, 1 - input[label] + input[other])) / classes``.
+
+    Args:
+        input: scores, ``(N, C)`` or ``(C,)``.
+        target: the labels of each sample, up to the first -1; of the same shape.
+        size_average: older form of ``reduction``.
+        reduce: older form of ``reduction``.
+        reduction: ``'mean'``, ``'sum'`` or ``'none'``.
+    """
+    reduction = choose(size_average, reduce, reduction)
+    if input.shape != target.shape:
+        raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
+    scores, labels = (input, target) if input.dim() == 2 else (input.reshape(1, -1), target.reshape(1, -1))
+    valid = (labels < 0).to(rgrad.int64).cumsum(1) == 0
+    # Labels behind the end go to a column of their own.
+    column = labels.masked_fill(~valid, scores.size(1))
+    marks = rgrad.zeros((scores.size(0), scores.size(1) + 1), dtype=rgrad.int64, device=scores.device)
+    other = marks.scatter(1, column, 1)[:, :-1] == 0
+    chosen = scores.gather(1, labels.masked_fill(~valid, 0))
+    gap = (1 - chosen.unsqueeze(2) + scores.unsqueeze(1)).clamp_min(0)
+    loss = (gap * (valid.unsqueeze(2) & other.unsqueeze(1))).sum((1, 2)) / scores.size(1)
+    return _reduce(loss if input.dim() == 2 else loss.squeeze(0), reduction)

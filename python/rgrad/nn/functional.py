@@ -13,6 +13,8 @@ from typing import Any
 import rgrad
 from rgrad import _C
 
+from ._attention import multi_head_attention_forward as multi_head_attention_forward
+from ._bags import embedding_bag as embedding_bag
 from ._distance import cosine_similarity as cosine_similarity
 from ._distance import pairwise_distance as pairwise_distance
 from ._losses import cosine_embedding_loss as cosine_embedding_loss
@@ -20,10 +22,22 @@ from ._losses import gaussian_nll_loss as gaussian_nll_loss
 from ._losses import hinge_embedding_loss as hinge_embedding_loss
 from ._losses import margin_ranking_loss as margin_ranking_loss
 from ._losses import multi_margin_loss as multi_margin_loss
+from ._losses import multilabel_margin_loss as multilabel_margin_loss
 from ._losses import multilabel_soft_margin_loss as multilabel_soft_margin_loss
 from ._losses import poisson_nll_loss as poisson_nll_loss
 from ._losses import soft_margin_loss as soft_margin_loss
 from ._losses import triplet_margin_loss as triplet_margin_loss
+from ._losses import triplet_margin_with_distance_loss as triplet_margin_with_distance_loss
+from ._sampling import affine_grid as affine_grid
+from ._sampling import grid_sample as grid_sample
+from ._windows import fold as fold
+from ._windows import lp_pool1d as lp_pool1d
+from ._windows import lp_pool2d as lp_pool2d
+from ._windows import lp_pool3d as lp_pool3d
+from ._windows import max_unpool1d as max_unpool1d
+from ._windows import max_unpool2d as max_unpool2d
+from ._windows import max_unpool3d as max_unpool3d
+from ._windows import unfold as unfold
 
 _nn = _C._nn
 Tensor = _C.Tensor
@@ -509,6 +523,22 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     )
 
 
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """Deals the channels of ``groups`` groups out in turn, so that each new group has some of each."""
+    if input.dim() < 3:
+        raise RuntimeError(
+            f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}"
+        )
+    if groups <= 0:
+        raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
+    if input.size(1) % groups:
+        raise RuntimeError(
+            f"Number of channels must be divisible by groups. Got {input.size(1)} channels and {groups} groups."
+        )
+    split = input.reshape(input.size(0), groups, -1, *input.shape[2:])
+    return split.transpose(1, 2).reshape(input.shape)
+
+
 def upsample(
     input: Tensor,
     size: Any = None,
@@ -521,6 +551,22 @@ def upsample(
         "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
     )
     return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """The older name of :func:`interpolate` with the nearest value."""
+    warnings.warn(
+        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+    )
+    return interpolate(input, size, scale_factor, mode="nearest")
+
+
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """The older name of :func:`interpolate` between values, with aligned corners."""
+    warnings.warn(
+        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+    )
+    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
 
 def _filled(output_size: Any, input: Tensor) -> Any:

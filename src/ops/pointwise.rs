@@ -9,7 +9,7 @@ use crate::backend::cpu::pointwise::{Kernel, Operand, compute_type, run, run_sma
 use crate::dtype::{DType, Scalar, promote};
 use crate::error::{Error, Result};
 use crate::formula::record::{Prim, Step, Steps, reads};
-use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record};
+use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record, saved_tensor_hooks_active};
 use crate::layout::{Dims, Layout, broadcast};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
@@ -265,7 +265,8 @@ impl Row {
         };
         let out = like.dense_like(storage);
         if args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad())) {
-            return self.remember(out, &args, &[]).ok();
+            // Hooks on saved tensors run user code, which nothing above expects here.
+            return if saved_tensor_hooks_active() { None } else { self.remember(out, &args, &[]).ok() };
         }
         Some(out)
     }
@@ -560,6 +561,15 @@ impl Function for PointwiseBackward {
             });
         }
         Ok(out)
+    }
+
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        for (kept, &name) in self.inputs.iter().zip(self.row.inputs) {
+            if let Kept::Tensor(s) = kept {
+                visit(if name == "input" { "self" } else { name }, s);
+            }
+        }
+        visit("result", &self.result);
     }
 
     fn release(&self) {

@@ -86,8 +86,8 @@ impl Function for Gather {
         Ok(smallvec![Some(scatter_add(&zeros, self.dim as i64, &self.index.get(cx)?, g)?)])
     }
 
-    fn release(&self) {
-        self.index.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("index", &self.index);
     }
 }
 
@@ -209,8 +209,8 @@ impl Function for Scatter {
         Ok(out)
     }
 
-    fn release(&self) {
-        self.index.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("index", &self.index);
     }
 }
 
@@ -400,8 +400,11 @@ impl Function for ScatterReduce {
         Ok(smallvec![cx.needs(0).then_some(by_self), cx.needs(1).then_some(by_src)])
     }
 
-    fn release(&self) {
-        [&self.index, &self.input, &self.src, &self.result].iter().for_each(|s| s.free());
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("index", &self.index);
+        visit("self", &self.input);
+        visit("src", &self.src);
+        visit("result", &self.result);
     }
 }
 

@@ -23,6 +23,7 @@ use pyo3::types::{PySlice, PyType};
 
 use super::tensor::operator;
 use crate::dtype::Scalar;
+use crate::error::Result;
 use crate::ops::pointwise::{Arg, Row};
 use crate::ops::rows;
 use crate::tensor::Tensor;
@@ -64,6 +65,13 @@ impl PyTensor {
     pub fn inner(&self) -> Tensor {
         // SAFETY: cloning a handle runs no Python code.
         unsafe { self.tensor.peek() }.clone()
+    }
+
+    /// The value of a tensor of one element. To be called under the GIL.
+    #[inline]
+    pub fn value(&self) -> Result<Scalar> {
+        // SAFETY: reading an element runs no Python code.
+        unsafe { self.tensor.peek() }.item()
     }
 
     /// The object is from now on another tensor: after `.data = …`, `resize_`, `out=`.

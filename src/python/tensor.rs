@@ -242,7 +242,7 @@ impl PyTensor {
     // ---- elements
 
     fn item(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        scalar(py, self.inner().item().py()?)
+        scalar(py, self.value().py()?)
     }
 
     fn tolist(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {

@@ -25,7 +25,6 @@ use crate::backend::cpu::microkernel::{DOT_ROWS, Kernels, LOW, Store, View, View
 use crate::backend::cpu::parallel::{for_chunks_mut, num_threads};
 use crate::backend::cpu::simd;
 use crate::dtype::{Element, Real};
-use crate::multiversion;
 
 pub use crate::backend::cpu::microkernel::GemmElem;
 
@@ -90,12 +89,6 @@ impl<T: Real> Default for Epilogue<'_, T> {
 }
 
 impl<'a, T: Real> Epilogue<'a, T> {
-    /// Whether the product is all there is.
-    fn is_plain(&self) -> bool {
-        let scaled = self.alpha != T::ONE || self.beta != T::ZERO;
-        !scaled && matches!(self.bias, Bias::None) && self.act == Activation::None
-    }
-
     fn store(&self) -> Store<'a, T> {
         Store {
             alpha: self.alpha,
@@ -125,8 +118,6 @@ const GROUP_ROWS: usize = 128;
 /// Column panels of a task, if that leaves many tasks: they share the row panels in the second-level cache.
 const TASK_PANELS: usize = 8;
 const MANY_TASKS: usize = 16;
-/// Multiplications up to which blocks and packing cost more than they save.
-const TINY: usize = 1 << 10;
 /// Multiplications that make a parallel task worth its start.
 const TASK: usize = 1 << 19;
 /// Elements that make a parallel packing task worth its start.
@@ -155,27 +146,7 @@ pub fn gemm<T: GemmElem>(
     ep: Epilogue<T>,
 ) {
     check_bias(m, n, &ep);
-    let (a, b) = (a.view(), b.view());
-    if m * n * k <= TINY && b.cs == 1 && ep.is_plain() {
-        assert_eq!(c.len(), m * n);
-        return tiny(k, a.data, [a.rs, a.cs], b.data, b.rs, n, c);
-    }
-    product(T::kernels(simd::isa()), m, n, k, a, b, c, ep.store());
-}
-
-multiversion! {
-    /// Row by row, without blocks or packing.
-    fn tiny[T: Real](k: usize, a: &[T], a_strides: [usize; 2], b: &[T], b_stride: usize, n: usize, c: &mut [T]) {
-        for (i, row) in c.chunks_exact_mut(n.max(1)).enumerate() {
-            row.fill(T::ZERO);
-            for p in 0..k {
-                let x = a[i * a_strides[0] + p * a_strides[1]];
-                for (c, b) in row.iter_mut().zip(&b[p * b_stride..][..n]) {
-                    *c += x * *b;
-                }
-            }
-        }
-    }
+    product(T::kernels(simd::isa()), m, n, k, a.view(), b.view(), c, ep.store());
 }
 
 /// Computes `batch` products, of which the operands lie `a_batch_stride` and `b_batch_stride` apart (0 shares one

@@ -10,7 +10,20 @@ import rgrad
 
 OPS = rgrad._C._op_table()
 DTYPES = [getattr(rgrad, d) for d in ("bool", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64")]
-SHAPES = [(), (0,), (1,), (3,), (2, 3), (3, 3), (0, 3), (2, 0, 3), (1, 2, 3), (2, 3, 4), (1, 2, 4, 4), (1, 1, 2, 2, 2, 1, 2)]
+SHAPES = [
+    (),
+    (0,),
+    (1,),
+    (3,),
+    (2, 3),
+    (3, 3),
+    (0, 3),
+    (2, 0, 3),
+    (1, 2, 3),
+    (2, 3, 4),
+    (1, 2, 4, 4),
+    (1, 1, 2, 2, 2, 1, 2),
+]
 INTS = [-(2**63), -7, -2, -1, 0, 1, 2, 3, 5, 2**31]
 FLOATS = [float("nan"), float("inf"), -1.5, -0.0, 0.0, 0.5, 2.0, 1e30]
 TEXTS = ["mean", "sum", "none", "reflect", "amax", "bilinear", "", "same", "nuc", "ij,jk->ik"]
@@ -83,9 +96,26 @@ def _function(op):
 
 
 # Their arguments are sizes of what they make: at random they only ask for memory.
-MAKERS = {"randperm", "arange", "eye", "linspace", "logspace", "range", "tril_indices", "triu_indices", "bincount", "one_hot",
-          "repeat_interleave", "vander", "combinations", "hann_window", "hamming_window", "blackman_window", "bartlett_window",
-          "kaiser_window"}
+MAKERS = {
+    "randperm",
+    "arange",
+    "eye",
+    "linspace",
+    "logspace",
+    "range",
+    "tril_indices",
+    "triu_indices",
+    "bincount",
+    "one_hot",
+    "repeat_interleave",
+    "vander",
+    "combinations",
+    "hann_window",
+    "hamming_window",
+    "blackman_window",
+    "bartlett_window",
+    "kaiser_window",
+}
 
 
 @pytest.mark.parametrize("op", [op for op in OPS if op["name"] not in MAKERS], ids=lambda op: op["name"])

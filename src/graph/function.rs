@@ -1,16 +1,17 @@
 //! Functions, nodes and edges; how a result gets its history; how a long graph is dropped.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use smallvec::{SmallVec, smallvec};
 
 use super::hooks::{Handle, Hooks, NodeHook, TensorHook};
 use super::saved::{SavedTensor, check_packed};
-use super::{Meta, grad_enabled};
+use super::{Meta, anomaly, grad_enabled};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::layout::Dims;
@@ -54,7 +55,7 @@ pub trait Function: Send + Sync + 'static {
     }
 
     /// For the binding, which knows its own functions.
-    fn as_any(&self) -> Option<&dyn std::any::Any> {
+    fn as_any(&self) -> Option<&dyn Any> {
         None
     }
 }
@@ -112,9 +113,19 @@ pub struct Node<F: ?Sized = dyn Function> {
     pub scratch: AtomicU64,
     edges: Edges,
     outputs: SmallVec<[OutputMeta; 1]>,
-    hooks: OnceLock<Box<Mutex<NodeHooks>>>,
+    extras: OnceLock<Box<Extras>>,
     f: F,
 }
+
+/// What few nodes have.
+#[derive(Default)]
+struct Extras {
+    hooks: Mutex<NodeHooks>,
+    host: OnceLock<HostData>,
+}
+
+/// What the host language keeps about a node; only the binding knows its type.
+type HostData = Box<dyn Any + Send + Sync>;
 
 /// Hooks on a node.
 #[derive(Default, Clone)]
@@ -122,7 +133,7 @@ pub struct NodeHooks {
     /// On the gradient by one output: hooks of the tensor that this output is.
     pub tensor: SmallVec<[(usize, Hooks<dyn TensorHook>); 1]>,
     /// On the tensor whose `.grad` is to be kept, by output.
-    pub retain: SmallVec<[(usize, std::sync::Weak<Meta>); 1]>,
+    pub retain: SmallVec<[(usize, Weak<Meta>); 1]>,
     pub pre: Hooks<dyn NodeHook>,
     pub post: Hooks<dyn NodeHook>,
 }
@@ -142,14 +153,18 @@ pub fn node<F: Function>(f: F, edges: Edges, outputs: &[&Tensor]) -> GradFn {
     for t in outputs {
         metas.push(OutputMeta { shape: t.shape().clone(), dtype: t.dtype() });
     }
-    GradFn::new(Arc::new(Node {
+    let made = GradFn::new(Arc::new(Node {
         seq: SEQUENCE.fetch_add(1, Ordering::Relaxed),
         scratch: AtomicU64::new(0),
         edges,
         outputs: metas,
-        hooks: OnceLock::new(),
+        extras: OnceLock::new(),
         f,
-    }))
+    }));
+    if anomaly::enabled() {
+        anomaly::node_made(&made);
+    }
+    made
 }
 
 /// Gives `out` its history if any input is tracked and grad mode is on. The only way that a result gets one.
@@ -207,11 +222,32 @@ impl<F: Function + ?Sized> Node<F> {
 
     /// The hooks, if there ever was one.
     pub fn hooks(&self) -> Option<MutexGuard<'_, NodeHooks>> {
-        self.hooks.get().map(|h| h.lock().unwrap_or_else(PoisonError::into_inner))
+        self.extras.get().map(|e| e.hooks.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn hooks_or_new(&self) -> MutexGuard<'_, NodeHooks> {
-        self.hooks.get_or_init(Box::default).lock().unwrap_or_else(PoisonError::into_inner)
+        self.extras.get_or_init(Box::default).hooks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the host language keeps about this node, if anything.
+    pub fn host(&self) -> Option<&HostData> {
+        self.extras.get().and_then(|e| e.host.get())
+    }
+
+    /// As [`Node::host`], made if absent.
+    pub fn host_or_new(&self, make: impl FnOnce() -> HostData) -> &HostData {
+        self.extras.get_or_init(Box::default).host.get_or_init(make)
+    }
+
+    /// The hooks if no other thread is at them at this moment.
+    pub(super) fn try_hooks(&self) -> Option<MutexGuard<'_, NodeHooks>> {
+        self.extras.get().and_then(|e| e.hooks.try_lock().ok())
+    }
+
+    /// Drops every hook.
+    pub fn clear_hooks(&self) {
+        let old = self.hooks().map(|mut h| std::mem::take(&mut *h));
+        drop(old);
     }
 
     pub fn add_tensor_hook(&self, output: usize, hook: Arc<dyn TensorHook>) -> Handle {
@@ -275,6 +311,21 @@ impl GradFn {
 
     pub fn same(&self, other: &GradFn) -> bool {
         std::ptr::addr_eq(Arc::as_ptr(self.get()), Arc::as_ptr(other.get()))
+    }
+
+    /// Whether this is the only handle to the node.
+    pub fn is_sole_owner(&self) -> bool {
+        Arc::strong_count(self.get()) == 1
+    }
+
+    /// A handle that does not keep the node alive.
+    pub fn downgrade(&self) -> Weak<Node> {
+        Arc::downgrade(self.get())
+    }
+
+    /// The node of a weak handle, if it is still there.
+    pub fn upgrade(weak: &Weak<Node>) -> Option<GradFn> {
+        weak.upgrade().map(|n| GradFn(Some(n)))
     }
 
     /// Tells nodes apart.
@@ -361,7 +412,7 @@ impl AccumulateGrad {
             scratch: AtomicU64::new(0),
             edges: smallvec![],
             outputs: smallvec![OutputMeta { shape: t.shape().clone(), dtype: t.dtype() }],
-            hooks: OnceLock::new(),
+            extras: OnceLock::new(),
             f: AccumulateGrad { leaf: t.clone() },
         })
     }

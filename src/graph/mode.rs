@@ -1,16 +1,17 @@
-//! Per-thread switches: gradients, inference, anomaly mode.
+//! Per-thread switches: gradients and inference.
 
 use std::cell::Cell;
+
+use super::saved;
 
 #[derive(Clone, Copy)]
 struct Modes {
     grad: bool,
     inference: bool,
-    anomaly: bool,
 }
 
 thread_local! {
-    static MODES: Cell<Modes> = const { Cell::new(Modes { grad: true, inference: false, anomaly: false }) };
+    static MODES: Cell<Modes> = const { Cell::new(Modes { grad: true, inference: false }) };
 }
 
 /// Whether operations on tracked tensors are recorded.
@@ -47,16 +48,6 @@ pub fn set_inference_enabled(on: bool) -> bool {
     before
 }
 
-pub fn anomaly() -> bool {
-    MODES.with(|m| m.get().anomaly)
-}
-
-pub fn set_anomaly(on: bool) -> bool {
-    let before = anomaly();
-    change(|m| m.anomaly = on);
-    before
-}
-
 /// Restores the grad mode when it goes out of scope.
 pub struct ModeGuard(bool);
 
@@ -69,5 +60,24 @@ impl ModeGuard {
 impl Drop for ModeGuard {
     fn drop(&mut self) {
         set_grad_enabled(self.0);
+    }
+}
+
+/// The switches of a thread, for one that continues its work.
+pub struct ThreadState {
+    modes: Modes,
+    hooks: saved::HookStack,
+}
+
+impl ThreadState {
+    /// Those of this thread.
+    pub fn capture() -> ThreadState {
+        ThreadState { modes: MODES.with(Cell::get), hooks: saved::HookStack::capture() }
+    }
+
+    /// Makes them this thread's.
+    pub fn install(self) {
+        MODES.with(|m| m.set(self.modes));
+        self.hooks.install();
     }
 }

@@ -1,9 +1,11 @@
 //! A tensor that a function keeps for its backward, and the hooks that may keep something else in its place.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::held::visit_hook;
 use super::hooks::{PackedTensor, SavedTensorHooks};
 use super::{Cx, Edge, GradFn, Meta, ModeGuard, grad_enabled};
 use crate::error::{Error, Result};
@@ -172,6 +174,16 @@ impl SavedTensor {
         Ok(())
     }
 
+    /// Meets what is kept; see Note [Cycles through the graph].
+    pub(super) fn visit_held(&self, tensor: &mut dyn FnMut(&Tensor), visit: &mut dyn FnMut(&dyn Any)) {
+        let Ok(slot) = self.0.try_lock() else { return };
+        match &*slot {
+            Slot::Kept { tensor: t, .. } => tensor(t),
+            Slot::Packed(packed) => visit_hook(packed, packed.object.as_any(), visit),
+            Slot::Unused | Slot::Freed => {}
+        }
+    }
+
     /// Lets go of the tensor.
     pub fn free(&self) {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -259,6 +271,30 @@ pub fn pop_saved_tensor_hooks() {
 /// While there is a message, a push fails with it. Returns the one before.
 pub fn forbid_saved_tensor_hooks(message: Option<String>) -> Option<String> {
     FORBIDDEN.replace(message)
+}
+
+/// The hooks of a thread, for one that continues its work.
+pub(super) struct HookStack {
+    hooks: Vec<Arc<dyn SavedTensorHooks>>,
+    packing: bool,
+    forbidden: Option<String>,
+}
+
+impl HookStack {
+    pub(super) fn capture() -> HookStack {
+        HookStack {
+            hooks: HOOKS.with_borrow(Clone::clone),
+            packing: PACKING.get(),
+            forbidden: FORBIDDEN.with_borrow(Clone::clone),
+        }
+    }
+
+    pub(super) fn install(self) {
+        // They stay counted by the thread that pushed them, which waits for this one.
+        HOOKS.replace(self.hooks);
+        PACKING.set(self.packing);
+        FORBIDDEN.replace(self.forbidden);
+    }
 }
 
 /// The error of a pack hook since the last call. Whoever makes a node asks once its function has saved.

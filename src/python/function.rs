@@ -1,19 +1,21 @@
 //! Functions that users write in Python, as nodes of the graph.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::exceptions::PyTypeError;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use super::autograd::grads_tuple;
 use super::convert::{opt_tensor_list, size};
 use super::dtype::{dtype_object, type_name};
 use super::error::{IntoPy, foreign};
+use super::hooks::{grads_tuple, visit_objects};
 use super::tensor::{PyTensor, wrap};
 use crate::error::Result;
-use crate::graph::{self, Cx, Edges, Function, GradFn, Grads, SavedTensor};
+use crate::graph::{self, Cx, Edges, Function, GradFn, Grads, Held, HeldGuard, SavedTensor, anything_held};
 use crate::tensor::Tensor;
 
 /// What a user's function saved.
@@ -26,6 +28,22 @@ pub struct Saved {
 
 #[pymethods]
 impl Saved {
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let (mut held, mut done) = (Held::default(), Ok(()));
+        let mut visit = |object: &dyn Any| {
+            visit_objects(object, &mut |o| {
+                if done.is_ok() {
+                    done = visit.call(o);
+                }
+            });
+        };
+        if anything_held() {
+            self.tensors.iter().for_each(|s| held.saved(s, &mut visit));
+            held.visit(&mut visit);
+        }
+        done
+    }
+
     fn unpack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let node = self.node.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let items = self
@@ -41,13 +59,31 @@ impl Saved {
 }
 
 /// The node of a user's function.
-struct UserFunction {
+pub struct UserFunction {
     ctx: Py<PyAny>,
     call: Py<PyAny>,
     saved: Py<Saved>,
     name: String,
     /// Which arguments of forward were tensors: only these have edges.
     tensors: Vec<bool>,
+    _held: HeldGuard,
+}
+
+impl UserFunction {
+    pub fn ctx(&self) -> &Py<PyAny> {
+        &self.ctx
+    }
+
+    pub fn visit_objects(&self, visit: &mut dyn FnMut(&Py<PyAny>)) {
+        visit(&self.ctx);
+        visit(&self.call);
+        visit(self.saved.as_any());
+    }
+
+    /// What it saved and still has.
+    pub fn unpacked(&self, node: &GradFn) -> Vec<Tensor> {
+        self.saved.get().tensors.iter().filter_map(|s| s.unpack(Some(node)).ok().flatten()).collect()
+    }
 }
 
 impl Function for UserFunction {
@@ -74,6 +110,10 @@ impl Function for UserFunction {
             Ok(out.into_iter().zip(&self.tensors).filter(|(_, t)| **t).map(|(g, _)| g).collect())
         };
         Python::attach(run).map_err(foreign)
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 
     fn release(&self) {
@@ -150,6 +190,7 @@ pub fn record_function<'py>(
             saved,
             name: type_name(ctx),
             tensors: inputs.iter().map(Option::is_some).collect(),
+            _held: HeldGuard::new(),
         };
         let node = graph::node(function, edges, &outs);
         let mut number = 0;

@@ -168,6 +168,16 @@ impl Tensor {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// Tells tensors apart.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
+    /// How many handles to this tensor there are.
+    pub(crate) fn handles(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+
     /// Whether no other handle, view or storage reference sees this tensor's memory, so that it may be stolen.
     #[inline]
     pub fn is_sole_owner(&self) -> bool {
@@ -315,6 +325,20 @@ impl Tensor {
             self.meta_or_new().set_leaf(on);
         }
         Ok(())
+    }
+
+    /// Has the gradient of a tensor with history kept in its `.grad`.
+    pub fn retain_grad(&self) {
+        if let (Some(node), Some(meta)) = (self.grad_fn(), self.meta()) {
+            node.retain_grad(meta.output(), meta);
+        }
+    }
+
+    pub fn retains_grad(&self) -> bool {
+        match (self.grad_fn(), self.meta()) {
+            (Some(node), Some(meta)) => node.retains_grad(meta.output(), meta),
+            _ => false,
+        }
     }
 
     pub fn grad(&self) -> Option<Tensor> {

@@ -224,7 +224,7 @@ fn wanted_edges(node: &GradFn, task: &Task, wanted: Option<&[Edge]>) -> u64 {
 /// The function itself; in anomaly mode whatever goes wrong is traced to where the node was made.
 fn call(node: &GradFn, cx: &Cx, grads: Grads) -> Result<Grads> {
     if !anomaly::enabled() {
-        return node.function().backward(cx, grads);
+        return node.function().backward(cx, grads).map_err(|e| e.of_operation(node.name()));
     }
     anomaly::observe(node, || {
         let outs = node.function().backward(cx, grads)?;
@@ -267,7 +267,7 @@ fn deliver(task: &mut Task, ready: &mut BinaryHeap<Ready>, node: &GradFn, outs: 
 
 /// Gives a gradient the shape and dtype of the tensor that it belongs to: the one place that undoes a broadcast.
 fn fit(g: Tensor, node: &GradFn, input: usize) -> Result<Tensor> {
-    let Some(OutputMeta { shape, dtype }) = node.outputs().get(input) else { return Ok(g) };
+    let Some(OutputMeta { shape, dtype, device }) = node.outputs().get(input) else { return Ok(g) };
     let g = if g.shape() == shape {
         g
     } else if crate::layout::broadcast("backward", shape, g.shape()).is_ok_and(|s| s == *g.shape()) {
@@ -281,7 +281,8 @@ fn fit(g: Tensor, node: &GradFn, input: usize) -> Result<Tensor> {
             shape
         );
     };
-    if g.dtype() == *dtype { Ok(g) } else { arith::to_dtype(&g, *dtype) }
+    // A 0-d tensor may be used on a device other than its own.
+    if g.dtype() == *dtype && g.device() == *device { Ok(g) } else { arith::to(&g, *device, *dtype) }
 }
 
 /// Adds a gradient to those that wait. The first is moved in; into a temporary that nobody else holds, later ones

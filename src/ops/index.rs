@@ -17,7 +17,7 @@ use super::pointwise::Arg;
 use super::schema::Op;
 use super::view;
 use super::view::cut::{self, Cut};
-use crate::backend::cpu::copy;
+use crate::backend::copy;
 use crate::backend::cpu::index::fill_masked;
 use crate::dtype::{Bool8, DType};
 use crate::error::Result;
@@ -194,12 +194,12 @@ pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
     }
     match value {
         Arg::S(s) if !tracked => {
-            copy::fill(view.raw(), s);
+            copy::fill(view.raw(), s)?;
             view.bump_version();
             Ok(())
         }
         Arg::S(s) => {
-            let value = view::expand_to(&Tensor::scalar(s, view.dtype())?, view.shape())?;
+            let value = view::expand_to(&view.new_full([0usize; 0], s)?, view.shape())?;
             assign(&view, &value, "CopyBackwards")
         }
         Arg::T(v) => {
@@ -209,7 +209,7 @@ pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
             if tracked {
                 assign(&view, &value, "CopyBackwards")
             } else {
-                write_untracked(&view, &value);
+                write_untracked(&view, &value)?;
                 Ok(())
             }
         }
@@ -232,12 +232,12 @@ fn set_picked(view: &Tensor, picks: &Picks, value: Arg, tracked: bool) -> Result
     if let (Some(mask), Some(s), false) = (whole_mask(view, picks), number, tracked)
         && view.is_contiguous()
     {
-        fill_masked(view.raw(), mask.dense(DType::Bool)?.slice::<Bool8>()?, s);
+        fill_masked(view.on_host()?.raw(), mask.dense(DType::Bool)?.slice::<Bool8>()?, s);
         view.bump_version();
         return Ok(());
     }
     let value = match value {
-        Arg::S(s) => Tensor::scalar(s, view.dtype())?,
+        Arg::S(s) => view.new_full([0usize; 0], s)?,
         Arg::T(v) if v.numel() == 1 && v.dtype() != view.dtype() => super::arith::to_dtype(v, view.dtype())?,
         Arg::T(v) => v.clone(),
     };

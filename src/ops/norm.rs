@@ -387,8 +387,8 @@ pub fn batch_norm(
         let (x, w, b, out) = (xs.slice::<T>()?, slice::<T>(&w)?, slice::<T>(&b)?, out.slice_mut::<T>()?);
         let rstd = rstd.slice_mut::<T>()?;
         if !training {
-            write_some(&mean, running.mean);
-            write_some(&var, running.var);
+            write_some(&mean, running.mean)?;
+            write_some(&var, running.var)?;
             for (r, v) in rstd.iter_mut().zip(var.slice::<T>()?) {
                 *r = T::ONE / (*v + T::of(eps)).sqrt();
             }
@@ -410,20 +410,21 @@ pub fn batch_norm(
     finish(out, Kind::Batch { n, c, inner, training }, eps, x, [weight, bias], Stats { mean, rstd })
 }
 
-fn write_some(to: &Tensor, from: Option<&Tensor>) {
+fn write_some(to: &Tensor, from: Option<&Tensor>) -> Result<()> {
     if let Some(t) = from {
-        write_untracked(to, t);
+        write_untracked(to, t)?;
     }
+    Ok(())
 }
 
 /// `running = (1 - momentum) * running + momentum * scale * new`, in place and without history.
 fn follow(running: Option<&Tensor>, new: &Tensor, momentum: f64, scale: f64) -> Result<()> {
     let Some(running) = running else { return Ok(()) };
-    let old = running.to_vec::<f64>();
-    let new = new.to_vec::<f64>();
+    let old = running.on_host()?.to_vec::<f64>();
+    let new = new.on_host()?.to_vec::<f64>();
     let value: Vec<f64> =
         old.iter().zip(&new).map(|(o, n)| (1.0 - momentum) * o + momentum * scale * n).collect();
-    write_untracked(running, &Tensor::from_slice(&value, running.shape().clone())?);
+    write_untracked(running, &Tensor::from_slice(&value, running.shape().clone())?)?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use smallvec::smallvec;
 
 use super::view::{AsStrided, clear_view, gather_view};
 use super::{Tensor, ViewKind};
-use crate::backend::cpu::copy;
+use crate::backend::copy;
 use crate::error::{Error, Result};
 use crate::graph::{self, Cx, Function, Grads, grad_enabled};
 use crate::layout::Layout;
@@ -78,9 +78,10 @@ pub fn overlap_error() -> Error {
 }
 
 /// Writes `value` (of the shape of `t`, of any dtype) into `t` without a check and without history.
-pub fn write_untracked(t: &Tensor, value: &Tensor) {
-    copy::copy(value.raw(), t.raw());
+pub fn write_untracked(t: &Tensor, value: &Tensor) -> Result<()> {
+    copy::copy(value.raw(), t.raw())?;
     t.bump_version();
+    Ok(())
 }
 
 /// Makes `t` hold `value`, and with it the history of `value`: the end of every in-place operation.
@@ -99,7 +100,7 @@ pub fn assign(t: &Tensor, value: &Tensor, op: &'static str) -> Result<()> {
         (true, Some(base)) => base.grad_edge(),
         _ => None,
     };
-    write_untracked(t, value);
+    write_untracked(t, value)?;
     if !tracked {
         return Ok(());
     }
@@ -140,7 +141,7 @@ impl Function for Constant {
 
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        Ok(smallvec![Some(Tensor::zeros(g.shape().clone(), g.dtype())?)])
+        Ok(smallvec![Some(g.new_zeros(g.shape().clone())?)])
     }
 }
 

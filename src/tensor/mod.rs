@@ -12,7 +12,9 @@ use std::sync::{Arc, OnceLock};
 pub use inplace::{assign, check_inplace, overlap_error, self_overlap, write_untracked};
 pub use view::{as_view, multi_view, scatter_view};
 
-use crate::backend::cpu::copy::View;
+use crate::backend::View;
+use crate::backend::cpu::copy::Reader;
+use crate::backend::memory;
 use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
@@ -132,7 +134,17 @@ impl Tensor {
 
     #[inline(always)]
     pub fn device(&self) -> Device {
-        Device::Cpu
+        self.0.storage.device()
+    }
+
+    /// The tensor itself, for code that reads its elements on the host.
+    ///
+    /// # Errors
+    /// `NotImplementedError` where they lie on another device: nothing crosses unasked.
+    #[inline(always)]
+    pub fn on_host(&self) -> Result<&Tensor> {
+        self.raw().on_host()?;
+        Ok(self)
     }
 
     #[inline(always)]
@@ -192,7 +204,7 @@ impl Tensor {
     /// `RuntimeError` when the tensor has another dtype or is not contiguous.
     #[inline]
     pub fn slice<T: Element>(&self) -> Result<&[T]> {
-        self.expect_dense(T::DTYPE)?;
+        self.on_host()?.expect_dense(T::DTYPE)?;
         Ok(&self.0.storage.slice::<T>()[self.0.layout.offset..][..self.numel()])
     }
 
@@ -200,7 +212,7 @@ impl Tensor {
     #[inline]
     #[allow(clippy::mut_from_ref)] // see Note [Tensor data and aliasing]
     pub fn slice_mut<T: Element>(&self) -> Result<&mut [T]> {
-        self.expect_dense(T::DTYPE)?;
+        self.on_host()?.expect_dense(T::DTYPE)?;
         Ok(&mut self.0.storage.slice_mut::<T>()[self.0.layout.offset..][..self.numel()])
     }
 
@@ -216,13 +228,24 @@ impl Tensor {
         Ok(())
     }
 
-    /// All elements in row-major order, converted to `T`.
+    /// All elements in row-major order, converted to `T`, from any device. Empty where the device fails.
     pub fn to_vec<T: Element>(&self) -> Vec<T> {
+        self.values().unwrap_or_default()
+    }
+
+    /// All elements in row-major order, converted to `T`, from any device.
+    pub fn values<T: Element>(&self) -> Result<Vec<T>> {
         let mut out = vec![T::from_i64(0); self.numel()];
-        if !out.is_empty() {
-            crate::backend::cpu::copy::Reader::new(self.raw(), 0).read(&mut out);
+        if out.is_empty() {
+            return Ok(out);
         }
-        out
+        if self.device() == Device::Cpu {
+            Reader::new(self.raw(), 0).read(&mut out);
+        } else {
+            let (storage, layout) = memory::download(self.raw())?;
+            Reader::new(View { storage: &storage, layout: &layout, dtype: self.dtype() }, 0).read(&mut out);
+        }
+        Ok(out)
     }
 
     /// The value of a tensor of one element.
@@ -234,6 +257,10 @@ impl Tensor {
             self.numel()
         );
         let at = self.0.layout.offset;
+        if self.device() != Device::Cpu {
+            let (host, _) = memory::download(self.raw())?;
+            return Ok(with_dtype!(self.0.dtype, T => host.slice::<T>()[0].to_scalar()));
+        }
         Ok(with_dtype!(self.0.dtype, T => self.0.storage.slice::<T>()[at].to_scalar()))
     }
 

@@ -135,7 +135,7 @@ fn saved(picks: &[SavedTensor], cx: &Cx) -> Result<Vec<Option<Tensor>>> {
 /// The elements that `picks`, one per leading dimension, name. A mask stands for as many dimensions as it has.
 pub fn index(t: &Tensor, picks: &[Option<Tensor>]) -> Result<Tensor> {
     let p = plan(t, picks)?;
-    let out = Tensor::empty(p.shape.clone(), t.dtype())?;
+    let out = t.new_empty(p.shape.clone())?;
     with_dtype!(t.dtype(), T => gather::<T>(t.storage(), &p.lattice(), out.slice_mut()?));
     record(out, &[t], |_| IndexBackward { picks: save(picks), shape: t.shape().clone() })
 }
@@ -152,7 +152,7 @@ impl Function for IndexBackward {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        let (picks, out) = (saved(&self.picks, cx)?, Tensor::zeros(self.shape.clone(), g.dtype())?);
+        let (picks, out) = (saved(&self.picks, cx)?, g.new_zeros(self.shape.clone())?);
         index_put_untracked(&out, &picks, g, true)?;
         let shape = g.shape().clone();
         let node = || IndexPut { picks: save(&picks), accumulate: true, only_values: true, shape };
@@ -228,7 +228,7 @@ impl Function for IndexPut {
             if self.accumulate {
                 Ok(g.clone())
             } else {
-                index_put(g, &picks, &Tensor::scalar(0i64, g.dtype())?, false)
+                index_put(g, &picks, &g.new_full([0usize; 0], 0i64)?, false)
             }
         };
         let picked = || {

@@ -60,10 +60,10 @@ pub fn gather(t: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
         );
     }
     let dense = checked_index("gather", index, d, size_at(t, d))?;
-    let out = Tensor::empty(index.shape().clone(), t.dtype())?;
+    let out = t.new_empty(index.shape().clone())?;
     if index.numel() > 0 {
         let (from, shape) = (at_least_1d(t.layout()), at_least_1d(dense.layout()).shape);
-        let x = View { layout: &from, ..t.raw() };
+        let x = View { layout: &from, ..t.on_host()?.raw() };
         with_dtype!(t.dtype(), T => gather_along::<T>(x, d, &shape, dense.slice()?, out.slice_mut()?));
     }
     record(out, &[t], |_| Gather { dim: d, index: SavedTensor::input(index), shape: t.shape().clone() })
@@ -82,7 +82,7 @@ impl Function for Gather {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        let zeros = Tensor::zeros(self.shape.clone(), g.dtype())?;
+        let zeros = g.new_zeros(self.shape.clone())?;
         Ok(smallvec![Some(scatter_add(&zeros, self.dim as i64, &self.index.get(cx)?, g)?)])
     }
 
@@ -139,13 +139,14 @@ fn scattered(
     let (to, shape) = (at_least_1d(out.layout()), at_least_1d(dense.layout()).shape);
     let value = match src {
         Arg::T(s) => s.clone(),
-        Arg::S(s) => Tensor::scalar(s, t.dtype())?,
+        Arg::S(s) => t.new_full([0usize; 0], s)?,
     };
     let from = match src {
         Arg::T(s) => at_least_1d(s.layout()),
         Arg::S(_) => Layout { strides: shape.iter().map(|_| 0).collect(), shape: shape.clone(), offset: 0 },
     };
-    let (target, source) = (View { layout: &to, ..out.raw() }, View { layout: &from, ..value.raw() });
+    let (target, source) =
+        (View { layout: &to, ..out.on_host()?.raw() }, View { layout: &from, ..value.on_host()?.raw() });
     with_dtype!(t.dtype(), T => scatter_along::<T>(target, d, &shape, dense.slice()?, source, how));
     Ok((out, d))
 }
@@ -367,7 +368,7 @@ impl ScatterReduce {
                 // Where one source value is the only 0 of its product, the product without it is its derivative.
                 let src_zero = is_zero(&src)?;
                 let ones = src_zero.copied(g.dtype())?;
-                let zeros = Tensor::zeros(x.shape().clone(), g.dtype())?;
+                let zeros = g.new_zeros(x.shape().clone())?;
                 let count = gather(&scatter_add(&zeros, dim, index, &ones)?, dim, index)?;
                 let single = rows::logical_and
                     .call(&[Arg::T(&src_zero), Arg::T(&rows::eq.call(&[Arg::T(&count), one], &[])?)], &[])?;
@@ -418,7 +419,7 @@ fn scatter_op(a: &Args) -> Result<Out> {
     };
     let src = match src {
         Arg::T(s) => s.clone(),
-        Arg::S(s) => view::expand_to(&Tensor::scalar(s, t.dtype())?, index.shape())?,
+        Arg::S(s) => view::expand_to(&t.new_full([0usize; 0], s)?, index.shape())?,
     };
     let spec = ScatterSpec { dim, reduce, include_self: true, node: "ScatterReduceBackward0" };
     let out = scatter_reduce(&t.detach(), index, &src.detach(), spec)?;

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use smallvec::smallvec;
 
-use crate::backend::cpu::copy;
+use crate::backend::copy;
 use crate::backend::cpu::index::{compress, expand, fill_masked, mask_starts, positions};
 use crate::dtype::{Bool8, DType, Scalar};
 use crate::error::Result;
@@ -50,7 +50,7 @@ pub fn nonzero(t: &Tensor) -> Result<Tensor> {
     let (count, rank) = (flat.numel(), t.rank());
     let out = Tensor::empty([count, rank], DType::I64)?;
     for (d, index) in unravel(&flat, t.shape())?.iter().enumerate().take(rank) {
-        copy::copy(index.raw(), out.with_layout(out.layout().select(1, d)).raw());
+        copy::copy(index.raw(), out.with_layout(out.layout().select(1, d)).raw())?;
     }
     Ok(out)
 }
@@ -95,12 +95,12 @@ pub fn masked_fill(t: &Tensor, mask: &Tensor, value: Arg) -> Result<Tensor> {
         );
     }
     let shape = broadcast("masked_fill", t.shape(), mask.shape())?;
-    let out = Tensor::empty(shape.clone(), t.dtype())?;
+    let out = t.new_empty(shape.clone())?;
     let whole = t.layout().expand(&shape).map(|l| t.with_layout(l));
-    copy::copy(whole.as_ref().unwrap_or(t).raw(), out.raw());
+    copy::copy(whole.as_ref().unwrap_or(t).raw(), out.raw())?;
     let wide = mask.layout().expand(&shape).map(|l| mask.with_layout(l));
     let dense = wide.as_ref().unwrap_or(mask).dense(DType::Bool)?;
-    fill_masked(out.raw(), dense.slice::<Bool8>()?, number);
+    fill_masked(out.on_host()?.raw(), dense.slice::<Bool8>()?, number);
     let saved = || SavedTensor::input(mask);
     match value {
         Arg::T(v) => record(out, &[t, v], |_| MaskedFill { mask: saved(), tensor: true }),
@@ -152,7 +152,7 @@ pub fn masked_select(t: &Tensor, mask: &Tensor) -> Result<Tensor> {
 fn compressed(t: &Tensor, mask: &Tensor) -> Result<Tensor> {
     let flags = mask.slice::<Bool8>()?;
     let starts = mask_starts(flags);
-    let out = Tensor::empty([starts.last().copied().unwrap_or(0)], t.dtype())?;
+    let out = t.new_empty([starts.last().copied().unwrap_or(0)])?;
     let dense = t.dense(t.dtype())?;
     with_dtype!(t.dtype(), T => compress::<T>(dense.slice()?, flags, &starts, out.storage()));
     Ok(out)
@@ -178,7 +178,7 @@ impl Function for MaskedSelect {
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         let mask = self.mask.get(cx)?;
-        let zeros = Tensor::zeros(mask.shape().clone(), g.dtype())?;
+        let zeros = g.new_zeros(mask.shape().clone())?;
         Ok(smallvec![Some(masked_scatter(&zeros, &mask, g)?)])
     }
 
@@ -232,7 +232,7 @@ impl Function for MaskedScatter {
         let taken = || -> Result<Tensor> {
             let used = masked_select(g, &mask)?;
             let unused = self.source.numel() - used.numel();
-            let all = crate::ops::join::cat(&[used, Tensor::zeros([unused], g.dtype())?], 0)?;
+            let all = crate::ops::join::cat(&[used, g.new_zeros([unused])?], 0)?;
             view::reshape_to(&all, &self.source)
         };
         Ok(smallvec![cx.needs(0).then(kept).transpose()?, cx.needs(1).then(taken).transpose()?])
@@ -286,7 +286,7 @@ fn nonzero_static(a: &Args) -> Result<Out> {
     let out = Tensor::full([size as usize, t.rank()], filler, DType::I64)?;
     let rows = found.shape()[0].min(size as usize);
     let part = |x: &Tensor| x.with_layout(x.layout().slice(0, 0, rows, 1));
-    copy::copy(part(&found).raw(), part(&out).raw());
+    copy::copy(part(&found).raw(), part(&out).raw())?;
     Ok(out.into())
 }
 
@@ -300,7 +300,7 @@ fn unravel_index(a: &Args) -> Result<Out> {
         indices.dtype()
     );
     let n = shape.numel() as i64;
-    if let Some(i) = indices.to_vec::<i64>().into_iter().find(|&i| i < 0 || i >= n) {
+    if let Some(i) = indices.on_host()?.to_vec::<i64>().into_iter().find(|&i| i < 0 || i >= n) {
         bail!(Value, "index {i} is out of bounds for array of size {n}");
     }
     let flat = view::reshape_to(&indices.dense(DType::I64)?, &Dims::from([indices.numel()]))?;

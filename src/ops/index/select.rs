@@ -25,7 +25,7 @@ fn offsets(op: &str, index: &Tensor, n: usize, stride: isize) -> Result<Vec<isiz
         Runtime,
         "{op}(): Expected dtype int32 or int64 for index"
     );
-    let indices = index.to_vec::<i64>();
+    let indices = index.on_host()?.to_vec::<i64>();
     if indices.iter().any(|&i| i < 0 || i as usize >= n) {
         bail!(Index, "index out of range in self");
     }
@@ -97,7 +97,7 @@ impl Function for IndexSelect {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        let zeros = Tensor::zeros(self.shape.clone(), g.dtype())?;
+        let zeros = g.new_zeros(self.shape.clone())?;
         Ok(smallvec![Some(write_rows(zeros, self.dim, &self.index.get(cx)?, g, Combine::Add)?)])
     }
 
@@ -270,7 +270,7 @@ pub fn index_fill(t: &Tensor, dim: i64, index: &Tensor, value: Arg) -> Result<Te
     // Negative indices count from the end here, as in no other of these functions.
     // Each is kept once, so that the gradient by the value counts no element twice.
     let mut wrapped: Vec<i64> =
-        index.to_vec::<i64>().iter().map(|&i| if i < 0 { i + s.size as i64 } else { i }).collect();
+        index.on_host()?.to_vec::<i64>().iter().map(|&i| if i < 0 { i + s.size as i64 } else { i }).collect();
     wrapped.sort_unstable();
     wrapped.dedup();
     let wrapped = Tensor::from_slice(&wrapped, [wrapped.len()])?;
@@ -327,7 +327,7 @@ fn flat_offsets(op: &str, index: &Tensor, n: usize) -> Result<Vec<isize>> {
         index.dtype().scalar_name()
     );
     let mut out = Vec::with_capacity(index.numel());
-    for i in index.to_vec::<i64>() {
+    for i in index.on_host()?.to_vec::<i64>() {
         ensure!(
             i >= -(n as i64) && i < n as i64,
             Index,
@@ -343,7 +343,7 @@ pub fn take(t: &Tensor, index: &Tensor) -> Result<Tensor> {
     ensure!(t.numel() > 0 || index.numel() == 0, Index, "take(): tried to take from an empty tensor");
     let offsets = flat_offsets("take", index, t.numel())?;
     let dense = t.dense(t.dtype())?;
-    let out = Tensor::empty(index.shape().clone(), t.dtype())?;
+    let out = t.new_empty(index.shape().clone())?;
     let before = Layout { offset: dense.layout().offset, ..Layout::default() };
     let lattice = Lattice { before: &before, offsets: &offsets, after: &Layout::default() };
     with_dtype!(t.dtype(), T => gather::<T>(dense.storage(), &lattice, out.slice_mut()?));
@@ -362,7 +362,7 @@ impl Function for Take {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        let zeros = Tensor::zeros(self.shape.clone(), g.dtype())?;
+        let zeros = g.new_zeros(self.shape.clone())?;
         Ok(smallvec![Some(put(&zeros, &self.index.get(cx)?, g, true)?)])
     }
 
@@ -424,7 +424,7 @@ impl Function for Put {
             if self.accumulate {
                 return Ok(g.clone());
             }
-            put(g, &index, &Tensor::zeros(index.shape().clone(), g.dtype())?, false)
+            put(g, &index, &g.new_zeros(index.shape().clone())?, false)
         };
         let taken = || view::reshape_to(&take(g, &index)?, &self.shape);
         Ok(smallvec![cx.needs(0).then(kept).transpose()?, cx.needs(1).then(taken).transpose()?])

@@ -40,7 +40,7 @@ pub fn embedding(indices: &Tensor, weight: &Tensor, options: Options) -> Result<
     ensure!(index.slice::<i64>()?.iter().all(inside), Index, "index out of range in self");
     let mut shape = indices.shape().clone();
     shape.push(dim);
-    let out = Tensor::empty(shape, weight.dtype())?;
+    let out = weight.new_empty(shape)?;
     let dense = weight.dense(weight.dtype())?;
     with_dtype!(weight.dtype(), T => gather::<T>(dense.slice()?, index.slice()?, dim, out.slice_mut()?));
     record(out, &[weight], |_| EmbeddingBackward { index: SavedTensor::input(&index), count, options })
@@ -200,7 +200,7 @@ fn limit_norms(weight: &Tensor, index: &[i64], max: f64, p: f64) -> Result<()> {
     let mut rows: Vec<i64> = index.to_vec();
     rows.sort_unstable();
     rows.dedup();
-    let mut values = weight.to_vec::<f64>();
+    let mut values = weight.on_host()?.to_vec::<f64>();
     for &r in &rows {
         let row = &mut values[r as usize * dim..][..dim];
         let norm = match p {
@@ -212,7 +212,7 @@ fn limit_norms(weight: &Tensor, index: &[i64], max: f64, p: f64) -> Result<()> {
             row.iter_mut().for_each(|v| *v *= scale);
         }
     }
-    write_untracked(weight, &Tensor::from_slice(&values, weight.shape().clone())?);
+    write_untracked(weight, &Tensor::from_slice(&values, weight.shape().clone())?)?;
     Ok(())
 }
 
@@ -228,7 +228,7 @@ fn embedding_op(a: &Args) -> Result<Out> {
         None => None,
     };
     if let Some(max) = a.opt_float(3)? {
-        let index = indices.to_vec::<i64>();
+        let index = indices.on_host()?.to_vec::<i64>();
         ensure!(index.iter().all(|i| (0..count).contains(i)), Index, "index out of range in self");
         limit_norms(weight, &index, max, a.float(4)?)?;
     }

@@ -1654,6 +1654,8 @@ _promote_types: Any
 _record_function: Any
 _reset_peak_memory: Any
 _result_type: Any
+_safetensors_index: Any
+_safetensors_save: Any
 _set_anomaly_enabled: Any
 _set_autocast: Any
 _set_cpu_isa: Any

@@ -6,7 +6,7 @@
 >>> picture
 <graph of 5 nodes>
 
-In a notebook the object shows itself. ``picture.save("graph.svg")`` and ``picture.save("graph.dot")`` write it to files.
+In a notebook the object shows itself. ``picture.save("graph.svg")`` and ``picture.save("graph.dot")`` write files.
 """
 
 from __future__ import annotations

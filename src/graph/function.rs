@@ -13,7 +13,7 @@ use super::hooks::{Handle, Hooks, NodeHook, TensorHook};
 use super::saved::{SavedTensor, check_saved};
 use super::{Meta, anomaly, grad_enabled};
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::Dims;
 use crate::tensor::Tensor;
 
@@ -387,6 +387,25 @@ impl Drop for GradFn {
             drop(next);
         }
         DRAINING.with(|d| d.set(false));
+    }
+}
+
+/// The node of an operation that has no derivative though its inputs may want one.
+pub struct NotImplemented {
+    pub op: &'static str,
+}
+
+impl NotImplemented {
+    pub const NAME: &'static str = "torch::autograd::NotImplemented";
+}
+
+impl Function for NotImplemented {
+    fn name(&self) -> &'static str {
+        NotImplemented::NAME
+    }
+
+    fn backward(&self, _: &Cx, _: Grads) -> Result<Grads> {
+        Err(Error::Runtime(format!("derivative for {} is not implemented", self.op)))
     }
 }
 

@@ -18,7 +18,8 @@ mod mode;
 mod saved;
 
 pub use function::{
-    AccumulateGrad, Cx, Edge, Edges, Function, GradFn, Grads, Node, OutputMeta, node, record, record_all,
+    AccumulateGrad, Cx, Edge, Edges, Function, GradFn, Grads, Node, NotImplemented, OutputMeta, node, record,
+    record_all,
 };
 pub use held::{Held, HeldGuard, anything_held};
 pub use hooks::{Handle, Hooks, NodeHook, PackedTensor, PostAccumulateHook, SavedTensorHooks, TensorHook};

@@ -24,6 +24,7 @@ use pyo3::types::{PySlice, PyType};
 use super::hooks::visit_objects;
 use super::tensor::operator;
 use crate::dtype::Scalar;
+use crate::error::Result;
 use crate::graph::{Held, anything_held};
 use crate::ops::pointwise::{Arg, Row};
 use crate::ops::rows;
@@ -66,6 +67,13 @@ impl PyTensor {
     pub fn inner(&self) -> Tensor {
         // SAFETY: cloning a handle runs no Python code.
         unsafe { self.tensor.peek() }.clone()
+    }
+
+    /// The value of a tensor of one element. To be called under the GIL.
+    #[inline]
+    pub fn value(&self) -> Result<Scalar> {
+        // SAFETY: reading an element runs no Python code.
+        unsafe { self.tensor.peek() }.item()
     }
 
     /// The object is from now on another tensor: after `.data = …`, `resize_`, `out=`.

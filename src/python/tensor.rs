@@ -133,6 +133,7 @@ impl PyTensor {
         match dim {
             None => Ok(PyTuple::new(py, self.inner().strides().iter())?.into_any().unbind()),
             Some(d) => {
+                self.inner().expect_dimensions(d).py()?;
                 let d = crate::layout::wrap_dim(d, self.inner().rank()).py()?;
                 Ok(self.inner().strides()[d].into_pyobject(py)?.into_any().unbind())
             }
@@ -242,7 +243,7 @@ impl PyTensor {
     // ---- elements
 
     fn item(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        scalar(py, self.inner().item().py()?)
+        scalar(py, self.value().py()?)
     }
 
     fn tolist(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {

@@ -158,7 +158,14 @@ impl Tensor {
 
     /// Size of dimension `dim`, which may be negative.
     pub fn size(&self, dim: i64) -> Result<usize> {
+        self.expect_dimensions(dim)?;
         Ok(self.shape()[crate::layout::wrap_dim(dim, self.rank())?])
+    }
+
+    /// Errors where there is no dimension that `dim` could name.
+    pub fn expect_dimensions(&self, dim: i64) -> Result<()> {
+        ensure!(self.rank() > 0, Index, "Dimension specified as {dim} but tensor has no dimensions");
+        Ok(())
     }
 
     /// What the backend works on.

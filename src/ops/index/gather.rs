@@ -7,7 +7,7 @@ use crate::backend::cpu::copy::View;
 use crate::backend::cpu::index::{Combine, gather_along, scatter_along};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record};
+use crate::graph::{Cx, Function, Grads, NotImplemented, SavedTensor, grad_enabled, record};
 use crate::layout::{Dims, Layout, wrap_dim};
 use crate::ops::pointwise::Arg;
 use crate::ops::schema::{Args, Out};
@@ -420,8 +420,9 @@ fn scatter_op(a: &Args) -> Result<Out> {
         Arg::T(s) => s.clone(),
         Arg::S(s) => view::expand_to(&Tensor::scalar(s, t.dtype())?, index.shape())?,
     };
-    let spec = ScatterSpec { dim, reduce, include_self: true, node: "ScatterBackward2" };
-    Ok(scatter_reduce(t, index, &src, spec)?.into())
+    let spec = ScatterSpec { dim, reduce, include_self: true, node: "ScatterReduceBackward0" };
+    let out = scatter_reduce(&t.detach(), index, &src.detach(), spec)?;
+    Ok(record(out, &[t, &src], |_| NotImplemented { op: "aten::scatter" })?.into())
 }
 
 fn scatter_reduce_op(a: &Args) -> Result<Out> {

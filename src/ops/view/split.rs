@@ -81,10 +81,18 @@ pub fn chunk(t: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
     let n = t.shape()[d];
     let size = n.div_ceil(chunks as usize);
     if size == 0 {
+        ensure!(
+            (chunks as i64) <= MOST_PIECES,
+            Runtime,
+            "chunk: {chunks} pieces are more than {MOST_PIECES}"
+        );
         return split_with_sizes(t, &vec![0; chunks as usize], dim);
     }
     split(t, size as i64, dim)
 }
+
+/// More empty pieces than this are a mistake, and would only exhaust the memory.
+const MOST_PIECES: i64 = 1 << 24;
 
 /// Views of `sections` nearly equal parts, the first of which are longer by one where the size does not divide.
 fn tensor_split(t: &Tensor, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
@@ -95,6 +103,11 @@ fn tensor_split(t: &Tensor, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
     );
     let d = wrap_dim(dim, t.rank())?;
     ensure!(sections > 0, Runtime, "number of sections must be larger than 0, got {sections}");
+    ensure!(
+        sections <= MOST_PIECES,
+        Runtime,
+        "tensor_split: {sections} sections are more than {MOST_PIECES}"
+    );
     let (n, mut start) = (t.shape()[d] as i64, 0);
     (0..sections)
         .map(|i| {

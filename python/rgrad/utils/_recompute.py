@@ -1,11 +1,11 @@
 """The form of checkpointing that is not reentrant: saved tensors are computed again when backward asks for them.
 
 Note [Placeholders]
-While the region runs, every tensor that a node would save is replaced by an empty `Placeholder`, in the order of saving.
-When backward asks for the first of them, the region runs again, and what its operations save then is handed to the
-placeholders in the same order. As soon as the last one has its tensor, the second run is over (early stop). A placeholder
-gives its tensor away once, so that memory is freed as backward proceeds; another backward over a retained graph runs
-the region once more.
+While the region runs, every tensor that a node would save is replaced by an empty `Placeholder`, in the order of
+saving. When backward asks for the first of them, the region runs again, and what its operations save then is handed to
+the placeholders in the same order. As soon as the last one has its tensor, the second run is over (early stop). A
+placeholder gives its tensor away once, so that memory is freed as backward proceeds; another backward over a retained
+graph runs the region once more.
 """
 
 from __future__ import annotations

@@ -1637,6 +1637,7 @@ def diagonal_copy(input: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 
 def unfold_copy(input: Tensor, dimension: _int, size: _int, step: _int, *, out: Any = None) -> Tensor: ...
 def as_strided_copy(input: Tensor, size: _int | Sequence[_int], stride: _int | Sequence[_int], storage_offset: _int | None = None, *, out: Any = None) -> Tensor: ...
 def alias_copy(input: Tensor, *, out: Any = None) -> Tensor: ...
+TensorBase: Any
 _backward: Any
 _default_generator: Any
 _empty_cache: Any
@@ -1653,6 +1654,8 @@ _promote_types: Any
 _record_function: Any
 _reset_peak_memory: Any
 _result_type: Any
+_safetensors_index: Any
+_safetensors_save: Any
 _set_anomaly_enabled: Any
 _set_autocast: Any
 _set_cpu_isa: Any

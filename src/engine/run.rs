@@ -3,7 +3,7 @@
 use std::collections::BinaryHeap;
 use std::sync::OnceLock;
 
-use super::task::{Inbox, Task};
+use super::task::Task;
 use super::{Options, accumulate};
 use crate::bail;
 use crate::error::{Error, Result};
@@ -40,8 +40,8 @@ pub fn run(
     }
     for (e, g) in roots.iter().zip(grads) {
         if let Some(i) = task.find(&e.node) {
-            let g = fit(g, &e.node, e.input)?;
-            add_into(&mut task.slots[i].inbox, e.input, g)?;
+            let g = fit(g, &e.node, e.input())?;
+            add_into(&mut task.slots[i].inbox, e.input(), g)?;
         }
     }
     let mut ready: BinaryHeap<Ready> = task
@@ -58,12 +58,12 @@ pub fn run(
             check_interrupt()?;
         }
         let node = task.slots[i].node.clone();
-        let mut inbox: Grads = std::mem::take(&mut task.slots[i].inbox).into_iter().collect();
+        let mut inbox = std::mem::take(&mut task.slots[i].inbox);
         run_tensor_hooks(&node, &mut inbox)?;
         if let Some(wanted) = wanted {
             for (w, slot) in wanted.iter().zip(&mut found) {
                 if w.node.same(&node) {
-                    *slot = captured(&node, inbox[w.input].clone())?;
+                    *slot = captured(&node, inbox[w.input()].clone())?;
                 }
             }
         }
@@ -147,7 +147,7 @@ fn run_node(
         }
     }
     let needs = wanted_edges(node, task, wanted);
-    let cx = Cx::new(node.clone(), needs);
+    let cx = Cx::new(node, needs);
     let kept = hooks.as_ref().filter(|h| !h.post.is_empty()).map(|_| inbox.clone());
     let undefined = inbox.iter().all(Option::is_none) && !node.function().is_foreign();
     let mut outs = if undefined {
@@ -224,8 +224,8 @@ fn deliver(task: &mut Task, ready: &mut BinaryHeap<Ready>, node: &GradFn, outs: 
         let Some(e) = e else { continue };
         let Some(j) = task.find(&e.node) else { continue };
         if let Some(g) = g {
-            let g = fit(g, &e.node, e.input)?;
-            add_into(&mut task.slots[j].inbox, e.input, g)?;
+            let g = fit(g, &e.node, e.input())?;
+            add_into(&mut task.slots[j].inbox, e.input(), g)?;
         }
         let slot = &mut task.slots[j];
         slot.waiting -= 1;
@@ -257,7 +257,7 @@ fn fit(g: Tensor, node: &GradFn, input: usize) -> Result<Tensor> {
 
 /// Adds a gradient to those that wait. The first is moved in; into a temporary that nobody else holds, later ones
 /// are added in place.
-fn add_into(inbox: &mut Inbox, input: usize, g: Tensor) -> Result<()> {
+fn add_into(inbox: &mut Grads, input: usize, g: Tensor) -> Result<()> {
     let slot = &mut inbox[input];
     *slot = Some(match slot.take() {
         None => g,

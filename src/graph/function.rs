@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -53,13 +54,13 @@ pub trait Function: Send + Sync + 'static {
 }
 
 /// What a function knows of the run that calls it.
-pub struct Cx {
-    pub node: GradFn,
+pub struct Cx<'a> {
+    pub node: &'a GradFn,
     needs: u64,
 }
 
-impl Cx {
-    pub fn new(node: GradFn, needs: u64) -> Cx {
+impl<'a> Cx<'a> {
+    pub fn new(node: &'a GradFn, needs: u64) -> Cx<'a> {
         Cx { node, needs }
     }
 
@@ -70,11 +71,24 @@ impl Cx {
     }
 }
 
-/// Input number `input` of a node.
+/// An input of a node.
 #[derive(Clone)]
 pub struct Edge {
     pub node: GradFn,
-    pub input: usize,
+    /// One more than the number of the input, which leaves the absent edge no word of its own.
+    input: NonZeroU32,
+}
+
+impl Edge {
+    #[inline]
+    pub fn new(node: GradFn, input: usize) -> Edge {
+        Edge { node, input: NonZeroU32::MIN.saturating_add(input as u32) }
+    }
+
+    #[inline(always)]
+    pub fn input(&self) -> usize {
+        self.input.get() as usize - 1
+    }
 }
 
 /// What the gradient by an output must look like.
@@ -116,12 +130,17 @@ static SEQUENCE: AtomicU64 = AtomicU64::new(1);
 pub const LEAF_SEQUENCE: u64 = u64::MAX;
 
 /// Makes a node whose outputs look like `outputs`.
+#[inline]
 pub fn node<F: Function>(f: F, edges: Edges, outputs: &[&Tensor]) -> GradFn {
+    let mut metas = SmallVec::new();
+    for t in outputs {
+        metas.push(OutputMeta { shape: t.shape().clone(), dtype: t.dtype() });
+    }
     GradFn::new(Arc::new(Node {
         seq: SEQUENCE.fetch_add(1, Ordering::Relaxed),
         scratch: AtomicU64::new(0),
         edges,
-        outputs: outputs.iter().map(|t| OutputMeta { shape: t.shape().clone(), dtype: t.dtype() }).collect(),
+        outputs: metas,
         hooks: OnceLock::new(),
         f,
     }))
@@ -137,7 +156,10 @@ pub fn record<F: Function>(
     if !grad_enabled() || !inputs.iter().any(|t| t.requires_grad()) || !out.dtype().is_float() {
         return Ok(out);
     }
-    let edges = inputs.iter().map(|t| t.grad_edge()).collect();
+    let mut edges = Edges::new();
+    for t in inputs {
+        edges.push(t.grad_edge());
+    }
     let f = make(&out);
     let grad_fn = node(f, edges, &[&out]);
     out.init_meta(Meta::with_history(grad_fn, 0));
@@ -330,5 +352,13 @@ impl Function for AccumulateGrad {
 
     fn as_accumulator(&self) -> Option<&AccumulateGrad> {
         Some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn an_absent_edge_takes_no_word_of_its_own() {
+        assert_eq!(size_of::<Option<super::Edge>>(), 24);
     }
 }

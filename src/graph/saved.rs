@@ -64,7 +64,7 @@ impl SavedTensor {
 
     /// As [`SavedTensor::get`], with None where nothing was saved.
     pub fn try_get(&self, cx: &Cx) -> Result<Option<Tensor>> {
-        self.unpack(Some(&cx.node))
+        self.unpack(Some(cx.node))
     }
 
     /// As [`SavedTensor::try_get`], for the node that saved it, if that is known.

@@ -134,7 +134,7 @@ impl Function for ReducedLoss {
         }
         let g = view::expand_to(&g, &self.shape)?;
         let needs = u64::from(cx.needs(0)) | u64::from(cx.needs(1)) << 1;
-        self.row.function().backward(&Cx::new(self.row.clone(), needs), smallvec![Some(g)])
+        self.row.function().backward(&Cx::new(&self.row, needs), smallvec![Some(g)])
     }
 
     fn release(&self) {

@@ -155,7 +155,7 @@ fn raw_sum(t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tensor
     let x = if converts { t.dense(result)? } else { t.clone() };
     let (x, d) = along(&x.dense(x.dtype().wide())?, mask)?;
     let out = Tensor::empty(reduced_shape(t.shape(), mask, keepdim), DType::I64)?;
-    with_dtype!(wide x.dtype(), T => kernels::sum_int::<T>(x.slice()?, d, out.slice_mut()?));
+    with_dtype!(whole x.dtype(), T => kernels::sum_int::<T>(x.slice()?, d, out.slice_mut()?));
     out.dense(result)
 }
 

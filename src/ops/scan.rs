@@ -33,7 +33,7 @@ pub fn cumsum(t: &Tensor, dim: usize, reverse: bool, dtype: Option<DType>) -> Re
     } else {
         let x = t.dense(if t.dtype().is_float() { result.wide() } else { t.dtype().wide() })?;
         let out = Tensor::empty(t.shape().clone(), DType::I64)?;
-        with_dtype!(wide x.dtype(), T => kernels::cumsum_int::<T>(x.slice()?, d, reverse, out.slice_mut()?));
+        with_dtype!(whole x.dtype(), T => kernels::cumsum_int::<T>(x.slice()?, d, reverse, out.slice_mut()?));
         out
     };
     record(out.dense(result)?, &[t], |_| CumsumBackward { dim, reverse })
@@ -68,7 +68,7 @@ pub fn cumprod(t: &Tensor, dim: usize, dtype: Option<DType>) -> Result<Tensor> {
     } else {
         let x = t.dense(if t.dtype().is_float() { result.wide() } else { t.dtype().wide() })?;
         let out = Tensor::empty(t.shape().clone(), DType::I64)?;
-        with_dtype!(wide x.dtype(), T => kernels::cumprod_int::<T>(x.slice()?, d, out.slice_mut()?));
+        with_dtype!(whole x.dtype(), T => kernels::cumprod_int::<T>(x.slice()?, d, out.slice_mut()?));
         out
     };
     record(out.dense(result)?, &[t], |y| CumprodBackward {

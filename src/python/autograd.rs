@@ -12,7 +12,7 @@ use super::error::{IntoPy, foreign};
 use super::tensor::{PyTensor, wrap};
 use crate::engine::{self, Options};
 use crate::error::Result;
-use crate::graph::{Edge, GradFn, Grads, Handle, Meta, NodeHook, PostAccumulateHook, TensorHook};
+use crate::graph::{GradFn, Grads, Handle, Meta, NodeHook, PostAccumulateHook, TensorHook};
 use crate::tensor::Tensor;
 
 /// A Python callable on a gradient.
@@ -33,7 +33,7 @@ fn tensor_or_none(obj: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
         return Ok(None);
     }
     match obj.cast::<PyTensor>() {
-        Ok(t) => Ok(Some(t.borrow().inner.clone())),
+        Ok(t) => Ok(Some(t.get().inner())),
         Err(_) => {
             Err(PyTypeError::new_err(format!("expected Variable, but hook returned '{}'", type_name(obj))))
         }
@@ -144,7 +144,7 @@ impl PyNode {
             .edges()
             .iter()
             .map(|e| match e {
-                Some(Edge { node, input }) => Ok((node_object(py, node.clone())?, *input)),
+                Some(e) => Ok((node_object(py, e.node.clone())?, e.input())),
                 None => Ok((py.None(), 0)),
             })
             .collect::<PyResult<Vec<_>>>()?;
@@ -182,28 +182,28 @@ impl PyNode {
 impl PyTensor {
     #[getter]
     fn requires_grad(&self) -> bool {
-        self.inner.requires_grad()
+        self.inner().requires_grad()
     }
 
     #[setter]
     fn set_requires_grad(&self, on: bool) -> PyResult<()> {
-        self.inner.set_requires_grad(on).py()
+        self.inner().set_requires_grad(on).py()
     }
 
     #[pyo3(signature = (requires_grad=true))]
     fn requires_grad_(slf: Bound<'_, Self>, requires_grad: bool) -> PyResult<Bound<'_, Self>> {
-        slf.borrow().inner.set_requires_grad(requires_grad).py()?;
+        slf.get().inner().set_requires_grad(requires_grad).py()?;
         Ok(slf)
     }
 
     #[getter]
     fn is_leaf(&self) -> bool {
-        self.inner.is_leaf()
+        self.inner().is_leaf()
     }
 
     #[getter]
     fn grad(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        match self.inner.grad() {
+        match self.inner().grad() {
             Some(g) => wrap(py, g),
             None => Ok(py.None()),
         }
@@ -212,7 +212,7 @@ impl PyTensor {
     #[setter]
     fn set_grad(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
         if value.is_none() {
-            self.inner.set_grad(None);
+            self.inner().set_grad(None);
             return Ok(());
         }
         let Ok(g) = value.cast::<PyTensor>() else {
@@ -221,8 +221,8 @@ impl PyTensor {
                 type_name(value)
             )));
         };
-        let g = g.borrow().inner.clone();
-        let t = &self.inner;
+        let g = g.get().inner();
+        let t = &self.inner();
         if g.same(t) {
             return Err(PyRuntimeError::new_err("can't assign Variable as its own grad"));
         }
@@ -249,12 +249,12 @@ impl PyTensor {
 
     #[deleter]
     fn delete_grad(&self) {
-        self.inner.set_grad(None);
+        self.inner().set_grad(None);
     }
 
     #[getter]
     fn grad_fn(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        match self.inner.grad_fn() {
+        match self.inner().grad_fn() {
             Some(n) => node_object(py, n),
             None => Ok(py.None()),
         }
@@ -262,47 +262,47 @@ impl PyTensor {
 
     #[getter]
     fn output_nr(&self) -> usize {
-        self.inner.meta().map_or(0, |m| m.output())
+        self.inner().meta().map_or(0, |m| m.output())
     }
 
     #[getter]
     fn _version(&self) -> u32 {
-        self.inner.version()
+        self.inner().version()
     }
 
     #[getter]
     fn _base(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        match self.inner.base() {
+        match self.inner().base() {
             Some(b) => wrap(py, b.clone()),
             None => Ok(py.None()),
         }
     }
 
     fn _is_view(&self) -> bool {
-        self.inner.base().is_some()
+        self.inner().base().is_some()
     }
 
     #[getter]
     fn data(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        wrap(py, self.inner.data())
+        wrap(py, self.inner().data())
     }
 
     #[setter]
     fn set_data(slf: &Bound<'_, Self>, value: &Bound<'_, PyTensor>) {
         let new = {
-            let (me, value) = (slf.borrow().inner.clone(), value.borrow().inner.clone());
+            let (me, value) = (slf.get().inner(), value.get().inner());
             me.with_data(&value)
         };
         PyTensor::replace(slf, new);
     }
 
     fn detach(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        wrap(py, self.inner.detach())
+        wrap(py, self.inner().detach())
     }
 
     fn detach_(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         {
-            let t = slf.borrow().inner.clone();
+            let t = slf.get().inner();
             if t.base().is_some() {
                 return Err(PyRuntimeError::new_err(
                     "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for \
@@ -333,14 +333,14 @@ impl PyTensor {
             None => Vec::new(),
         };
         let inputs = inputs.map(tensor_list).transpose()?;
-        let root = [self.inner.clone()];
+        let root = [self.inner()];
         let options = options(retain_graph, create_graph);
         py.detach(|| engine::backward(&root, &grads, inputs.as_deref(), options)).py()
     }
 
     /// Calls `hook(grad)` whenever a gradient of this tensor is computed.
     fn register_hook(&self, hook: Py<PyAny>) -> PyResult<PyHookHandle> {
-        let t = &self.inner;
+        let t = &self.inner();
         if !t.requires_grad() {
             return Err(PyRuntimeError::new_err(
                 "cannot register a hook on a tensor that doesn't require gradient",
@@ -362,7 +362,7 @@ impl PyTensor {
 
     /// Calls `hook(tensor)` after a gradient was added to this leaf.
     fn register_post_accumulate_grad_hook(&self, hook: Py<PyAny>) -> PyResult<PyHookHandle> {
-        let t = &self.inner;
+        let t = &self.inner();
         if !t.requires_grad() {
             return Err(PyRuntimeError::new_err(
                 "cannot register a hook on a tensor that doesn't require gradient",
@@ -380,7 +380,7 @@ impl PyTensor {
 
     /// Keeps the gradient of this tensor in its `.grad`, though it is not a leaf.
     fn retain_grad(&self) -> PyResult<()> {
-        let t = &self.inner;
+        let t = &self.inner();
         if !t.requires_grad() {
             return Err(PyRuntimeError::new_err("can't retain_grad on Tensor that has requires_grad=False"));
         }
@@ -392,7 +392,7 @@ impl PyTensor {
 
     #[getter]
     fn retains_grad(&self) -> bool {
-        match (self.inner.grad_fn(), self.inner.meta()) {
+        match (self.inner().grad_fn(), self.inner().meta()) {
             (Some(node), Some(meta)) => node.retains_grad(meta.output(), meta),
             _ => false,
         }
@@ -404,7 +404,7 @@ fn gradient_of(obj: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
         return Ok(None);
     }
     match obj.cast::<PyTensor>() {
-        Ok(t) => Ok(Some(t.borrow().inner.clone())),
+        Ok(t) => Ok(Some(t.get().inner())),
         Err(_) => Err(PyTypeError::new_err(format!(
             "gradients can be either Tensors or None, but got {}",
             type_name(obj)

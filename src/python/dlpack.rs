@@ -231,7 +231,7 @@ impl PyTensor {
         dl_device: Option<(i32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Py<PyAny>> {
-        let t = &self.inner;
+        let t = &self.inner();
         if t.requires_grad() {
             return Err(PyBufferError::new_err(
                 "Can't export tensors that require gradient, use tensor.detach()",

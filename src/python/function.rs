@@ -91,7 +91,7 @@ pub fn record_function<'py>(
     outputs: &Bound<'py, PyTuple>,
     recorded: bool,
 ) -> PyResult<Bound<'py, PyList>> {
-    let tensor = |o: &Bound<'py, PyAny>| o.cast::<PyTensor>().ok().map(|t| t.borrow().inner.clone());
+    let tensor = |o: &Bound<'py, PyAny>| o.cast::<PyTensor>().ok().map(|t| t.get().inner());
     let inputs: Vec<Option<Tensor>> = args.iter().map(|a| tensor(&a)).collect();
     let dirty = marked(ctx, "_dirty")?;
     let constant = marked(ctx, "_non_differentiable")?;

@@ -4,7 +4,6 @@
 use std::any::Any;
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
@@ -19,30 +18,6 @@ use crate::ops;
 use crate::storage::Storage;
 use crate::tensor::Tensor;
 use crate::with_dtype;
-
-/// The Python object that a tensor already has; see Note [A tensor's Python object].
-#[inline]
-pub fn host_object(py: Python<'_>, t: &Tensor) -> Option<Py<PyAny>> {
-    let p: *mut ffi::PyObject = t.host().cast();
-    if p.is_null() {
-        return None;
-    }
-    // SAFETY: the pointer is cleared when the object dies, under the GIL that `py` proves; an object that is being
-    // torn down has no references left and is not handed out again.
-    unsafe { if ffi::Py_REFCNT(p) > 0 { Some(Bound::from_borrowed_ptr(py, p).unbind()) } else { None } }
-}
-
-/// Sets or deletes an attribute as `object` does: through descriptors, else in the instance dict if there is one.
-pub fn set_attribute(
-    slf: &Bound<'_, PyTensor>,
-    name: &Bound<'_, pyo3::types::PyString>,
-    value: Option<&Bound<'_, PyAny>>,
-) -> PyResult<()> {
-    let value = value.map_or(std::ptr::null_mut(), |v| v.as_ptr());
-    // SAFETY: three live objects (a null value means deletion) under the GIL that the bounds prove.
-    let status = unsafe { ffi::PyObject_GenericSetAttr(slf.as_ptr(), name.as_ptr(), value) };
-    if status == 0 { Ok(()) } else { Err(PyErr::fetch(slf.py())) }
-}
 
 /// Whether an object is a NumPy array or scalar, or offers its memory as they do.
 pub fn is_array(obj: &Bound<'_, PyAny>) -> bool {
@@ -116,12 +91,12 @@ impl PyTensor {
     /// The tensor as an array over the same memory; with `force`, whatever stands against that is undone first.
     #[pyo3(signature = (*, force=false))]
     fn numpy(&self, py: Python<'_>, force: bool) -> PyResult<Py<PyAny>> {
-        if self.inner.requires_grad() && !force {
+        if self.inner().requires_grad() && !force {
             return Err(PyRuntimeError::new_err(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
             ));
         }
-        to_numpy(py, &self.inner)
+        to_numpy(py, &self.inner())
     }
 
     #[pyo3(signature = (dtype=None, copy=None))]
@@ -273,7 +248,7 @@ pub unsafe fn adopt(
 /// A new tensor of the values of a number, a nested list, an array or a tensor.
 pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
     if let Ok(t) = data.cast::<PyTensor>() {
-        let t = t.borrow().inner.clone();
+        let t = t.get().inner();
         return t.copied(dtype.unwrap_or(t.dtype())).py();
     }
     if let Some(s) = number(data).filter(|_| !is_array(data)) {
@@ -428,11 +403,11 @@ pub fn as_tensor<'py>(
     }
     let wanted = dtype_of(dtype)?;
     let t = match data.cast::<PyTensor>() {
-        Ok(t) if wanted.is_none_or(|d| d == t.borrow().inner.dtype()) => return Ok(data.clone().unbind()),
+        Ok(t) if wanted.is_none_or(|d| d == t.get().inner().dtype()) => return Ok(data.clone().unbind()),
         Ok(t) => {
             return wrap(
                 data.py(),
-                ops::arith::to_dtype(&t.borrow().inner, wanted.unwrap_or(DType::F32)).py()?,
+                ops::arith::to_dtype(&t.get().inner(), wanted.unwrap_or(DType::F32)).py()?,
             );
         }
         Err(_) if is_ndarray(data) => {

@@ -1,6 +1,5 @@
 //! The Python module `rgrad._C`: converts arguments, enters Rust, converts errors. No arithmetic here.
 
-mod attributes;
 mod autograd;
 mod convert;
 mod display;
@@ -12,9 +11,11 @@ mod index;
 mod interop;
 mod method;
 mod modes;
+mod object;
 mod operators;
 mod optim;
 mod protocols;
+mod safetensors;
 mod storage;
 mod tensor;
 
@@ -46,6 +47,8 @@ mod _C {
         set_inference_mode, set_num_threads,
     };
     #[pymodule_export]
+    use super::safetensors::{index, save};
+    #[pymodule_export]
     use super::storage::{PyStorage, frombuffer, storage_bytes, tensor_from_buffer};
     #[pymodule_export]
     use super::tensor::{PyTensor, make_subclass};
@@ -57,6 +60,7 @@ mod _C {
 }
 
 fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    object::add_class(m)?;
     dtype::add_dtypes(m)?;
     method::add_operations(m)?;
     optim::add_optim(m)?;

@@ -107,8 +107,11 @@ fn system_alloc(size: usize) -> *mut u8 {
 pub fn alloc(size: usize) -> (*mut u8, usize) {
     let (class, size) = class_of(size);
     if size <= LOCAL_MAX {
-        let p = take_local(class);
-        let p = if p.is_null() { system_alloc(size) } else { p };
+        let mut p = take_local(class);
+        if p.is_null() {
+            return_at_thread_end();
+            p = system_alloc(size);
+        }
         if size >= 4096 && !p.is_null() {
             count(size);
         }
@@ -229,8 +232,8 @@ fn pool_limit() -> usize {
 }
 
 /// Has this thread's bins emptied when the thread ends. Called where a registration may allocate.
-#[inline]
-pub fn return_at_thread_end() {
+#[cold]
+fn return_at_thread_end() {
     // A thread that is ending has run the destructor already; what it frees now goes back on the next call.
     let _ = RETURN.try_with(|_| ());
 }

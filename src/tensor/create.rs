@@ -16,7 +16,7 @@ impl Tensor {
         let numel = checked_numel(&shape);
         ensure!(numel.is_some(), Runtime, "Storage size calculation overflowed with sizes={shape}");
         let storage = Storage::new(numel.unwrap_or(0) * dtype.size())?;
-        Ok(Tensor::from_parts(storage, Layout::contiguous(shape), dtype))
+        Ok(Tensor::from_dense_parts(storage, Layout::contiguous(shape), dtype))
     }
 
     pub fn full(shape: impl Into<Dims>, value: impl Into<Scalar>, dtype: DType) -> Result<Tensor> {
@@ -71,6 +71,13 @@ impl Tensor {
         let storage = Storage::new(self.numel() * dtype.size())?;
         let layout = Layout { shape: self.shape().clone(), strides: self.strides().clone(), offset: 0 };
         Ok(Tensor::from_dense_parts(storage, layout, dtype))
+    }
+
+    /// A tensor over new memory, of this dense one's geometry and dtype.
+    #[inline]
+    pub fn dense_like(&self, storage: Storage) -> Tensor {
+        let layout = Layout { shape: self.shape().clone(), strides: self.strides().clone(), offset: 0 };
+        Tensor::from_dense_parts(storage, layout, self.dtype())
     }
 
     /// The elements in a new contiguous tensor of `dtype`, without history.

@@ -105,7 +105,7 @@ pub fn assign(t: &Tensor, value: &Tensor, op: &'static str) -> Result<()> {
     }
     match t.base() {
         None => match history {
-            Some(edge) => t.meta_or_new().set_history(edge.node, edge.input),
+            Some(edge) => t.meta_or_new().set_history(edge.node.clone(), edge.input()),
             None => t.meta_or_new().set_history(graph::node(Constant { op }, smallvec![old], &[t]), 0),
         },
         Some(base) => {

@@ -1,8 +1,12 @@
 //! Views: another geometry over the same memory, and their histories.
 
+use std::ptr::null_mut;
+use std::sync::atomic::AtomicPtr;
+use std::sync::{Arc, OnceLock};
+
 use smallvec::smallvec;
 
-use super::{Tensor, ViewKind, ViewOf};
+use super::{Inner, Tensor, ViewKind, ViewOf};
 use crate::backend::cpu::copy;
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
@@ -24,6 +28,7 @@ pub fn multi_view<F: Function>(t: &Tensor, layout: Layout, make: impl FnOnce() -
     record(out, &[t], |_| make())
 }
 
+#[inline]
 fn plain_view(t: &Tensor, layout: Layout, dtype: DType, kind: ViewKind) -> Tensor {
     let base = t.base().unwrap_or(t).clone();
     // A view of a view that may not be written stays one that may not.
@@ -32,12 +37,16 @@ fn plain_view(t: &Tensor, layout: Layout, dtype: DType, kind: ViewKind) -> Tenso
         Some(ViewKind::NoGrad) if kind == ViewKind::Plain && !t.requires_grad() => ViewKind::Plain,
         _ => kind,
     };
-    t.with(|i| {
-        i.contiguous = layout.is_contiguous();
-        i.layout = layout;
-        i.dtype = dtype;
-        i.view = Some(ViewOf { base, kind });
-    })
+    Tensor(Arc::new(Inner {
+        storage: t.0.storage.clone(),
+        contiguous: layout.is_contiguous(),
+        layout,
+        dtype,
+        uncounted: t.0.uncounted,
+        view: Some(ViewOf { base, kind }),
+        meta: OnceLock::new(),
+        host: AtomicPtr::new(null_mut()),
+    }))
 }
 
 /// Gives a view whose base was written in place since a history through its base.

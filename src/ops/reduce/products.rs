@@ -21,7 +21,7 @@ fn raw_prod(t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tenso
     let x = if converts { t.dense(result)? } else { t.clone() };
     let (x, d) = along(&x.dense(x.dtype().wide())?, mask)?;
     let out = Tensor::empty(reduced_shape(t.shape(), mask, keepdim), DType::I64)?;
-    with_dtype!(wide x.dtype(), T => kernels::prod_int::<T>(x.slice()?, d, out.slice_mut()?));
+    with_dtype!(whole x.dtype(), T => kernels::prod_int::<T>(x.slice()?, d, out.slice_mut()?));
     out.dense(result)
 }
 

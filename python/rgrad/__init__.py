@@ -131,8 +131,10 @@ _FROM = {
             "channel_shuffle",
             "cosine_similarity",
             "pairwise_distance",
+            "pdist",
             "pixel_shuffle",
             "pixel_unshuffle",
+            "rms_norm",
         )
     },
 }

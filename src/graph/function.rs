@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use smallvec::{SmallVec, smallvec};
 
 use super::hooks::{Handle, Hooks, NodeHook, TensorHook};
+use super::saved::{SavedTensor, check_packed};
 use super::{Meta, grad_enabled};
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::Dims;
 use crate::tensor::Tensor;
 
@@ -34,8 +35,13 @@ pub trait Function: Send + Sync + 'static {
     /// differentiable where grad mode is on. A gradient may have the broadcast shape: the engine sums it.
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads>;
 
+    /// Visits what was saved, by PyTorch's names.
+    fn saved(&self, _visit: &mut dyn FnMut(&'static str, &SavedTensor)) {}
+
     /// Frees what was saved; called when the node has run and the graph is not retained.
-    fn release(&self) {}
+    fn release(&self) {
+        self.saved(&mut |_, s| s.free());
+    }
 
     /// Whether the function calls code outside the core.
     fn is_foreign(&self) -> bool {
@@ -161,6 +167,7 @@ pub fn record<F: Function>(
         edges.push(t.grad_edge());
     }
     let f = make(&out);
+    check_packed()?;
     let grad_fn = node(f, edges, &[&out]);
     out.init_meta(Meta::with_history(grad_fn, 0));
     Ok(out)
@@ -177,6 +184,7 @@ pub fn record_all<F: Function>(
     }
     let edges = inputs.iter().map(|t| t.grad_edge()).collect();
     let f = make(&outs);
+    check_packed()?;
     let grad_fn = node(f, edges, &outs.iter().collect::<Vec<_>>());
     for (i, out) in outs.iter().enumerate().filter(|(_, o)| o.dtype().is_float()) {
         out.init_meta(Meta::with_history(grad_fn.clone(), i));
@@ -319,6 +327,25 @@ impl Drop for GradFn {
             drop(next);
         }
         DRAINING.with(|d| d.set(false));
+    }
+}
+
+/// The node of an operation that has no derivative though its inputs may want one.
+pub struct NotImplemented {
+    pub op: &'static str,
+}
+
+impl NotImplemented {
+    pub const NAME: &'static str = "torch::autograd::NotImplemented";
+}
+
+impl Function for NotImplemented {
+    fn name(&self) -> &'static str {
+        NotImplemented::NAME
+    }
+
+    fn backward(&self, _: &Cx, _: Grads) -> Result<Grads> {
+        Err(Error::Runtime(format!("derivative for {} is not implemented", self.op)))
     }
 }
 

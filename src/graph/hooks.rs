@@ -23,6 +23,16 @@ pub trait NodeHook: Send + Sync {
     fn call(&self, grads: &Grads, outputs: Option<&Grads>) -> Result<Option<Grads>>;
 }
 
+/// Decides what is kept in the place of a tensor that a node saves.
+pub trait SavedTensorHooks: Send + Sync {
+    fn pack(&self, t: &Tensor) -> Result<Box<dyn PackedTensor>>;
+}
+
+/// What was kept in the place of a saved tensor.
+pub trait PackedTensor: Send + Sync {
+    fn unpack(&self) -> Result<Tensor>;
+}
+
 /// Names a registered hook.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Handle(u64);

@@ -16,11 +16,15 @@ mod mode;
 mod saved;
 
 pub use function::{
-    AccumulateGrad, Cx, Edge, Edges, Function, GradFn, Grads, Node, OutputMeta, node, record, record_all,
+    AccumulateGrad, Cx, Edge, Edges, Function, GradFn, Grads, Node, NotImplemented, OutputMeta, node, record,
+    record_all,
 };
-pub use hooks::{Handle, Hooks, NodeHook, PostAccumulateHook, TensorHook};
+pub use hooks::{Handle, Hooks, NodeHook, PackedTensor, PostAccumulateHook, SavedTensorHooks, TensorHook};
 pub use meta::Meta;
 pub use mode::{
     ModeGuard, anomaly, grad_enabled, inference_enabled, set_anomaly, set_grad_enabled, set_inference_enabled,
 };
-pub use saved::SavedTensor;
+pub use saved::{
+    SavedTensor, check_packed, forbid_saved_tensor_hooks, pop_saved_tensor_hooks, push_saved_tensor_hooks,
+    saved_tensor_hooks_active,
+};

@@ -97,10 +97,9 @@ impl Pointwise {
             super::nn::rounded(value, common)?
         };
         let Some(row) = row else { return Ok(out) };
-        let weight = SavedTensor::optional(weight);
         record(out, &[a, b], |_| ReducedLoss {
             row,
-            weight,
+            weight: SavedTensor::optional(weight),
             scale,
             shape: losses.shape().clone(),
             dtype: common,
@@ -137,9 +136,9 @@ impl Function for ReducedLoss {
         self.row.function().backward(&Cx::new(&self.row, needs), smallvec![Some(g)])
     }
 
-    fn release(&self) {
-        self.row.function().release();
-        self.weight.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        self.row.function().saved(visit);
+        visit("weight", &self.weight);
     }
 }
 

@@ -192,9 +192,9 @@ impl Function for Product {
         Ok(smallvec![da, db])
     }
 
-    fn release(&self) {
-        self.a.free();
-        self.b.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("self", &self.a);
+        visit("mat2", &self.b);
     }
 }
 
@@ -269,9 +269,9 @@ impl Function for Linear {
         Ok(smallvec![db, dx, dw])
     }
 
-    fn release(&self) {
-        self.x.free();
-        self.weight.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("input", &self.x);
+        visit("weight", &self.weight);
     }
 }
 

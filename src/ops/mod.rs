@@ -32,7 +32,7 @@ use smallvec::SmallVec;
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::{Error, Result};
-use crate::graph::grad_enabled;
+use crate::graph::{NotImplemented, grad_enabled};
 use crate::tensor::{Tensor, assign, check_inplace, overlap_error, self_overlap};
 use pointwise::{Arg, Row};
 use schema::{Args, Call, Op, Out, Overload, Surface, Value};
@@ -101,6 +101,7 @@ pub fn call(op: &'static Op, overload: &'static Overload, values: &[Value]) -> R
         Call::Fn(f) => f(&args),
         Call::Row(row) => {
             let (inputs, params) = row_arguments(row, &args)?;
+            (row.meta.check)(&params)?;
             if row.meta.inplace_argument && values.last().is_some_and(Value::is_true) {
                 let plain = &values[..values.len() - 1];
                 return call_inplace(op, overload, plain).map(Out::Tensor);
@@ -130,6 +131,7 @@ pub fn call_inplace(op: &'static Op, overload: &'static Overload, values: &[Valu
     let t = args.tensor(0)?.clone();
     if let Call::Row(row) = &overload.call {
         let (inputs, params) = row_arguments(row, &args)?;
+        (row.meta.check)(&params)?;
         row_inplace(row, &inputs, &params)?;
         return Ok(t);
     }
@@ -187,7 +189,9 @@ pub fn call_out(
         _ => Vec::new(),
     };
     let tracked = |t: &Tensor| grad_enabled() && t.requires_grad();
-    let composite = op.surface.has(Surface::COMPOSITE);
+    // A history that cannot be followed back is no reason to refuse it.
+    let dead_end = |t: &Tensor| t.grad_fn().is_some_and(|f| f.name() == NotImplemented::NAME);
+    let composite = op.surface.has(Surface::COMPOSITE) || results.iter().any(dead_end);
     ensure!(
         composite || !results.iter().chain(outs).any(tracked),
         Runtime,
@@ -197,6 +201,13 @@ pub fn call_out(
     );
     ensure!(results.len() == outs.len(), Type, "{}(): expected {} outputs", op.name, results.len());
     for out in outs {
+        ensure!(
+            !op.surface.has(Surface::INDICES) || out.dtype() == DType::I64,
+            Runtime,
+            "{} expects Long tensor out, got: {}",
+            op.name,
+            out.dtype().scalar_name()
+        );
         ensure!(!out.layout().may_overlap_itself(), self_overlap());
         for v in values {
             let inputs: &[Tensor] = match v {

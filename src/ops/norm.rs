@@ -215,11 +215,11 @@ impl Function for NormBackward {
         Ok(out)
     }
 
-    fn release(&self) {
-        self.x.free();
-        self.weight.free();
-        self.mean.free();
-        self.rstd.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("input", &self.x);
+        visit("weight", &self.weight);
+        visit("mean", &self.mean);
+        visit("rstd", &self.rstd);
     }
 }
 

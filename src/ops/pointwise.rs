@@ -9,7 +9,7 @@ use crate::backend::cpu::pointwise::{Kernel, Operand, compute_type, run, run_sma
 use crate::dtype::{DType, Scalar, promote};
 use crate::error::{Error, Result};
 use crate::formula::record::{Prim, Step, Steps, reads};
-use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record};
+use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record, saved_tensor_hooks_active};
 use crate::layout::{Dims, Layout, broadcast};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
@@ -25,6 +25,18 @@ pub enum Class {
     Truth,
     /// Integers and bools.
     Bits,
+}
+
+/// When a derivative among half types is rounded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rounds {
+    /// At its end.
+    Once,
+    /// Where a 0-d operand of a half type meets wider ones, what is computed from it alone is rounded to its type, as
+    /// PyTorch's steps are.
+    Mixed,
+    /// After each step, as PyTorch does, whose sums over a broadcast show it.
+    Steps,
 }
 
 /// What a row says beside its formulas.
@@ -52,13 +64,13 @@ pub struct RowMeta {
     pub divides: bool,
     /// The first input is a condition and takes no part in promotion.
     pub conditional: bool,
-    /// Where a 0-d operand of a half type meets wider ones, what the derivative computes from it alone is rounded to its
-    /// type, as PyTorch's steps are.
-    pub stepwise: bool,
+    pub rounds: Rounds,
     /// Takes `inplace: bool = False` after its parameters, as activations do.
     pub inplace_argument: bool,
     /// Float16 and bfloat16 have no kernel in PyTorch.
     pub no_half: bool,
+    /// Refuses number parameters that do not go together.
+    pub check: fn(&[Scalar]) -> Result<()>,
 }
 
 impl RowMeta {
@@ -75,9 +87,10 @@ impl RowMeta {
         keeps_ints: false,
         divides: false,
         conditional: false,
-        stepwise: false,
+        rounds: Rounds::Once,
         inplace_argument: false,
         no_half: false,
+        check: |_| Ok(()),
     };
 }
 
@@ -252,7 +265,8 @@ impl Row {
         };
         let out = like.dense_like(storage);
         if args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad())) {
-            return self.remember(out, &args, &[]).ok();
+            // Hooks on saved tensors run user code, which nothing above expects here.
+            return if saved_tensor_hooks_active() { None } else { self.remember(out, &args, &[]).ok() };
         }
         Some(out)
     }
@@ -529,8 +543,11 @@ impl Function for PointwiseBackward {
         }
         operands[count - 1] = result.as_ref().map(Arg::T);
         let operands = &operands[..count];
-        let rounds = self.row.meta.stepwise
-            && saved.iter().flatten().any(|t| t.dtype().is_half() && t.dtype() != self.common);
+        let rounds = match self.row.meta.rounds {
+            Rounds::Once => false,
+            Rounds::Mixed => saved.iter().flatten().any(|t| t.dtype().is_half() && t.dtype() != self.common),
+            Rounds::Steps => self.common.is_half(),
+        };
         let mut out = Grads::new();
         for (edge, (k, _)) in edges().enumerate() {
             out.push(if !cx.needs(edge) {
@@ -544,6 +561,15 @@ impl Function for PointwiseBackward {
             });
         }
         Ok(out)
+    }
+
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        for (kept, &name) in self.inputs.iter().zip(self.row.inputs) {
+            if let Kept::Tensor(s) = kept {
+                visit(if name == "input" { "self" } else { name }, s);
+            }
+        }
+        visit("result", &self.result);
     }
 
     fn release(&self) {

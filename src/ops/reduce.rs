@@ -302,8 +302,8 @@ impl Function for NansumBackward {
         Ok(smallvec![Some(rows::select_where.call(&[(&isnan(&x)?).into(), 0i64.into(), (&g).into()], &[])?)])
     }
 
-    fn release(&self) {
-        self.input.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("self", &self.input);
     }
 }
 

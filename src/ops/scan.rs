@@ -115,9 +115,9 @@ impl Function for CumprodBackward {
         )])
     }
 
-    fn release(&self) {
-        self.input.free();
-        self.result.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("self", &self.input);
+        visit("result", &self.result);
     }
 }
 
@@ -178,9 +178,9 @@ impl Function for LogcumsumexpBackward {
         )?)])
     }
 
-    fn release(&self) {
-        self.input.free();
-        self.result.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("self", &self.input);
+        visit("result", &self.result);
     }
 }
 

@@ -332,11 +332,17 @@ impl Tensor {
 
     /// The same autograd identity over other memory: what assigning to `.data` makes of a tensor.
     pub fn with_data(&self, data: &Tensor) -> Tensor {
-        let out = data.with(|_| {});
-        if let Some(m) = self.meta() {
-            // A fresh cell: setting it cannot fail.
-            let _ = out.0.meta.set(m.clone());
+        match self.meta() {
+            Some(m) => data.with_meta(m),
+            None => data.detach(),
         }
+    }
+
+    /// The same memory under another autograd identity.
+    pub(crate) fn with_meta(&self, meta: &Arc<Meta>) -> Tensor {
+        let out = self.detach();
+        // A fresh cell: setting it cannot fail.
+        let _ = out.0.meta.set(meta.clone());
         out
     }
 

@@ -60,6 +60,7 @@ impl<'a> Reader<'a> {
     }
 
     /// How many elements lie at a fixed stride from the present one on, itself included.
+    #[inline]
     pub fn run_left(&self) -> usize {
         self.inner - self.odometer.last()
     }
@@ -70,6 +71,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Passes over `n` elements of a run.
+    #[inline]
     pub fn skip(&mut self, n: usize) {
         self.odometer.advance(n);
     }

@@ -161,12 +161,12 @@ fn drive<T: Lane, E: Element>(
     let sources: [Source; ARGS] = std::array::from_fn(|k| Source::of::<T>(operands.get(k), out));
     let count = operands.len();
     if direct_out && sources.iter().all(|s| matches!(s, Source::Direct(_) | Source::Unread)) {
+        let shown = stand_ins(&sources, count);
         return parallel_for(n, GRAIN, |range| {
-            let ins: [&[T]; ARGS] = std::array::from_fn(|k| match &sources[k] {
+            let ins: [&[T]; ARGS] = std::array::from_fn(|k| match &sources[shown[k]] {
                 Source::Direct(v) => dense::<T>(v, range.start, range.len()),
                 _ => &[],
             });
-            let ins = fill_unread(ins, &sources, count);
             let dst = &mut out.storage.slice_mut::<E>()[out.layout.offset + range.start..][..range.len()];
             l(&ins[..count], params, bytemuck::cast_slice_mut(dst));
         });
@@ -270,16 +270,11 @@ fn dense<'a, T: Lane>(v: &View<'a>, at: usize, n: usize) -> &'a [T] {
     bytemuck::cast_slice(&v.storage.slice::<T::Stored>()[v.layout.offset + at..][..n])
 }
 
-/// An unread operand must still have the length of the others: it borrows one of them.
-#[inline(always)]
-fn fill_unread<'a, T>(mut ins: [&'a [T]; ARGS], sources: &[Source; ARGS], count: usize) -> [&'a [T]; ARGS] {
-    let some = (0..count).find(|&k| !matches!(sources[k], Source::Unread));
-    for k in 0..count {
-        if let (Source::Unread, Some(s)) = (&sources[k], some) {
-            ins[k] = ins[s];
-        }
-    }
-    ins
+/// By operand, which one is shown to the loop in its place: an unread one must still have the length of the others.
+fn stand_ins(sources: &[Source; ARGS], count: usize) -> [usize; ARGS] {
+    let is_read = |k: usize| !matches!(sources[k], Source::Unread);
+    let some = (0..count).find(|&k| is_read(k)).unwrap_or(0);
+    std::array::from_fn(|k| if is_read(k) { k } else { some })
 }
 
 /// A source on its way through a range of positions.
@@ -294,18 +289,22 @@ enum Feed<'a, T: Lane> {
 
 impl<'a, T: Lane> Feed<'a, T> {
     fn new(source: &Source<'a>, range: &Range<usize>) -> Self {
-        let width = range.len().min(BLOCK);
+        /// Blocks of a number are filled once, so that fewer of them are worth their place in the cache.
+        const REPEATED: usize = 4 * BLOCK;
         match source {
             Source::Unread => Feed::Unread,
             Source::Direct(v) => Feed::Direct(*v),
             Source::Runs(v) => Feed::Runs(Reader::new(*v, range.start)),
             Source::Bands(v, _) => Feed::Bands(Bands::new(*v, range.end)),
-            Source::Number(s) => Feed::Number(vec![T::number(*s); width]),
-            Source::Blocks(v) => Feed::Blocks(Reader::new(*v, range.start), vec![T::zeroed(); width]),
+            Source::Number(s) => Feed::Number(vec![T::number(*s); range.len().min(REPEATED)]),
+            Source::Blocks(v) => {
+                Feed::Blocks(Reader::new(*v, range.start), vec![T::zeroed(); range.len().min(BLOCK)])
+            }
         }
     }
 
     /// How many elements it can show together from position `at` on.
+    #[inline]
     fn left(&self, at: usize) -> usize {
         match self {
             Feed::Unread | Feed::Direct(_) => usize::MAX,
@@ -316,6 +315,7 @@ impl<'a, T: Lane> Feed<'a, T> {
     }
 
     /// Prepares the `n` elements from position `at` on.
+    #[inline]
     fn reach(&mut self, at: usize, n: usize) {
         match self {
             Feed::Bands(bands) => bands.reach(at),
@@ -326,6 +326,7 @@ impl<'a, T: Lane> Feed<'a, T> {
         }
     }
 
+    #[inline]
     fn get(&self, at: usize, n: usize) -> &[T] {
         match self {
             Feed::Unread => &[],
@@ -336,6 +337,7 @@ impl<'a, T: Lane> Feed<'a, T> {
         }
     }
 
+    #[inline]
     fn pass(&mut self, n: usize) {
         if let Feed::Runs(reader) = self {
             reader.skip(n);
@@ -353,6 +355,8 @@ fn drive_blocks<T: Lane, E: Element>(
     range: Range<usize>,
 ) {
     let mut feeds: [Feed<T>; ARGS] = std::array::from_fn(|k| Feed::new(&sources[k], &range));
+    let feeds = &mut feeds[..count];
+    let shown = stand_ins(sources, count);
     let mut staged =
         (!direct_out).then(|| (Reader::new(out, range.start), vec![E::from_i64(0); range.len().min(BLOCK)]));
     let mut at = range.start;
@@ -360,7 +364,10 @@ fn drive_blocks<T: Lane, E: Element>(
         let room = staged.as_ref().map_or(usize::MAX, |(_, result)| result.len());
         let n = feeds.iter().map(|f| f.left(at)).fold(room.min(range.end - at), usize::min);
         feeds.iter_mut().for_each(|f| f.reach(at, n));
-        let ins = fill_unread(std::array::from_fn(|k| feeds[k].get(at, n)), sources, count);
+        let mut ins: [&[T]; ARGS] = [&[]; ARGS];
+        for (slot, &k) in ins[..count].iter_mut().zip(&shown) {
+            *slot = feeds[k].get(at, n);
+        }
         match &mut staged {
             None => {
                 let dst = &mut out.storage.slice_mut::<E>()[out.layout.offset + at..][..n];

@@ -2,19 +2,19 @@
 //!
 //! Note [Bands]: a row of a transposed matrix is a column of memory, and its elements lie in as many cache lines. So
 //! rows are made [`SIDE`] at a time: the columns of a band fill whole lines, which are read once. Within a band, square
-//! blocks go through vector registers; their few lines stay in the first-level cache even where the stride is a power of
-//! two and all of them fall into one set.
+//! blocks go through vector registers, column by column of blocks; the few lines in use stay in the first-level cache even
+//! where the stride is a power of two and all of them fall into one set.
 
 use smallvec::SmallVec;
 
-use super::copy::{GRAIN, View};
-use super::microkernel::{self, GemmElem, Kernels};
+use super::copy::{self, GRAIN};
+use super::microkernel::{GemmElem, View};
 use super::parallel::parallel_for;
 use super::simd::isa;
 use crate::dtype::Element;
 use crate::layout::{Layout, Odometer, collapse};
 
-/// Rows of a band and columns of a block: a cache line of 4-byte elements.
+/// Rows of a band: a cache line of 4-byte elements.
 pub const SIDE: usize = 16;
 /// Widest rows that a band is held of.
 const WIDEST: usize = 1 << 15;
@@ -31,12 +31,12 @@ fn transpose_band<T: Element>(
     // Bits are moved, whatever they mean.
     match size_of::<T>() {
         4 => {
-            let (src, out) = (bytemuck::cast_slice(src), bytemuck::cast_slice_mut(out));
-            turn_blocks(f32::kernels(isa()), src, stride, rows, cols, out, pitch);
+            let band = View { data: bytemuck::cast_slice(src), rs: stride, cs: 1 };
+            f32::kernels(isa()).pack(cols, rows, band, bytemuck::cast_slice_mut(out), pitch);
         }
         8 => {
-            let (src, out) = (bytemuck::cast_slice(src), bytemuck::cast_slice_mut(out));
-            turn_blocks(f64::kernels(isa()), src, stride, rows, cols, out, pitch);
+            let band = View { data: bytemuck::cast_slice(src), rs: stride, cs: 1 };
+            f64::kernels(isa()).pack(cols, rows, band, bytemuck::cast_slice_mut(out), pitch);
         }
         _ => {
             for start in (0..cols).step_by(SIDE) {
@@ -48,21 +48,6 @@ fn transpose_band<T: Element>(
                 }
             }
         }
-    }
-}
-
-fn turn_blocks<T: GemmElem>(
-    kernels: &Kernels<T>,
-    src: &[T],
-    stride: usize,
-    rows: usize,
-    cols: usize,
-    out: &mut [T],
-    pitch: usize,
-) {
-    for j in (0..cols).step_by(SIDE) {
-        let block = microkernel::View { data: &src[j * stride..], rs: stride, cs: 1 };
-        kernels.pack(SIDE.min(cols - j), rows, block, &mut out[j..], pitch);
     }
 }
 
@@ -79,7 +64,7 @@ pub fn is_transposed(src: &Layout, out: &Layout) -> bool {
 }
 
 /// Copies between layouts of one shape and dtype for which [`is_transposed`] holds.
-pub fn copy_transposed<T: Element>(src: View, out: View) {
+pub fn copy_transposed<T: Element>(src: copy::View, out: copy::View) {
     let r = src.layout.rank() - 2;
     let (rows, cols) = (src.layout.shape[r], src.layout.shape[r + 1]);
     let (stride, pitch) = (src.layout.strides[r + 1] as usize, out.layout.strides[r] as usize);
@@ -103,7 +88,7 @@ pub fn copy_transposed<T: Element>(src: View, out: View) {
 
 /// The rows of a strided operand whose columns are contiguous, a band at a time. See Note [Bands].
 pub struct Bands<'a, T> {
-    view: View<'a>,
+    view: copy::View<'a>,
     lead: SmallVec<[usize; 6]>,
     lead_strides: SmallVec<[isize; 6]>,
     rows: usize,
@@ -125,7 +110,7 @@ pub fn banded_columns(layout: &Layout) -> Option<usize> {
 
 impl<'a, T: Element> Bands<'a, T> {
     /// For a layout that has [`banded_columns`], and elements before position `end`.
-    pub fn new(view: View<'a>, end: usize) -> Self {
+    pub fn new(view: copy::View<'a>, end: usize) -> Self {
         let (mut shape, [mut strides]) = collapse(&view.layout.shape, [&view.layout.strides]);
         let (cols, rows) = (shape.pop().unwrap_or(1), shape.pop().unwrap_or(1));
         let stride = strides.pop().unwrap_or(1) as usize;

@@ -7,7 +7,7 @@ use crate::backend::cpu::copy::View;
 use crate::backend::cpu::index::{Combine, gather_along, scatter_along};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record};
+use crate::graph::{Cx, Function, Grads, NotImplemented, SavedTensor, grad_enabled, record};
 use crate::layout::{Dims, Layout, wrap_dim};
 use crate::ops::pointwise::Arg;
 use crate::ops::schema::{Args, Out};
@@ -86,8 +86,8 @@ impl Function for Gather {
         Ok(smallvec![Some(scatter_add(&zeros, self.dim as i64, &self.index.get(cx)?, g)?)])
     }
 
-    fn release(&self) {
-        self.index.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("index", &self.index);
     }
 }
 
@@ -209,8 +209,8 @@ impl Function for Scatter {
         Ok(out)
     }
 
-    fn release(&self) {
-        self.index.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("index", &self.index);
     }
 }
 
@@ -400,8 +400,11 @@ impl Function for ScatterReduce {
         Ok(smallvec![cx.needs(0).then_some(by_self), cx.needs(1).then_some(by_src)])
     }
 
-    fn release(&self) {
-        [&self.index, &self.input, &self.src, &self.result].iter().for_each(|s| s.free());
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("index", &self.index);
+        visit("self", &self.input);
+        visit("src", &self.src);
+        visit("result", &self.result);
     }
 }
 
@@ -417,8 +420,9 @@ fn scatter_op(a: &Args) -> Result<Out> {
         Arg::T(s) => s.clone(),
         Arg::S(s) => view::expand_to(&Tensor::scalar(s, t.dtype())?, index.shape())?,
     };
-    let spec = ScatterSpec { dim, reduce, include_self: true, node: "ScatterBackward2" };
-    Ok(scatter_reduce(t, index, &src, spec)?.into())
+    let spec = ScatterSpec { dim, reduce, include_self: true, node: "ScatterReduceBackward0" };
+    let out = scatter_reduce(&t.detach(), index, &src.detach(), spec)?;
+    Ok(record(out, &[t, &src], |_| NotImplemented { op: "aten::scatter" })?.into())
 }
 
 fn scatter_reduce_op(a: &Args) -> Result<Out> {

@@ -101,8 +101,8 @@ impl Function for IndexSelect {
         Ok(smallvec![Some(write_rows(zeros, self.dim, &self.index.get(cx)?, g, Combine::Add)?)])
     }
 
-    fn release(&self) {
-        self.index.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("index", &self.index);
     }
 }
 
@@ -138,8 +138,8 @@ impl Function for WrittenRows {
         Ok(smallvec![Some(view::reshape_to(&rows, &self.shape)?)])
     }
 
-    fn release(&self) {
-        self.index.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("index", &self.index);
     }
 }
 
@@ -204,8 +204,8 @@ impl Function for IndexAdd {
         Ok(smallvec![cx.needs(0).then(|| g.clone()), cx.needs(1).then(rows).transpose()?])
     }
 
-    fn release(&self) {
-        self.index.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("index", &self.index);
     }
 }
 
@@ -239,8 +239,8 @@ impl Function for IndexCopy {
         Ok(smallvec![cx.needs(0).then(kept).transpose()?, cx.needs(1).then(rows).transpose()?])
     }
 
-    fn release(&self) {
-        self.index.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("index", &self.index);
     }
 }
 
@@ -311,8 +311,8 @@ impl Function for IndexFill {
         Ok(out)
     }
 
-    fn release(&self) {
-        self.index.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("index", &self.index);
     }
 }
 
@@ -366,8 +366,8 @@ impl Function for Take {
         Ok(smallvec![Some(put(&zeros, &self.index.get(cx)?, g, true)?)])
     }
 
-    fn release(&self) {
-        self.index.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("index", &self.index);
     }
 }
 
@@ -430,8 +430,8 @@ impl Function for Put {
         Ok(smallvec![cx.needs(0).then(kept).transpose()?, cx.needs(1).then(taken).transpose()?])
     }
 
-    fn release(&self) {
-        self.index.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("index", &self.index);
     }
 }
 

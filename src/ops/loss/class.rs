@@ -200,10 +200,10 @@ impl Function for NllLoss {
         Ok(smallvec![Some(arith::mul(&slope, &g)?)])
     }
 
-    fn release(&self) {
-        self.logp.free();
-        self.class.free();
-        self.weight.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("self", &self.logp);
+        visit("target", &self.class);
+        visit("weight", &self.weight);
     }
 }
 

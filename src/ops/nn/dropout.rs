@@ -62,8 +62,8 @@ impl Function for Dropout {
         Ok(smallvec![Some(masked(g, &self.mask.get(cx)?, self.scale)?)])
     }
 
-    fn release(&self) {
-        self.mask.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("mask", &self.mask);
     }
 }
 

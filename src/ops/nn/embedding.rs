@@ -74,8 +74,8 @@ impl Function for EmbeddingBackward {
         Ok(smallvec![Some(sum_rows(g, &self.index.get(cx)?, self.count, self.options)?)])
     }
 
-    fn release(&self) {
-        self.index.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("indices", &self.index);
     }
 }
 
@@ -177,8 +177,8 @@ impl Function for SumRowsBackward {
         Ok(smallvec![Some(crate::ops::arith::mul(&rows, &scale)?)])
     }
 
-    fn release(&self) {
-        self.index.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("indices", &self.index);
     }
 }
 

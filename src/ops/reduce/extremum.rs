@@ -220,8 +220,8 @@ impl Function for Shared {
         Ok(smallvec![total])
     }
 
-    fn release(&self) {
-        self.input.free();
-        self.results.iter().for_each(SavedTensor::free);
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("self", &self.input);
+        self.results.iter().for_each(|s| visit("result", s));
     }
 }

@@ -86,11 +86,11 @@ fn a_saved_tensor_that_was_written_is_refused() {
 fn a_leaf_that_wants_a_gradient_is_not_written_in_place() {
     let a = leaf(&[1.0]);
     assert_eq!(
-        check_inplace(&a).unwrap_err().to_string(),
+        check_inplace(&a, false).unwrap_err().to_string(),
         "a leaf Variable that requires grad is being used in an in-place operation."
     );
     let _off = ModeGuard::grad(false);
-    assert!(check_inplace(&a).is_ok());
+    assert!(check_inplace(&a, false).is_ok());
 }
 
 #[test]

@@ -51,6 +51,11 @@ pub fn runs(node: &GradFn) -> Option<bool> {
     })
 }
 
+/// Whether every run of this thread accumulates into all leaves, as a backward inside must to be of use.
+pub fn all_accumulate() -> bool {
+    RUNNING.with_borrow(|r| r.iter().all(|r| r.wanted.is_none()))
+}
+
 fn what_runs(roots: &[Edge], wanted: Option<&[Edge]>) -> HashSet<usize> {
     let mut seen = HashSet::new();
     let mut open: Vec<&GradFn> = roots.iter().map(|e| &e.node).collect();

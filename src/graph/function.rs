@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use smallvec::{SmallVec, smallvec};
 
 use super::hooks::{Handle, Hooks, NodeHook, TensorHook};
-use super::saved::{SavedTensor, check_packed};
+use super::saved::{SavedTensor, check_saved};
 use super::{Meta, anomaly, grad_enabled};
 use crate::device::Device;
 use crate::dtype::DType;
@@ -190,7 +190,7 @@ pub fn record<F: Function>(
         edges.push(t.grad_edge());
     }
     let f = make(&out);
-    check_packed()?;
+    check_saved()?;
     let grad_fn = node(f, edges, &[&out]);
     out.init_meta(Meta::with_history(grad_fn, 0));
     Ok(out)
@@ -207,7 +207,7 @@ pub fn record_all<F: Function>(
     }
     let edges = inputs.iter().map(|t| t.grad_edge()).collect();
     let f = make(&outs);
-    check_packed()?;
+    check_saved()?;
     let grad_fn = node(f, edges, &outs.iter().collect::<Vec<_>>());
     for (i, out) in outs.iter().enumerate().filter(|(_, o)| o.dtype().is_float()) {
         out.init_meta(Meta::with_history(grad_fn.clone(), i));
@@ -275,6 +275,15 @@ impl<F: Function + ?Sized> Node<F> {
         if !h.retain.iter().any(|(o, m)| *o == output && m.as_ptr() == Arc::as_ptr(meta)) {
             h.retain.push((output, Arc::downgrade(meta)));
         }
+    }
+
+    /// Undoes [`Node::retain_grad`]; whether there was something to undo.
+    pub(crate) fn drop_retained_grad(&self, meta: &Arc<Meta>) -> bool {
+        self.hooks().is_some_and(|mut h| {
+            let before = h.retain.len();
+            h.retain.retain(|(_, m)| m.as_ptr() != Arc::as_ptr(meta));
+            h.retain.len() != before
+        })
     }
 
     pub fn retains_grad(&self, output: usize, meta: &Arc<Meta>) -> bool {

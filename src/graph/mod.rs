@@ -28,6 +28,6 @@ pub use mode::{
     ModeGuard, ThreadState, grad_enabled, inference_enabled, set_grad_enabled, set_inference_enabled,
 };
 pub use saved::{
-    SavedTensor, check_packed, forbid_saved_tensor_hooks, pop_saved_tensor_hooks, push_saved_tensor_hooks,
+    SavedTensor, check_saved, forbid_saved_tensor_hooks, pop_saved_tensor_hooks, push_saved_tensor_hooks,
     saved_tensor_hooks_active,
 };

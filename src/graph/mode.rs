@@ -1,6 +1,7 @@
 //! Per-thread switches: gradients and inference.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::saved;
 
@@ -17,10 +18,7 @@ thread_local! {
 /// Whether operations on tracked tensors are recorded.
 #[inline(always)]
 pub fn grad_enabled() -> bool {
-    MODES.with(|m| {
-        let m = m.get();
-        m.grad && !m.inference
-    })
+    MODES.with(|m| m.get().grad)
 }
 
 fn change(f: impl FnOnce(&mut Modes)) {
@@ -38,12 +36,21 @@ pub fn set_grad_enabled(on: bool) -> bool {
     before
 }
 
+/// Threads in inference mode: while there are none, a new tensor looks no further.
+static INFERRING: AtomicUsize = AtomicUsize::new(0);
+
+#[inline(always)]
 pub fn inference_enabled() -> bool {
-    MODES.with(|m| m.get().inference)
+    INFERRING.load(Ordering::Relaxed) != 0 && MODES.with(|m| m.get().inference)
 }
 
 pub fn set_inference_enabled(on: bool) -> bool {
     let before = inference_enabled();
+    match (before, on) {
+        (false, true) => INFERRING.fetch_add(1, Ordering::Relaxed),
+        (true, false) => INFERRING.fetch_sub(1, Ordering::Relaxed),
+        _ => 0,
+    };
     change(|m| m.inference = on);
     before
 }

@@ -34,7 +34,7 @@ use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::{Error, Result};
 use crate::graph::{NotImplemented, grad_enabled};
-use crate::tensor::{Tensor, assign, check_inplace, overlap_error, self_overlap};
+use crate::tensor::{Tensor, assign, check_inference, check_inplace, overlap_error, self_overlap};
 use pointwise::{Arg, Row};
 use schema::{Args, Call, Op, Out, Overload, Surface, Value};
 
@@ -141,9 +141,13 @@ pub fn call_inplace(op: &'static Op, overload: &'static Overload, values: &[Valu
         row_inplace(row, &inputs, &params).map_err(|e| e.of_operation(op.name))?;
         return Ok(t);
     }
-    check_inplace(&t)?;
-    let tracked = |v: &Value| matches!(v, Value::Tensor(t) if t.requires_grad());
-    let result = if grad_enabled() && values.iter().any(tracked) {
+    let tracked = values.iter().any(|v| match v {
+        Value::Tensor(t) => t.requires_grad(),
+        Value::Tensors(ts) => ts.iter().any(Tensor::requires_grad),
+        _ => false,
+    });
+    check_inplace(&t, tracked)?;
+    let result = if grad_enabled() && tracked {
         let mut values: SmallVec<[Value; 6]> = values.iter().cloned().collect();
         values[0] = Value::Tensor(t.copy_with_history()?);
         call(op, overload, &values)?.tensor()?
@@ -159,7 +163,7 @@ pub fn row_inplace(row: &'static Row, inputs: &[Arg], params: &[Scalar]) -> Resu
     let Some(Arg::T(t)) = inputs.first().copied() else {
         return Err(Error::Type(format!("{}_(): the first operand must be a Tensor", row.name)));
     };
-    check_inplace(t)?;
+    check_inplace(t, inputs[1..].iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad())))?;
     if row.call_inplace(inputs, params)? {
         return Ok(());
     }
@@ -207,6 +211,7 @@ pub fn call_out(
     );
     ensure!(results.len() == outs.len(), Type, "{}(): expected {} outputs", op.name, results.len());
     for out in outs {
+        check_inference(out)?;
         ensure!(
             !op.surface.has(Surface::INDICES) || out.dtype() == DType::I64,
             Runtime,

@@ -1,6 +1,7 @@
 //! Autograd from Python: gradients, histories, backward and grad.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
@@ -30,7 +31,13 @@ impl PyTensor {
 
     #[pyo3(signature = (requires_grad=true))]
     fn requires_grad_(slf: Bound<'_, Self>, requires_grad: bool) -> PyResult<Bound<'_, Self>> {
-        slf.get().inner().set_requires_grad(requires_grad).py()?;
+        let t = slf.get().inner();
+        if requires_grad && !t.dtype().is_float() {
+            return Err(PyRuntimeError::new_err(
+                "only Tensors of floating point dtype can require gradients",
+            ));
+        }
+        t.set_requires_grad(requires_grad).py()?;
         Ok(slf)
     }
 
@@ -73,9 +80,9 @@ impl PyTensor {
                 "attempting to assign a gradient with dtype '{}' to a tensor with grad_dtype '{}'. The gradient must match \
                  the tensor's grad_dtype (defaults to the tensor's dtype). You can set the tensor's grad_dtype attribute \
                  with a specific dtype, or None to allow any dtype. Set grad_dtype with caution. Diverging the dtypes of a \
-                 tensor and its gradient may break downstream systems that assume that they match.",
+                 tensor and its gradient may break downstream systems that assume they match.",
                 g.dtype().scalar_name().to_lowercase(),
-                t.dtype().scalar_name().to_lowercase()
+                t.dtype().scalar_name()
             )));
         }
         if g.shape() != t.shape() {
@@ -108,8 +115,16 @@ impl PyTensor {
     }
 
     #[getter]
-    fn _version(&self) -> u32 {
-        self.inner().version()
+    fn _version(&self) -> PyResult<u32> {
+        let t = self.inner();
+        if t.is_inference() {
+            return Err(PyRuntimeError::new_err("Inference tensors do not track version counter."));
+        }
+        Ok(t.version())
+    }
+
+    fn is_inference(&self) -> bool {
+        self.inner().is_inference()
     }
 
     #[getter]
@@ -130,12 +145,15 @@ impl PyTensor {
     }
 
     #[setter]
-    fn set_data(slf: &Bound<'_, Self>, value: &Bound<'_, PyTensor>) {
-        let new = {
-            let (me, value) = (slf.get().inner(), value.get().inner());
-            me.with_data(&value)
-        };
-        PyTensor::replace(slf, new);
+    fn set_data(slf: &Bound<'_, Self>, value: &Bound<'_, PyTensor>) -> PyResult<()> {
+        let (me, value) = (slf.get().inner(), value.get().inner());
+        if me.requires_grad() && !value.dtype().is_float() {
+            return Err(PyRuntimeError::new_err(
+                "data set to a tensor that requires gradients must be floating point or complex dtype",
+            ));
+        }
+        PyTensor::replace(slf, me.with_data(&value));
+        Ok(())
     }
 
     fn detach(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
@@ -150,7 +168,7 @@ impl PyTensor {
                     "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for \
                      training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence \
                      detach_() cannot be called on these gradients. To fix this error, please refer to the \
-                     Optimizer.zero_grad() function in torch/optim/optimizer.py as a solution.",
+                     Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution.",
                 ));
             }
             if let Some(m) = t.meta() {
@@ -177,6 +195,7 @@ impl PyTensor {
         let inputs = inputs.map(targets).transpose()?;
         let root = [Target::Tensor(self.inner())];
         let options = options(retain_graph, create_graph);
+        warn_of_cycle(py, create_graph)?;
         py.detach(|| engine::backward(&root, &grads, inputs.as_deref(), options)).py()
     }
 
@@ -291,6 +310,20 @@ fn gradient_of(obj: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
     }
 }
 
+/// Says once that a leaf whose gradient has a history holds itself.
+fn warn_of_cycle(py: Python<'_>, create_graph: bool) -> PyResult<()> {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if create_graph && !SAID.swap(true, Ordering::Relaxed) {
+        PyErr::warn(py, &py.get_type::<PyUserWarning>(), CYCLE, 1)?;
+    }
+    Ok(())
+}
+
+const CYCLE: &std::ffi::CStr = c"Using backward() with create_graph=True will create a reference cycle between the parameter \
+and its gradient which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If \
+you have to use this function, make sure to reset the .grad fields of your parameters to None after use to break the cycle \
+and avoid the leak.";
+
 fn options(retain_graph: Option<bool>, create_graph: bool) -> Options {
     Options { retain_graph: retain_graph.unwrap_or(create_graph), create_graph, ..Options::default() }
 }
@@ -309,6 +342,7 @@ pub fn backward(
     let (roots, grads) = (targets(tensors)?, opt_tensor_list(grad_tensors)?);
     let inputs = inputs.map(targets).transpose()?;
     let options = options(retain_graph, create_graph);
+    warn_of_cycle(py, create_graph)?;
     py.detach(|| engine::backward(&roots, &grads, inputs.as_deref(), options)).py()
 }
 

@@ -54,7 +54,9 @@ mod _C {
         set_cpu_isa, set_default_dtype, set_grad_enabled, set_inference_mode, set_num_threads,
     };
     #[pymodule_export]
-    use super::node::{PyNode, PySavedTensor, current_graph_task_id, will_engine_execute_node};
+    use super::node::{
+        PyNode, PySavedTensor, current_graph_task_id, is_checkpoint_valid, will_engine_execute_node,
+    };
     #[pymodule_export]
     use super::safetensors::{index, save};
     #[pymodule_export]

@@ -144,7 +144,7 @@ fn with_saved<R>(node: &GradFn, place: usize, f: impl FnOnce(&SavedTensor) -> R)
 }
 
 fn unpack(py: Python<'_>, node: &GradFn, place: usize) -> PyResult<Py<PyAny>> {
-    match with_saved(node, place, |s| s.unpack(Some(node))) {
+    match with_saved(node, place, |s| s.unpack_with_history(node)) {
         Some(t) => t.py()?.map_or_else(|| Ok(py.None()), |t| wrap(py, t)),
         None => Ok(py.None()),
     }
@@ -181,6 +181,10 @@ impl PyNode {
         if self.node.is_sole_owner() {
             self.node.clear_hooks();
         }
+    }
+
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        Err(PyTypeError::new_err(format!("cannot pickle '{}' object", slf.get_type().name()?)))
     }
 
     fn name(&self) -> String {
@@ -347,6 +351,12 @@ pub fn will_engine_execute_node(node: &Bound<'_, PyNode>) -> PyResult<bool> {
     current::runs(&node.get().node).ok_or_else(|| {
         PyRuntimeError::new_err("_get_should_execute_nodes should only be called during the backward pass")
     })
+}
+
+/// Whether a backward inside those of this thread reaches the leaves that they reach.
+#[pyfunction(name = "_is_checkpoint_valid")]
+pub fn is_checkpoint_valid() -> bool {
+    current::all_accumulate()
 }
 
 // ---- anomaly mode

@@ -9,7 +9,10 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
-pub use inplace::{assign, check_inplace, overlap_error, self_overlap, write_untracked};
+pub(crate) use inplace::operation_of;
+pub use inplace::{
+    assign, check_inference, check_inplace, overlap_error, rebase, self_overlap, write_untracked,
+};
 pub use view::{as_view, multi_view, scatter_view};
 
 use crate::backend::View;
@@ -18,7 +21,7 @@ use crate::backend::memory;
 use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
-use crate::graph::{Edge, GradFn, Meta};
+use crate::graph::{Edge, GradFn, Meta, inference_enabled};
 use crate::layout::{Dims, Layout, Strides};
 use crate::storage::Storage;
 use crate::{bail, ensure, with_dtype};
@@ -34,6 +37,8 @@ struct Inner {
     contiguous: bool,
     /// Made by `.data`: writes through it are not counted.
     uncounted: bool,
+    /// Made in inference mode: never to meet autograd.
+    inference: bool,
     view: Option<ViewOf>,
     /// Absent on a tensor that autograd never met.
     meta: OnceLock<Arc<Meta>>,
@@ -51,10 +56,14 @@ struct ViewOf {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ViewKind {
     Plain,
-    /// One of several views that one operation returned (`split`, `unbind`).
-    Multi,
+    /// One of several views that one operation returned (`split`, `unbind`), and which.
+    Multi(u32),
     /// Made where gradients were off.
     NoGrad,
+    /// Made in inference mode, of a tensor that was not.
+    Inference,
+    /// What a user's function returned.
+    Custom,
 }
 
 impl Tensor {
@@ -79,6 +88,7 @@ impl Tensor {
             dtype,
             contiguous,
             uncounted: false,
+            inference: inference_enabled(),
             view: None,
             meta: OnceLock::new(),
             host: AtomicPtr::new(null_mut()),
@@ -92,6 +102,7 @@ impl Tensor {
             dtype: self.0.dtype,
             contiguous: self.0.contiguous,
             uncounted: self.0.uncounted,
+            inference: self.0.inference,
             view: None,
             meta: OnceLock::new(),
             host: AtomicPtr::new(null_mut()),
@@ -303,7 +314,7 @@ impl Tensor {
         match &self.0.view {
             None => false,
             Some(v) => {
-                v.kind == ViewKind::Plain
+                matches!(v.kind, ViewKind::Plain | ViewKind::Multi(_) | ViewKind::Custom)
                     && v.base.meta().is_some_and(|m| m.is_tracked() && m.written_in_place())
             }
         }
@@ -339,6 +350,11 @@ impl Tensor {
             Runtime,
             "only Tensors of floating point and complex dtype can require gradients"
         );
+        ensure!(
+            !on || !self.is_inference() || inference_enabled(),
+            Runtime,
+            "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+        );
         if self.grad_fn().is_some() {
             ensure!(
                 on,
@@ -358,6 +374,14 @@ impl Tensor {
     pub fn retain_grad(&self) {
         if let (Some(node), Some(meta)) = (self.grad_fn(), self.meta()) {
             node.retain_grad(meta.output(), meta);
+        }
+    }
+
+    /// Undoes `retain_grad`; whether there was something to undo.
+    fn drop_retained_grad(&self) -> bool {
+        match (self.meta(), self.meta().and_then(|m| m.grad_fn())) {
+            (Some(meta), Some(node)) => node.drop_retained_grad(meta),
+            _ => false,
         }
     }
 
@@ -404,6 +428,14 @@ impl Tensor {
         out
     }
 
+    /// This memory as a view that a user's function returned: to write it in place would leave out that function.
+    /// `number` is given where the function returned several tensors.
+    pub fn as_custom_view(&self, number: Option<usize>) -> Tensor {
+        let base = self.base().unwrap_or(self).clone();
+        let kind = number.map_or(ViewKind::Custom, |n| ViewKind::Multi(n as u32));
+        self.with(|i| i.view = Some(ViewOf { base, kind }))
+    }
+
     /// A copy of the elements that has this tensor's history.
     pub fn copy_with_history(&self) -> Result<Tensor> {
         view::refresh(self);
@@ -438,6 +470,12 @@ impl Tensor {
 
     pub fn base(&self) -> Option<&Tensor> {
         self.0.view.as_ref().map(|v| &v.base)
+    }
+
+    /// Whether the tensor was made in inference mode.
+    #[inline(always)]
+    pub fn is_inference(&self) -> bool {
+        self.0.inference
     }
 
     pub fn view_kind(&self) -> Option<ViewKind> {

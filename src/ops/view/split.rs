@@ -11,7 +11,9 @@ use crate::{bail, ensure, table};
 pub fn unbind(t: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     ensure!(t.rank() > 0, Index, "Dimension specified as {dim} but tensor has no dimensions");
     let d = wrap_dim(dim, t.rank())?;
-    (0..t.shape()[d]).map(|index| take_one_of(t, Cut::Select { dim: d, index }, "UnbindBackward0")).collect()
+    (0..t.shape()[d])
+        .map(|index| take_one_of(t, Cut::Select { dim: d, index }, index, "UnbindBackward0"))
+        .collect()
 }
 
 /// Views of consecutive pieces of `dim` with the given lengths, which fit.
@@ -23,8 +25,9 @@ fn pieces(
 ) -> Result<Vec<Tensor>> {
     let mut start = 0;
     lengths
-        .map(|length| {
-            let piece = take_one_of(t, Cut::Slice { dim: d, start, length, step: 1 }, node);
+        .enumerate()
+        .map(|(i, length)| {
+            let piece = take_one_of(t, Cut::Slice { dim: d, start, length, step: 1 }, i, node);
             start += length;
             piece
         })

@@ -3,13 +3,16 @@
 //! A family that more than one device has stands here as a module of its own, which hands a call to `cpu` or to `gpu`
 //! by the device of the result. All operands must lie there.
 
+pub mod conv;
 pub mod copy;
 pub mod cpu;
 #[cfg(feature = "gpu")]
 pub mod gpu;
+pub mod index;
 pub mod matmul;
 pub mod memory;
 pub mod optim;
+pub mod plane;
 pub mod pointwise;
 pub mod reduce;
 pub mod softmax;

@@ -5,7 +5,7 @@
 
 use super::record::{Prim, Step, reads};
 use super::template::{
-    Item, binding, encode, fill, lanes, library, line, load, mask, reached, stored, types,
+    Item, binding, coordinates, encode, fill, lanes, library, line, load, mask, reached, store, stored, types,
 };
 use crate::dtype::DType;
 
@@ -170,21 +170,6 @@ impl Pointwise<'_> {
         if is_truth(self.steps) { format!("select(T(0), T(1), {call})") } else { call }
     }
 
-    /// The statements that say, by its coordinates, where element `i` lies.
-    fn coordinates(&self) -> String {
-        let mut s = String::new();
-        let mut rest = "i".to_owned();
-        for d in (1..self.form.rank()).rev() {
-            line(&mut s, format!("    let q{d} = {rest} / params.n{d};"));
-            line(&mut s, format!("    let c{d} = {rest} - q{d} * params.n{d};"));
-            rest = format!("q{d}");
-        }
-        if self.form.rank() > 0 {
-            line(&mut s, format!("    let c0 = {rest};"));
-        }
-        s
-    }
-
     fn at(&self, first: &str, strides: &str) -> String {
         match self.form.rank() {
             0 => format!("params.{first} + i"),
@@ -199,7 +184,7 @@ impl Pointwise<'_> {
         match self.form {
             Form::Scattered(_) => format!(
                 "fn place(i: u32) -> u32 {{\n{}    return {};\n}}\n",
-                self.coordinates(),
+                coordinates(self.form.rank()),
                 self.at("first", "s")
             ),
             _ => String::new(),
@@ -211,7 +196,7 @@ impl Pointwise<'_> {
             return String::new();
         }
         let value = self.call(|k| format!("load{k}({})", self.at(&format!("first{k}"), &format!("s{k}"))));
-        format!("fn element(i: u32) -> T {{\n{}    return {value};\n}}\n", self.coordinates())
+        format!("fn element(i: u32) -> T {{\n{}    return {value};\n}}\n", coordinates(self.form.rank()))
     }
 
     /// The statements that compute and write what invocation `word` is for.
@@ -247,25 +232,7 @@ impl Pointwise<'_> {
                 let store = format!("result[place(word)] = {kind}(element(word));");
                 s = format!("    if word < params.count {{\n        {store}\n    }}\n");
             }
-            Form::Dense | Form::Strided(_) if count == 1 => {
-                let store = format!("result[params.first + word] = {kind}(element(word));");
-                s = format!("    if word < params.count {{\n        {store}\n    }}\n");
-            }
-            Form::Dense | Form::Strided(_) => {
-                s = format!(
-                    "    let start = word * {count}u;
-    if start < params.count {{
-        var packed = 0u;
-        for (var lane = 0u; lane < {count}u && start + lane < params.count; lane++) {{
-            let value = element(start + lane);
-            packed |= ({}) << (lane * {bits}u);
-        }}
-        result[params.first + word] = packed;
-    }}
-",
-                    encode(self.result)
-                );
-            }
+            Form::Dense | Form::Strided(_) => s = store(self.result),
         }
         s
     }

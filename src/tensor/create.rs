@@ -76,6 +76,12 @@ impl Tensor {
         Ok(out)
     }
 
+    pub fn zeros_on(shape: impl Into<Dims>, dtype: DType, device: Device) -> Result<Tensor> {
+        let out = Tensor::empty_on(shape, dtype, device)?;
+        copy::fill(out.raw(), Scalar::Int(0))?;
+        Ok(out)
+    }
+
     pub fn ones(shape: impl Into<Dims>, dtype: DType) -> Result<Tensor> {
         Tensor::full(shape, 1i64, dtype)
     }

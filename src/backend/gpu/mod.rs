@@ -30,20 +30,26 @@
 //! something. Memory is reused in program order without waiting (`pool`). Errors of the driver surface at the next
 //! call that waits (`error`). Nothing here is done before the first use of a device.
 
+pub mod conv;
 pub mod copy;
 pub mod device;
+mod elements;
 mod error;
 mod fault;
+pub mod index;
 pub mod instance;
+pub mod mask;
 pub mod matmul;
 pub mod optim;
 mod params;
 mod pipeline;
+pub mod plane;
 pub mod pointwise;
 mod pool;
 mod queue;
 pub mod reduce;
 pub mod softmax;
+mod temporary;
 
 pub use device::{Caps, Gpu, of};
 pub use params::Params;

@@ -32,6 +32,15 @@ impl Params {
         self
     }
 
+    /// Three sizes as a vector of four, which stands at a multiple of 16 bytes.
+    pub fn sizes(&mut self, v: [usize; 3]) -> &mut Params {
+        self.align(16);
+        v.into_iter().for_each(|n| {
+            self.u32(n as u32);
+        });
+        self.u32(0)
+    }
+
     pub fn f32(&mut self, v: f32) -> &mut Params {
         self.0.extend_from_slice(&v.to_le_bytes());
         self

@@ -3,6 +3,7 @@
 use super::device::{Gpu, of};
 use super::params::Params;
 use super::pipeline::Launch;
+use super::temporary::Temporary;
 use crate::backend::View;
 use crate::backend::copy::copy;
 use crate::backend::reduce::{Along, Fold};
@@ -10,7 +11,6 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::formula::template::{self, binding, load, stored};
 use crate::layout::Layout;
-use crate::storage::Storage;
 
 const FRAME: &str = include_str!("../../../shaders/reduce.wgsl");
 const EXTREMUM: &str = include_str!("../../../shaders/extremum.wgsl");
@@ -34,24 +34,6 @@ fn compute_of(f: Fold, dtype: DType) -> DType {
         _ if dtype.is_float() => DType::F32,
         (Fold::Sum | Fold::Product, _) | (_, DType::I64) => DType::I64,
         _ => DType::I32,
-    }
-}
-
-/// A temporary of the device.
-struct Temporary {
-    storage: Storage,
-    layout: Layout,
-    dtype: DType,
-}
-
-impl Temporary {
-    fn new(gpu: &'static Gpu, n: usize, dtype: DType) -> Result<Temporary> {
-        let layout = Layout::contiguous([n].into());
-        Ok(Temporary { storage: gpu.allocate(n * dtype.size())?, layout, dtype })
-    }
-
-    fn view(&self) -> View<'_> {
-        View { storage: &self.storage, layout: &self.layout, dtype: self.dtype }
     }
 }
 

@@ -3,8 +3,8 @@
 use smallvec::smallvec;
 
 use super::mask::masked_fill;
-use crate::backend::cpu::copy::View;
-use crate::backend::cpu::index::{Combine, gather_along, scatter_along};
+use crate::backend::index::{Combine, gather_along, scatter_along};
+use crate::backend::{View, copy};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, NotImplemented, SavedTensor, grad_enabled, record};
@@ -14,26 +14,22 @@ use crate::ops::schema::{Args, Out};
 use crate::ops::view::cut::{self, Cut};
 use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
-use crate::{bail, ensure, table, with_dtype};
+use crate::{bail, ensure, table};
 
 /// A 0-d layout as one of one dimension, which the kernels want.
 fn at_least_1d(l: &Layout) -> Layout {
     if l.rank() == 0 { l.unsqueeze(0) } else { l.clone() }
 }
 
-/// The index as dense int64, all of it within a dimension of size `n`.
-fn checked_index(op: &str, index: &Tensor, dim: usize, n: usize) -> Result<Tensor> {
+/// The index as dense int64.
+fn checked_index(op: &str, index: &Tensor) -> Result<Tensor> {
     // An index without elements may have any dtype.
     ensure!(
         index.numel() == 0 || matches!(index.dtype(), DType::I64 | DType::I32),
         Runtime,
         "{op}(): Expected dtype int64 for index"
     );
-    let dense = index.dense(DType::I64)?;
-    if let Some(&i) = dense.slice::<i64>()?.iter().find(|&&i| i < 0 || i as usize >= n) {
-        bail!(Runtime, "index {i} is out of bounds for dimension {dim} with size {n}");
-    }
-    Ok(dense)
+    index.dense(DType::I64)
 }
 
 fn size_at(t: &Tensor, dim: usize) -> usize {
@@ -59,12 +55,12 @@ pub fn gather(t: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
             t.shape()
         );
     }
-    let dense = checked_index("gather", index, d, size_at(t, d))?;
+    let dense = checked_index("gather", index)?;
     let out = t.new_empty(index.shape().clone())?;
     if index.numel() > 0 {
-        let (from, shape) = (at_least_1d(t.layout()), at_least_1d(dense.layout()).shape);
-        let x = View { layout: &from, ..t.on_host()?.raw() };
-        with_dtype!(t.dtype(), T => gather_along::<T>(x, d, &shape, dense.slice()?, out.slice_mut()?));
+        let (from, shape) = (at_least_1d(t.layout()), at_least_1d(dense.layout()));
+        let (x, index) = (View { layout: &from, ..t.raw() }, View { layout: &shape, ..dense.raw() });
+        gather_along(x, d, index, out.raw())?;
     }
     record(out, &[t], |_| Gather { dim: d, index: SavedTensor::input(index), shape: t.shape().clone() })
 }
@@ -134,20 +130,21 @@ fn scattered(
             t.shape()
         );
     }
-    let dense = checked_index(op, index, d, size_at(t, d))?;
+    let dense = checked_index(op, index)?;
     let out = t.copied(t.dtype())?;
-    let (to, shape) = (at_least_1d(out.layout()), at_least_1d(dense.layout()).shape);
+    let (to, places) = (at_least_1d(out.layout()), at_least_1d(dense.layout()));
     let value = match src {
         Arg::T(s) => s.clone(),
         Arg::S(s) => t.new_full([0usize; 0], s)?,
     };
     let from = match src {
         Arg::T(s) => at_least_1d(s.layout()),
-        Arg::S(_) => Layout { strides: shape.iter().map(|_| 0).collect(), shape: shape.clone(), offset: 0 },
+        Arg::S(_) => {
+            Layout { strides: places.shape.iter().map(|_| 0).collect(), shape: places.shape.clone(), offset: 0 }
+        }
     };
-    let (target, source) =
-        (View { layout: &to, ..out.on_host()?.raw() }, View { layout: &from, ..value.on_host()?.raw() });
-    with_dtype!(t.dtype(), T => scatter_along::<T>(target, d, &shape, dense.slice()?, source, how));
+    let (target, source) = (View { layout: &to, ..out.raw() }, View { layout: &from, ..value.raw() });
+    scatter_along(target, d, View { layout: &places, ..dense.raw() }, source, how)?;
     Ok((out, d))
 }
 
@@ -282,9 +279,10 @@ impl Reduce {
 
 /// How many values meet in each element, at least 1, as `dtype`.
 fn meeting(t: &Tensor, dim: i64, index: &Tensor, include_self: bool, dtype: DType) -> Result<Tensor> {
-    let first = Tensor::full(t.shape().clone(), i64::from(include_self), DType::F64)?;
+    let first = t.empty_as(DType::I64)?;
+    copy::fill(first.raw(), Scalar::Int(i64::from(include_self)))?;
     let (n, _) = scattered("scatter", &first, dim, index, Arg::S(Scalar::Int(1)), Combine::Add)?;
-    rows::clamp_min.call(&[Arg::T(&n), Arg::S(Scalar::Float(1.0))], &[])?.copied(dtype)
+    rows::clamp_min.call(&[Arg::T(&n), Arg::S(Scalar::Int(1))], &[])?.copied(dtype)
 }
 
 struct ScatterSpec {

@@ -833,6 +833,7 @@ class Tensor:
     _backward_hooks: Any
     _is_view: Any
     is_cpu: Any
+    is_inference: Any
 
 class dtype:
     @property
@@ -1656,6 +1657,7 @@ _gpu_reset_peak: Any
 _gpu_stats: Any
 _grad: Any
 _gradient_edge: Any
+_is_checkpoint_valid: Any
 _linalg: Any
 _make_subclass: Any
 _memory_stats: Any

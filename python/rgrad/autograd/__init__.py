@@ -19,6 +19,7 @@ from .grad_mode import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
+from .graph import GradientEdge
 
 Variable = Tensor
 
@@ -42,7 +43,8 @@ __all__ = [
 
 
 def _as_tuple(x):
-    return (x,) if isinstance(x, Tensor) else tuple(x)
+    # An edge is a named tuple, but one thing.
+    return (x,) if isinstance(x, (Tensor, GradientEdge)) else tuple(x)
 
 
 def backward(

@@ -255,10 +255,7 @@ fn normalized_by_operations(
     let xs = in_shape(x, &b.x)?;
     let (mean, var) = match given {
         Some((mean, var)) => (in_shape(mean, &b.weight)?, in_shape(var, &b.weight)?),
-        None => (
-            reduce::mean_mask(&xs, b.stats, true, None)?,
-            reduce::var_mask(&xs, b.stats, true, 0.0)?,
-        ),
+        None => (reduce::mean_mask(&xs, b.stats, true, None)?, reduce::var_mask(&xs, b.stats, true, 0.0)?),
     };
     let rstd = rows::rsqrt.call(&[(&arith::add(&var, eps)?).into()], &[])?;
     let mut out = arith::mul(&arith::sub(&xs, &mean)?, &rstd)?;

@@ -139,9 +139,11 @@ fn scattered(
     };
     let from = match src {
         Arg::T(s) => at_least_1d(s.layout()),
-        Arg::S(_) => {
-            Layout { strides: places.shape.iter().map(|_| 0).collect(), shape: places.shape.clone(), offset: 0 }
-        }
+        Arg::S(_) => Layout {
+            strides: places.shape.iter().map(|_| 0).collect(),
+            shape: places.shape.clone(),
+            offset: 0,
+        },
     };
     let (target, source) = (View { layout: &to, ..out.raw() }, View { layout: &from, ..value.raw() });
     scatter_along(target, d, View { layout: &places, ..dense.raw() }, source, how)?;

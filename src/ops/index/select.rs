@@ -274,7 +274,8 @@ pub fn index_fill(t: &Tensor, dim: i64, index: &Tensor, value: Arg) -> Result<Te
     let size = t.shape().get(d).copied().unwrap_or(1);
     let mask = Tensor::zeros_on([size], DType::Bool, t.device())?;
     let hits = mask.new_full([list.numel()], true)?;
-    sides(mask.layout(), 0).with(&list, Rule::Dimension(d), |l| scatter(mask.raw(), l, hits.raw(), Combine::Set))?;
+    sides(mask.layout(), 0)
+        .with(&list, Rule::Dimension(d), |l| scatter(mask.raw(), l, hits.raw(), Combine::Set))?;
     let along: Dims = (0..t.rank()).map(|k| if k == d { size } else { 1 }).collect();
     let mask = view::reshape_to(&mask, &along)?;
     fill_where(t, &mask, value, number, ["IndexFillBackward0"; 2])

@@ -71,6 +71,48 @@ pub fn mask(dtype: DType) -> u32 {
     u32::MAX >> (32 - 8 * dtype.size().min(4))
 }
 
+/// The statements that compute and write word `word` of a dense result, `element(i)` being its element `i`.
+pub fn store(result: DType) -> String {
+    let (count, bits) = lanes(result);
+    if count == 1 {
+        let store = format!("result[params.first + word] = {}(element(word));", stored(result));
+        return format!("    if word < params.count {{\n        {store}\n    }}\n");
+    }
+    format!(
+        "    let start = word * {count}u;
+    if start < params.count {{
+        var packed = 0u;
+        for (var lane = 0u; lane < {count}u && start + lane < params.count; lane++) {{
+            let value = element(start + lane);
+            packed |= ({}) << (lane * {bits}u);
+        }}
+        result[params.first + word] = packed;
+    }}
+",
+        encode(result)
+    )
+}
+
+/// The fields of the sizes and strides of some dimensions, and the function that says where position `i` of them lies.
+pub fn place(function: &str, rank: usize) -> (String, String) {
+    let (mut fields, mut s) = (String::new(), format!("fn {function}(i: u32) -> u32 {{\n"));
+    (0..rank)
+        .for_each(|d| line(&mut fields, format!("    {function}_n{d}: u32,\n    {function}_s{d}: u32,")));
+    let mut rest = "i".to_owned();
+    let mut terms = String::from("0u");
+    for d in (0..rank).rev() {
+        if d == 0 {
+            terms += &format!(" + {rest} * params.{function}_s0");
+            break;
+        }
+        line(&mut s, format!("    let q{d} = {rest} / params.{function}_n{d};"));
+        terms += &format!(" + ({rest} - q{d} * params.{function}_n{d}) * params.{function}_s{d}");
+        rest = format!("q{d}");
+    }
+    line(&mut s, format!("    return {terms};\n}}"));
+    (fields, s)
+}
+
 /// The statements that give element `i` its coordinates `c0, c1, …` among the sizes `params.n0, params.n1, …`.
 pub fn coordinates(rank: usize) -> String {
     let mut s = String::new();

@@ -4,7 +4,9 @@
 //! and on the layouts, and those functions of the prelude that it reaches. Nothing here needs a device.
 
 use super::record::{Prim, Step, reads};
-use super::template::{Item, binding, coordinates, encode, fill, lanes, library, line, load, mask, reached, stored, types};
+use super::template::{
+    Item, binding, coordinates, encode, fill, lanes, library, line, load, mask, reached, store, stored, types,
+};
 use crate::dtype::DType;
 
 /// Where the argument of a formula comes from.
@@ -104,7 +106,8 @@ impl Pointwise<'_> {
 
     /// Those of them that are tensors.
     fn tensors(&self) -> impl Iterator<Item = (usize, DType)> {
-        self.arguments().filter_map(|k| if let Input::Tensor(d) = self.inputs[k] { Some((k, d)) } else { None })
+        self.arguments()
+            .filter_map(|k| if let Input::Tensor(d) = self.inputs[k] { Some((k, d)) } else { None })
     }
 
     fn used_params(&self) -> impl Iterator<Item = usize> {
@@ -206,9 +209,8 @@ impl Pointwise<'_> {
                 for (k, _) in self.tensors() {
                     line(&mut s, format!("        let q{k} = x{k}[(params.first{k} >> 2u) + word];"));
                 }
-                let parts = ["x", "y", "z", "w"].map(|lane| {
-                    format!("            {kind}({})", self.call(|k| format!("T(q{k}.{lane})")))
-                });
+                let parts = ["x", "y", "z", "w"]
+                    .map(|lane| format!("            {kind}({})", self.call(|k| format!("T(q{k}.{lane})"))));
                 let value = format!("vec4<{kind}>(\n{}\n        )", parts.join(",\n"));
                 line(&mut s, format!("        result[(params.first >> 2u) + word] = {value};\n    }}"));
             }
@@ -230,25 +232,7 @@ impl Pointwise<'_> {
                 let store = format!("result[place(word)] = {kind}(element(word));");
                 s = format!("    if word < params.count {{\n        {store}\n    }}\n");
             }
-            Form::Dense | Form::Strided(_) if count == 1 => {
-                let store = format!("result[params.first + word] = {kind}(element(word));");
-                s = format!("    if word < params.count {{\n        {store}\n    }}\n");
-            }
-            Form::Dense | Form::Strided(_) => {
-                s = format!(
-                    "    let start = word * {count}u;
-    if start < params.count {{
-        var packed = 0u;
-        for (var lane = 0u; lane < {count}u && start + lane < params.count; lane++) {{
-            let value = element(start + lane);
-            packed |= ({}) << (lane * {bits}u);
-        }}
-        result[params.first + word] = packed;
-    }}
-",
-                    encode(self.result)
-                );
-            }
+            Form::Dense | Form::Strided(_) => s = store(self.result),
         }
         s
     }
@@ -368,8 +352,14 @@ mod tests {
     fn a_shader_holds_only_the_prelude_it_reaches() {
         let steps = record(|a, _| a[0] + a[1]);
         let inputs = [Input::Tensor(DType::F32); 2];
-        let shader =
-            Pointwise { steps: &steps, inputs: &inputs, params: 0, compute: DType::F32, result: DType::F32, form: Form::Dense };
+        let shader = Pointwise {
+            steps: &steps,
+            inputs: &inputs,
+            params: 0,
+            compute: DType::F32,
+            result: DType::F32,
+            form: Form::Dense,
+        };
         let text = shader.render().unwrap();
         assert!(!text.contains("fn m_"), "{text}");
     }

@@ -2,9 +2,9 @@
 
 mod fill;
 
-use super::{default_device, default_dtype};
 use super::pointwise::Arg;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use super::{default_device, default_dtype};
 use crate::backend::copy;
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::device::Device;

@@ -9,7 +9,6 @@ mod select;
 pub use advanced::{index, index_put};
 pub use gather::{gather, scatter, scatter_add};
 pub use mask::{masked_fill, masked_scatter, masked_select, nonzero, nonzero_tuple, select_where};
-pub(in crate::ops) use select::of_elements;
 pub use select::{index_add, index_copy, index_fill, index_select, put, take};
 
 use smallvec::SmallVec;
@@ -18,9 +17,8 @@ use super::pointwise::Arg;
 use super::schema::Op;
 use super::view;
 use super::view::cut::{self, Cut};
-use crate::backend::copy;
-use crate::backend::cpu::index::fill_masked;
-use crate::dtype::{Bool8, DType};
+use crate::backend::{copy, index as kernel};
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::grad_enabled;
 use crate::layout::Dims;
@@ -130,12 +128,12 @@ fn basic(t: &Tensor, index: &[Index]) -> Result<(Tensor, Picks)> {
             }
             Index::Bool(on) => {
                 view = view::unsqueeze(&view, d as i64)?;
-                pick(d, 1, constant_pick(*on)?);
+                pick(d, 1, constant_pick(t, *on)?);
                 d += 1;
             }
             Index::Tensor(by) if by.rank() == 0 && by.dtype() == DType::Bool => {
                 view = view::unsqueeze(&view, d as i64)?;
-                pick(d, 1, constant_pick(!by.item()?.is_zero())?);
+                pick(d, 1, constant_pick(t, !by.item()?.is_zero())?);
                 d += 1;
             }
             Index::Tensor(by) if by.rank() == 0 && by.dtype().is_int() => {
@@ -153,8 +151,8 @@ fn basic(t: &Tensor, index: &[Index]) -> Result<(Tensor, Picks)> {
 }
 
 /// What picks the only index of a new dimension, or none.
-fn constant_pick(on: bool) -> Result<Tensor> {
-    Tensor::zeros([usize::from(on)], DType::I64)
+fn constant_pick(t: &Tensor, on: bool) -> Result<Tensor> {
+    Tensor::zeros([usize::from(on)], DType::I64)?.on_device(t.device())
 }
 
 /// A mask of the shape of `t`, where that is all there is to index with.
@@ -188,8 +186,9 @@ pub fn getitem(t: &Tensor, index: &[Index]) -> Result<Tensor> {
 pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
     let (view, picks) = basic(t, index)?;
     let view = if picks.is_empty() && view.same(t) && t.base().is_none() { cut::alias(t)? } else { view };
-    check_inplace(&view)?;
-    let tracked = grad_enabled() && (view.requires_grad() || matches!(value, Arg::T(v) if v.requires_grad()));
+    let from_tracked = matches!(value, Arg::T(v) if v.requires_grad());
+    check_inplace(&view, from_tracked)?;
+    let tracked = grad_enabled() && (from_tracked || view.requires_grad());
     if !picks.is_empty() {
         return set_picked(&view, &picks, value, tracked);
     }
@@ -233,7 +232,7 @@ fn set_picked(view: &Tensor, picks: &Picks, value: Arg, tracked: bool) -> Result
     if let (Some(mask), Some(s), false) = (whole_mask(view, picks), number, tracked)
         && view.is_contiguous()
     {
-        fill_masked(view.on_host()?.raw(), mask.dense(DType::Bool)?.slice::<Bool8>()?, s);
+        kernel::fill_masked(view.raw(), mask.dense(DType::Bool)?.raw(), s)?;
         view.bump_version();
         return Ok(());
     }

@@ -51,7 +51,7 @@ pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let dtype = tensors.iter().fold(tensors[0].dtype(), |all, t| promote(all, t.dtype()));
     let mut shape = model.clone();
     shape[d] = length;
-    let out = Tensor::empty_on(shape, dtype, tensors[0].device())?;
+    let out = Tensor::empty_on(shape, dtype, tensors[first].device())?;
     let mut start = 0;
     for t in tensors.iter().filter(|t| !is_left_out(t)) {
         let length = t.shape()[d];
@@ -168,7 +168,8 @@ fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
     let total = |d: usize| matrices.iter().map(|m| m.shape()[d]).sum::<usize>();
     let dtype = tensors.iter().map(Tensor::dtype).reduce(promote).unwrap_or(super::default_dtype());
     let (rows, columns) = if tensors.is_empty() { (1, 0) } else { (total(0), total(1)) };
-    let out = Tensor::zeros([rows, columns], dtype)?;
+    let device = tensors.first().map(Tensor::device).unwrap_or_default();
+    let out = Tensor::zeros_on([rows, columns], dtype, device)?;
     let (mut blocks, mut row, mut column) = (Vec::new(), 0, 0);
     for m in &matrices {
         let (h, w) = (m.shape()[0], m.shape()[1]);

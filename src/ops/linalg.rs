@@ -131,9 +131,9 @@ impl Function for CrossBackward {
         Ok(smallvec![dx, dy])
     }
 
-    fn release(&self) {
-        self.x.free();
-        self.y.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("self", &self.x);
+        visit("other", &self.y);
     }
 }
 

@@ -238,7 +238,11 @@ impl Function for Drawn {
 /// Normal numbers with means and standard deviations of which at least one is a tensor.
 fn normal(mean: Arg, std: Arg, generator: Option<&Arc<Generator>>, node: &'static str) -> Result<Tensor> {
     if let Arg::T(std) = std {
-        let least = if std.numel() == 0 { 0.0 } else { std.on_host()?.to_vec::<f64>().into_iter().fold(0.0, f64::min) };
+        let least = if std.numel() == 0 {
+            0.0
+        } else {
+            std.on_host()?.to_vec::<f64>().into_iter().fold(0.0, f64::min)
+        };
         ensure!(least >= 0.0, Runtime, "normal expects all elements of std >= 0.0");
     }
     if let Arg::S(std) = std {
@@ -431,7 +435,7 @@ pub static OPS: &[Op] = &[
     ),
     op(
         "multinomial",
-        Surface::BOTH.and(Surface::OUT),
+        Surface::BOTH.and(Surface::OUT).and(Surface::INDICES),
         "Indices drawn with the weights that the rows of `input` hold.",
         &[overload!(
             "input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator? = None",

@@ -34,7 +34,7 @@ pub fn cumsum(t: &Tensor, dim: usize, reverse: bool, dtype: Option<DType>) -> Re
     } else {
         let x = t.dense(if t.dtype().is_float() { result.wide() } else { t.dtype().wide() })?;
         let out = Tensor::empty(t.shape().clone(), DType::I64)?;
-        with_dtype!(wide x.dtype(), T => kernels::cumsum_int::<T>(x.slice()?, d, reverse, out.slice_mut()?));
+        with_dtype!(whole x.dtype(), T => kernels::cumsum_int::<T>(x.slice()?, d, reverse, out.slice_mut()?));
         out
     };
     record(out.dense(result)?, &[t], |_| CumsumBackward { dim, reverse })
@@ -69,7 +69,7 @@ pub fn cumprod(t: &Tensor, dim: usize, dtype: Option<DType>) -> Result<Tensor> {
     } else {
         let x = t.dense(if t.dtype().is_float() { result.wide() } else { t.dtype().wide() })?;
         let out = Tensor::empty(t.shape().clone(), DType::I64)?;
-        with_dtype!(wide x.dtype(), T => kernels::cumprod_int::<T>(x.slice()?, d, out.slice_mut()?));
+        with_dtype!(whole x.dtype(), T => kernels::cumprod_int::<T>(x.slice()?, d, out.slice_mut()?));
         out
     };
     record(out.dense(result)?, &[t], |y| CumprodBackward {
@@ -116,9 +116,9 @@ impl Function for CumprodBackward {
         )])
     }
 
-    fn release(&self) {
-        self.input.free();
-        self.result.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("self", &self.input);
+        visit("result", &self.result);
     }
 }
 
@@ -179,9 +179,9 @@ impl Function for LogcumsumexpBackward {
         )?)])
     }
 
-    fn release(&self) {
-        self.input.free();
-        self.result.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("self", &self.input);
+        visit("result", &self.result);
     }
 }
 

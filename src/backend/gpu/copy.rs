@@ -20,7 +20,7 @@ const IDENTITY: Program = Program {
 };
 
 /// An integer type of the same width: copying it keeps every bit.
-const fn bits(dtype: DType) -> DType {
+pub const fn bits(dtype: DType) -> DType {
     match dtype.size() {
         1 => DType::U8,
         2 => DType::I16,

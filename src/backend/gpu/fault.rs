@@ -73,13 +73,31 @@ impl Gpu {
             self.upload(block, 0, &[0; SIZE])?;
         }
         let index = (word(1) as u64 | (word(2) as u64) << 32) as i64;
-        Err(match word(0) {
-            1 => out_of_bounds(index),
-            2 => Error::Index("index out of range in self".into()),
-            _ => Error::Index(format!(
-                "index {index} is out of bounds for dimension with size {}",
-                word(3)
-            )),
-        })
+        Err(fault(word(0), index, word(3)))
+    }
+}
+
+/// Words that say what went wrong with an index: the kind, and for some the dimension.
+pub const CLASS: u32 = 1;
+pub const LISTED: u32 = 2;
+pub const FLAT: u32 = 3;
+pub const DIMENSION: u32 = 4;
+pub const ALONG: u32 = 5;
+
+/// The word for a fault in a dimension.
+pub const fn in_dimension(kind: u32, dim: usize) -> u32 {
+    kind | (dim as u32) << 8
+}
+
+fn fault(word: u32, index: i64, size: u32) -> Error {
+    let outside = format!("index {index} is out of bounds for dimension {} with size {size}", word >> 8);
+    match word & 0xff {
+        CLASS => out_of_bounds(index),
+        LISTED => Error::Index("index out of range in self".into()),
+        FLAT => Error::Index(format!(
+            "out of range: tried to access index {index} on a tensor of {size} elements."
+        )),
+        ALONG => Error::Runtime(outside),
+        _ => Error::Index(outside),
     }
 }

@@ -33,10 +33,12 @@
 pub mod conv;
 pub mod copy;
 pub mod device;
+mod elements;
 mod error;
 mod fault;
 pub mod index;
 pub mod instance;
+pub mod mask;
 pub mod matmul;
 pub mod optim;
 mod params;

@@ -285,7 +285,8 @@ impl Element for Bool8 {
 ///
 /// `with_dtype!(d, T => expr)` takes every dtype, `with_dtype!(float d, T => expr, else other)` only float32 and
 /// float64 (half types are widened by the caller), and evaluates `other` for the rest. `with_dtype!(wide d, T => expr)`
-/// binds the type of `d.wide()`: kernels that would be large for every dtype are compiled for four.
+/// binds the type of `d.wide()`: kernels that would be large for every dtype are compiled for four, of which
+/// `with_dtype!(whole d, T => expr)` has the two that hold whole numbers.
 #[macro_export]
 macro_rules! with_dtype {
     (float $d:expr, $T:ident => $body:expr, else $other:expr) => {
@@ -319,6 +320,15 @@ macro_rules! with_dtype {
                 type $T = i64;
                 $body
             }
+        }
+    };
+    (whole $d:expr, $T:ident => $body:expr) => {
+        if $d == $crate::dtype::DType::Bool {
+            type $T = $crate::dtype::Bool8;
+            $body
+        } else {
+            type $T = i64;
+            $body
         }
     };
     ($d:expr, $T:ident => $body:expr) => {

@@ -39,15 +39,20 @@ pub enum Error {
     FreedGraph,
     #[error(
         "one of the variables needed for gradient computation has been modified by an inplace operation: \
-         [torch.{ty}Tensor {shape}], which is output {output} of {producer}, is at version {found}; expected \
-         version {expected} instead. Hint: enable anomaly detection to find the operation that failed to compute \
-         its gradient, with torch.autograd.set_detect_anomaly(True)."
+         [torch.{ty}Tensor {shape}]{} is at version {found}; expected version {expected} instead. Hint: enable anomaly \
+         detection to find the operation that failed to compute its gradient, with \
+         torch.autograd.set_detect_anomaly(True, check_nan=False).{}",
+        producer.as_ref().map_or(String::new(), |p| format!(", which is output {output} of {p},")),
+        saver.as_ref().map_or(String::new(), |s| format!(" The tensor was saved by {s}."))
     )]
     SavedVersion {
         ty: &'static str,
         shape: Box<Dims>,
         output: usize,
-        producer: String,
+        /// The operation that the tensor is now a result of: of those that are recorded, the last that wrote it.
+        producer: Option<String>,
+        /// The node that saved it.
+        saver: Option<String>,
         found: u32,
         expected: u32,
     },
@@ -112,7 +117,9 @@ impl Error {
             Error::OutOfMemory(_) => Kind::OutOfMemory,
             Error::Type(_) => Kind::Type,
             Error::Value(_) => Kind::Value,
-            Error::NotImplemented(_) | Error::DtypeNotImplemented { .. } | Error::DeviceNotImplemented { .. } => Kind::NotImplemented,
+            Error::NotImplemented(_)
+            | Error::DtypeNotImplemented { .. }
+            | Error::DeviceNotImplemented { .. } => Kind::NotImplemented,
             Error::Foreign(_) => Kind::Foreign,
             _ => Kind::Runtime,
         }

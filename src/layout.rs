@@ -8,25 +8,36 @@ use smallvec::SmallVec;
 use crate::error::{Error, Result};
 use crate::{bail, ensure};
 
-/// Dimensions that lie in the object itself up to rank 6.
+/// Up to this rank the dimensions lie in the object itself.
+const INLINE: usize = 6;
+
+/// Dimensions, without a heap block up to rank 6.
 #[derive(PartialEq, Eq, Hash, Default)]
-pub struct Dims(SmallVec<[usize; 6]>);
+pub struct Dims(SmallVec<[usize; INLINE]>);
 
 /// Strides in elements.
 #[derive(PartialEq, Eq, Default)]
-pub struct Strides(SmallVec<[isize; 6]>);
+pub struct Strides(SmallVec<[isize; INLINE]>);
 
 macro_rules! dims_like {
     ($name:ident $t:ty) => {
         impl Clone for $name {
-            // SmallVec's own clone goes element by element.
+            // SmallVec's own clone goes element by element, and a copy of unknown length is a call.
             #[inline]
             fn clone(&self) -> Self {
-                $name(SmallVec::from_slice(&self.0))
+                let from = &self.0[..];
+                if from.len() > INLINE {
+                    return $name(SmallVec::from_slice(from));
+                }
+                let mut to = [0; INLINE];
+                for (to, from) in to.iter_mut().zip(from) {
+                    *to = *from;
+                }
+                $name(SmallVec::from_buf_and_len(to, from.len()))
             }
         }
         impl Deref for $name {
-            type Target = SmallVec<[$t; 6]>;
+            type Target = SmallVec<[$t; INLINE]>;
             #[inline]
             fn deref(&self) -> &Self::Target {
                 &self.0
@@ -50,8 +61,20 @@ macro_rules! dims_like {
             }
         }
         impl FromIterator<$t> for $name {
+            // As above: the usual few dimensions are written in place.
+            #[inline]
             fn from_iter<I: IntoIterator<Item = $t>>(it: I) -> Self {
-                $name(it.into_iter().collect())
+                let mut it = it.into_iter();
+                let mut few = [0; INLINE];
+                for n in 0..INLINE {
+                    match it.next() {
+                        Some(v) => few[n] = v,
+                        None => return $name(SmallVec::from_buf_and_len(few, n)),
+                    }
+                }
+                let mut many = SmallVec::from_buf(few);
+                many.extend(it);
+                $name(many)
             }
         }
         /// As Python prints a list: `[2, 3]`.
@@ -70,6 +93,17 @@ macro_rules! dims_like {
 dims_like!(Dims usize);
 dims_like!(Strides isize);
 
+impl Strides {
+    #[inline]
+    fn zeros(rank: usize) -> Strides {
+        if rank <= INLINE {
+            Strides(SmallVec::from_buf_and_len([0; INLINE], rank))
+        } else {
+            Strides(SmallVec::from_elem(0, rank))
+        }
+    }
+}
+
 impl Dims {
     #[inline]
     pub fn numel(&self) -> usize {
@@ -79,7 +113,7 @@ impl Dims {
     /// The strides of a dense row-major tensor of this shape.
     #[inline]
     pub fn contiguous_strides(&self) -> Strides {
-        let mut strides = Strides(SmallVec::from_elem(0, self.len()));
+        let mut strides = Strides::zeros(self.len());
         let mut step = 1;
         for d in (0..self.len()).rev() {
             strides[d] = step;
@@ -167,8 +201,11 @@ impl Layout {
 
     /// Whether two different indices may name the same element, as an expanded dimension does.
     pub fn may_overlap_itself(&self) -> bool {
-        if self.numel() == 0 {
+        if self.numel() == 0 || self.is_contiguous() {
             return false;
+        }
+        if let ([n], [s]) = (&self.shape[..], &self.strides[..]) {
+            return *n > 1 && *s == 0;
         }
         let mut dims: SmallVec<[(usize, usize); 6]> = self
             .strides
@@ -208,7 +245,7 @@ impl Layout {
     /// Views the same elements with `shape`; size-1 and missing leading dimensions are repeated with stride 0.
     pub fn expand(&self, shape: &[usize]) -> Option<Layout> {
         let lead = shape.len().checked_sub(self.rank())?;
-        let mut strides = Strides(SmallVec::from_elem(0, shape.len()));
+        let mut strides = Strides::zeros(shape.len());
         for d in 0..self.rank() {
             if self.shape[d] == shape[lead + d] {
                 strides[lead + d] = self.strides[d];
@@ -281,7 +318,7 @@ impl Layout {
         }
         // Walk both shapes from the last dimension; each run of old dimensions that is dense in itself may be
         // split in any way, and a new dimension must not straddle two runs.
-        let mut strides = Strides(SmallVec::from_elem(0, shape.len()));
+        let mut strides = Strides::zeros(shape.len());
         let mut new = shape.len();
         let mut old = self.rank();
         while old > 0 {

@@ -17,10 +17,10 @@ use smallvec::SmallVec;
 pub use adaptive::{Adadelta, Adagrad, RmsProp, adadelta, adagrad, rmsprop};
 
 use crate::backend::cpu::copy::{self, BLOCK, Reader};
+use crate::backend::cpu::parallel::{for_chunks_mut, parallel_for};
 use crate::backend::optim::{self as kernel, NUMBERS};
 use crate::backend::{View, memory};
 use crate::device::Device;
-use crate::backend::cpu::parallel::{for_chunks_mut, parallel_for};
 use crate::dtype::{DType, Element, Real, Scalar, promote};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;

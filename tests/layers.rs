@@ -29,6 +29,7 @@ const UNSAFE: &[&str] = &[
     "src/python/dlpack.rs",
     "src/python/interop.rs",
     "src/python/method.rs",
+    "src/python/object.rs",
     "src/python/storage.rs",
     "src/storage/alloc.rs",
     "src/storage/cpu.rs",

@@ -82,7 +82,15 @@ fn cases() -> Vec<Case> {
             let Some((compute, result)) = types(row, dtype) else { continue };
             let n = row.inputs.len();
             let mut add = |what: String, steps, inputs| {
-                cases.push(Case { what, steps, inputs, params: row.params.len(), compute, result, form: Form::Dense });
+                cases.push(Case {
+                    what,
+                    steps,
+                    inputs,
+                    params: row.params.len(),
+                    compute,
+                    result,
+                    form: Form::Dense,
+                });
             };
             let name = format!("{} of {}", row.name, dtype.name());
             let tensors = vec![Input::Tensor(dtype); n];
@@ -187,8 +195,14 @@ fn every_dtype_is_loaded_and_stored_as_every_other() {
 fn an_argument_that_is_read_must_be_given() {
     let steps = [Step::Arg(0), Step::Arg(1), Step::Do(Prim::Add, [0, 1, 0])];
     let inputs = [Input::Tensor(DType::F32), Input::Unread];
-    let shader =
-        Pointwise { steps: &steps, inputs: &inputs, params: 0, compute: DType::F32, result: DType::F32, form: Form::Dense };
+    let shader = Pointwise {
+        steps: &steps,
+        inputs: &inputs,
+        params: 0,
+        compute: DType::F32,
+        result: DType::F32,
+        form: Form::Dense,
+    };
     assert_eq!(shader.render(), Err("argument 1 is read but not given".into()));
 }
 
@@ -217,8 +231,14 @@ fn every_shader_file_is_valid_as_it_stands() {
 fn a_broken_body_is_reported_at_its_line() {
     let steps = [Step::Arg(0), Step::Do(Prim::Exp, [0, 0, 0])];
     let inputs = [Input::Tensor(DType::F32)];
-    let shader =
-        Pointwise { steps: &steps, inputs: &inputs, params: 0, compute: DType::F32, result: DType::F32, form: Form::Dense };
+    let shader = Pointwise {
+        steps: &steps,
+        inputs: &inputs,
+        params: 0,
+        compute: DType::F32,
+        result: DType::F32,
+        form: Form::Dense,
+    };
     let source = shader.render().unwrap().replace("m_exp(a0)", "m_exp(b0)");
     let line = 1 + source.lines().position(|l| l.contains("b0")).unwrap();
     let message = check(&source, Capabilities::empty()).unwrap_err();

@@ -23,7 +23,11 @@ pub fn product(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
 fn matrix<'a, T: Element>(v: &View<'a>) -> cpu::matmul::MatRef<'a, T> {
     let (l, data) = (v.layout, v.storage.slice::<T>());
     let r = l.rank();
-    cpu::matmul::MatRef { data: &data[l.offset.min(data.len())..], rs: l.strides[r - 2], cs: l.strides[r - 1] }
+    cpu::matmul::MatRef {
+        data: &data[l.offset.min(data.len())..],
+        rs: l.strides[r - 2],
+        cs: l.strides[r - 1],
+    }
 }
 
 fn on_host(a: View, b: View, bias: Option<View>, out: View) {

@@ -1,8 +1,8 @@
 //! Memory on any device, and the ways between devices.
 
-use super::{View, by_device, copy};
 #[cfg(feature = "gpu")]
 use super::gpu;
+use super::{View, by_device, copy};
 use crate::device::Device;
 use crate::error::Result;
 use crate::layout::Layout;

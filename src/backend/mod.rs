@@ -14,10 +14,12 @@ pub mod memory;
 pub mod optim;
 pub mod plane;
 pub mod pointwise;
+pub mod random;
 pub mod reduce;
 pub mod scan;
 pub mod softmax;
 pub mod sort;
+pub mod triangle;
 
 use crate::device::Device;
 use crate::dtype::{DType, Element};

@@ -102,14 +102,7 @@ pub fn nll(
 
 /// The gradient of `logp` in [`nll`], or, with `logits`, of what it is the logarithm of the softmax of. `g` holds one
 /// value for all losses or one per loss.
-pub fn nll_backward(
-    g: View,
-    logp: View,
-    d: Along,
-    targets: Targets,
-    logits: bool,
-    out: View,
-) -> Result<()> {
+pub fn nll_backward(g: View, logp: View, d: Along, targets: Targets, logits: bool, out: View) -> Result<()> {
     by_device!(same_device([out, g, logp].into_iter().chain(targets.views()))?,
         cpu => {
             real!(out, T => {

@@ -3,13 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use smallvec::SmallVec;
-
-use crate::graph::{Edge, GradFn};
-use crate::tensor::Tensor;
-
-/// Gradients by output, as they arrive.
-pub type Inbox = SmallVec<[Option<Tensor>; 1]>;
+use crate::graph::{Edge, GradFn, Grads};
 
 /// A node in a run.
 pub struct Slot {
@@ -18,7 +12,8 @@ pub struct Slot {
     pub waiting: u32,
     /// Whether some wanted gradient lies behind this node.
     pub needed: bool,
-    pub inbox: Inbox,
+    /// Gradients by output, as they arrive.
+    pub inbox: Grads,
 }
 
 /// One run.
@@ -29,7 +24,7 @@ pub struct Slot {
 /// a node that another run holds at that moment, on another thread or further down this one's stack, is looked up in
 /// the run's own map instead.
 pub struct Task {
-    id: u32,
+    pub id: u32,
     pub slots: Vec<Slot>,
     shared: HashMap<usize, u32>,
 }
@@ -66,13 +61,11 @@ impl Task {
         if node.scratch.compare_exchange(0, mine, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             self.shared.insert(node.address(), i as u32);
         }
-        let outputs = node.outputs().len().max(1);
-        self.slots.push(Slot {
-            node: node.clone(),
-            waiting: 0,
-            needed: true,
-            inbox: smallvec::SmallVec::from_elem(None, outputs),
-        });
+        let mut inbox = Grads::new();
+        for _ in 0..node.outputs().len().max(1) {
+            inbox.push(None);
+        }
+        self.slots.push(Slot { node: node.clone(), waiting: 0, needed: true, inbox });
         (i, true)
     }
 

@@ -50,6 +50,8 @@ thread_local!(static TAPE: RefCell<Steps> = const { RefCell::new(Vec::new()) });
 #[derive(Clone, Copy)]
 pub struct Sym(usize);
 
+// Recording runs once per formula, and the calls of hundreds of formulas would each hold a copy of it.
+#[inline(never)]
 fn push(s: Step) -> Sym {
     TAPE.with_borrow_mut(|t| {
         Sym(t.iter().position(|p| *p == s).unwrap_or_else(|| {
@@ -59,10 +61,12 @@ fn push(s: Step) -> Sym {
     })
 }
 
+#[inline(never)]
 pub(super) fn unary(p: Prim, a: Sym) -> Sym {
     push(Step::Do(p, [a.0, 0, 0]))
 }
 
+#[inline(never)]
 pub(super) fn binary(p: Prim, a: Sym, b: Sym) -> Sym {
     push(Step::Do(p, [a.0, b.0, 0]))
 }
@@ -153,15 +157,20 @@ impl Bits for Sym {
 
 /// Runs a formula on recorded arguments and returns its steps, dead ones removed; the last is the result.
 pub fn record(f: impl FnOnce([Sym; ARGS], [Sym; PARAMS]) -> Sym) -> Steps {
-    TAPE.with_borrow_mut(Vec::clear);
-    let args = std::array::from_fn(|i| push(Step::Arg(i)));
-    let params = std::array::from_fn(|i| push(Step::Param(i)));
-    let out = f(args, params).0;
-    let tape = TAPE.with_borrow_mut(std::mem::take);
-    prune(&tape, out)
+    let (args, params) = begin();
+    finish(f(args, params).0)
 }
 
-fn prune(tape: &[Step], out: usize) -> Steps {
+#[inline(never)]
+fn begin() -> ([Sym; ARGS], [Sym; PARAMS]) {
+    TAPE.with_borrow_mut(Vec::clear);
+    (std::array::from_fn(|i| push(Step::Arg(i))), std::array::from_fn(|i| push(Step::Param(i))))
+}
+
+/// The steps that `out` depends on.
+#[inline(never)]
+fn finish(out: usize) -> Steps {
+    let tape = TAPE.with_borrow_mut(std::mem::take);
     let mut live = vec![false; tape.len()];
     live[out] = true;
     for i in (0..=out).rev() {

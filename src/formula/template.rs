@@ -96,7 +96,8 @@ pub fn store(result: DType) -> String {
 /// The fields of the sizes and strides of some dimensions, and the function that says where position `i` of them lies.
 pub fn place(function: &str, rank: usize) -> (String, String) {
     let (mut fields, mut s) = (String::new(), format!("fn {function}(i: u32) -> u32 {{\n"));
-    (0..rank).for_each(|d| line(&mut fields, format!("    {function}_n{d}: u32,\n    {function}_s{d}: u32,")));
+    (0..rank)
+        .for_each(|d| line(&mut fields, format!("    {function}_n{d}: u32,\n    {function}_s{d}: u32,")));
     let mut rest = "i".to_owned();
     let mut terms = String::from("0u");
     for d in (0..rank).rev() {

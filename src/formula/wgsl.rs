@@ -106,7 +106,8 @@ impl Pointwise<'_> {
 
     /// Those of them that are tensors.
     fn tensors(&self) -> impl Iterator<Item = (usize, DType)> {
-        self.arguments().filter_map(|k| if let Input::Tensor(d) = self.inputs[k] { Some((k, d)) } else { None })
+        self.arguments()
+            .filter_map(|k| if let Input::Tensor(d) = self.inputs[k] { Some((k, d)) } else { None })
     }
 
     fn used_params(&self) -> impl Iterator<Item = usize> {
@@ -208,9 +209,8 @@ impl Pointwise<'_> {
                 for (k, _) in self.tensors() {
                     line(&mut s, format!("        let q{k} = x{k}[(params.first{k} >> 2u) + word];"));
                 }
-                let parts = ["x", "y", "z", "w"].map(|lane| {
-                    format!("            {kind}({})", self.call(|k| format!("T(q{k}.{lane})")))
-                });
+                let parts = ["x", "y", "z", "w"]
+                    .map(|lane| format!("            {kind}({})", self.call(|k| format!("T(q{k}.{lane})"))));
                 let value = format!("vec4<{kind}>(\n{}\n        )", parts.join(",\n"));
                 line(&mut s, format!("        result[(params.first >> 2u) + word] = {value};\n    }}"));
             }
@@ -352,8 +352,14 @@ mod tests {
     fn a_shader_holds_only_the_prelude_it_reaches() {
         let steps = record(|a, _| a[0] + a[1]);
         let inputs = [Input::Tensor(DType::F32); 2];
-        let shader =
-            Pointwise { steps: &steps, inputs: &inputs, params: 0, compute: DType::F32, result: DType::F32, form: Form::Dense };
+        let shader = Pointwise {
+            steps: &steps,
+            inputs: &inputs,
+            params: 0,
+            compute: DType::F32,
+            result: DType::F32,
+            form: Form::Dense,
+        };
         let text = shader.render().unwrap();
         assert!(!text.contains("fn m_"), "{text}");
     }

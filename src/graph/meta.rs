@@ -1,9 +1,11 @@
 //! What autograd keeps about one tensor.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::function::{AccumulateGrad, Edge, GradFn, Node};
+use super::held::{Held, visit_hook};
 use super::hooks::{Handle, Hooks, PostAccumulateHook, TensorHook};
 use crate::tensor::Tensor;
 
@@ -20,13 +22,18 @@ pub struct Meta {
 #[derive(Default)]
 struct State {
     leaf: bool,
+    output: u32,
     grad: Option<Tensor>,
     grad_fn: Option<GradFn>,
-    output: usize,
     /// A leaf's accumulator lives as long as a graph holds it.
     accumulator: Option<Weak<Node<AccumulateGrad>>>,
-    /// A leaf's hooks; those of a tensor with history sit on its node.
-    hooks: Hooks<dyn TensorHook>,
+    hooks: Option<Box<LeafHooks>>,
+}
+
+/// A leaf's hooks; those of a tensor with history sit on its node.
+#[derive(Default)]
+struct LeafHooks {
+    grad: Hooks<dyn TensorHook>,
     post: Hooks<dyn PostAccumulateHook>,
 }
 
@@ -46,7 +53,7 @@ impl Meta {
             tracked: AtomicBool::new(true),
             epoch: AtomicU32::new(0),
             seen: AtomicU32::new(0),
-            state: Mutex::new(State { grad_fn: Some(grad_fn), output, ..State::default() }),
+            state: Mutex::new(State { grad_fn: Some(grad_fn), output: output as u32, ..State::default() }),
         }
     }
 
@@ -86,13 +93,13 @@ impl Meta {
 
     /// Which output of its node the tensor is.
     pub fn output(&self) -> usize {
-        self.state().output
+        self.state().output as usize
     }
 
     /// The tensor is from now on output `output` of `grad_fn`.
     pub fn set_history(&self, grad_fn: GradFn, output: usize) {
         let mut s = self.state();
-        s.output = output;
+        s.output = output as u32;
         s.leaf = false;
         let old = s.grad_fn.replace(grad_fn);
         drop(s);
@@ -114,7 +121,7 @@ impl Meta {
     pub(crate) fn edge(&self, t: &Tensor) -> Option<Edge> {
         let mut s = self.state();
         if let Some(node) = &s.grad_fn {
-            return Some(Edge { node: node.clone(), input: s.output });
+            return Some(Edge::new(node.clone(), s.output as usize));
         }
         if !s.leaf {
             return None;
@@ -127,7 +134,7 @@ impl Meta {
                 node
             }
         };
-        Some(Edge { node: GradFn::new(node), input: 0 })
+        Some(Edge::new(GradFn::new(node), 0))
     }
 
     pub(crate) fn inplace_epoch(&self) -> u32 {
@@ -153,23 +160,33 @@ impl Meta {
     // ---- hooks of a leaf
 
     pub fn add_hook(&self, hook: Arc<dyn TensorHook>) -> Handle {
-        self.state().hooks.add(hook)
+        self.state().hooks.get_or_insert_default().grad.add(hook)
     }
 
     pub fn add_post_hook(&self, hook: Arc<dyn PostAccumulateHook>) -> Handle {
-        self.state().post.add(hook)
+        self.state().hooks.get_or_insert_default().post.add(hook)
     }
 
     pub fn remove_hook(&self, handle: Handle) -> bool {
-        let mut s = self.state();
-        s.hooks.remove(handle) | s.post.remove(handle)
+        self.state().hooks.as_mut().is_some_and(|h| h.grad.remove(handle) | h.post.remove(handle))
+    }
+
+    /// Meets what only this tensor holds; see Note [Cycles through the graph].
+    pub(super) fn visit_held(&self, held: &mut Held, visit: &mut dyn FnMut(&dyn Any)) {
+        let Ok(state) = self.state.try_lock() else { return };
+        if let Some(hooks) = &state.hooks {
+            hooks.grad.iter().for_each(|h| visit_hook(h, h.as_any(), visit));
+            hooks.post.iter().for_each(|h| visit_hook(h, h.as_any(), visit));
+        }
+        state.grad.iter().for_each(|g| held.tensor(g));
+        state.grad_fn.iter().for_each(|f| held.node(f));
     }
 
     pub fn hooks(&self) -> Hooks<dyn TensorHook> {
-        self.state().hooks.clone()
+        self.state().hooks.as_ref().map_or_else(Hooks::default, |h| h.grad.clone())
     }
 
     pub fn post_hooks(&self) -> Hooks<dyn PostAccumulateHook> {
-        self.state().post.clone()
+        self.state().hooks.as_ref().map_or_else(Hooks::default, |h| h.post.clone())
     }
 }

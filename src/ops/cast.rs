@@ -26,7 +26,11 @@ fn to_dtype(a: &Args) -> Result<Out> {
 
 /// As `converted`, on a device.
 fn moved(t: &Tensor, device: Device, dtype: DType, copy: bool) -> Result<Out> {
-    if t.device() == device { Ok(converted(t, dtype, copy)?.into()) } else { Ok(arith::to(t, device, dtype)?.into()) }
+    if t.device() == device {
+        Ok(converted(t, dtype, copy)?.into())
+    } else {
+        Ok(arith::to(t, device, dtype)?.into())
+    }
 }
 
 fn to_device(a: &Args) -> Result<Out> {
@@ -96,7 +100,7 @@ impl Function for Copy {
 
 /// Writes `src`, broadcast and cast, into `t`.
 pub fn copy_into(t: &Tensor, src: &Tensor) -> Result<()> {
-    check_inplace(t)?;
+    check_inplace(t, src.requires_grad())?;
     let shape = broadcast("copy_", t.shape(), src.shape())?;
     let Some(layout) = (if shape == *t.shape() { src.layout().expand(&shape) } else { None }) else {
         bail!(Runtime, "output with shape {} doesn't match the broadcast shape {shape}", t.shape());

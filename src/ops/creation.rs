@@ -2,9 +2,9 @@
 
 mod fill;
 
-use super::{default_device, default_dtype};
 use super::pointwise::Arg;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use super::{default_device, default_dtype};
 use crate::backend::copy;
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::device::Device;
@@ -45,7 +45,7 @@ pub(super) fn dtype_or(a: &Args, at: usize, default: DType) -> Result<DType> {
 }
 
 /// The `device` of options that start at argument `at`.
-fn device_or(a: &Args, at: usize, default: Device) -> Result<Device> {
+pub(super) fn device_or(a: &Args, at: usize, default: Device) -> Result<Device> {
     Ok(a.opt_device(at + DEVICE)?.unwrap_or(default))
 }
 

@@ -186,8 +186,9 @@ pub fn getitem(t: &Tensor, index: &[Index]) -> Result<Tensor> {
 pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
     let (view, picks) = basic(t, index)?;
     let view = if picks.is_empty() && view.same(t) && t.base().is_none() { cut::alias(t)? } else { view };
-    check_inplace(&view)?;
-    let tracked = grad_enabled() && (view.requires_grad() || matches!(value, Arg::T(v) if v.requires_grad()));
+    let from_tracked = matches!(value, Arg::T(v) if v.requires_grad());
+    check_inplace(&view, from_tracked)?;
+    let tracked = grad_enabled() && (from_tracked || view.requires_grad());
     if !picks.is_empty() {
         return set_picked(&view, &picks, value, tracked);
     }

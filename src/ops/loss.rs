@@ -97,10 +97,9 @@ impl Pointwise {
             super::nn::rounded(value, common)?
         };
         let Some(row) = row else { return Ok(out) };
-        let weight = SavedTensor::optional(weight);
         record(out, &[a, b], |_| ReducedLoss {
             row,
-            weight,
+            weight: SavedTensor::optional(weight),
             scale,
             shape: losses.shape().clone(),
             dtype: common,
@@ -134,12 +133,12 @@ impl Function for ReducedLoss {
         }
         let g = view::expand_to(&g, &self.shape)?;
         let needs = u64::from(cx.needs(0)) | u64::from(cx.needs(1)) << 1;
-        self.row.function().backward(&Cx::new(self.row.clone(), needs), smallvec![Some(g)])
+        self.row.function().backward(&Cx::new(&self.row, needs), smallvec![Some(g)])
     }
 
-    fn release(&self) {
-        self.row.function().release();
-        self.weight.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        self.row.function().saved(visit);
+        visit("weight", &self.weight);
     }
 }
 
@@ -227,7 +226,11 @@ fn binary_cross_entropy(a: &Args) -> Result<Out> {
         y.dtype().scalar_name(),
         x.dtype().scalar_name()
     );
-    ensure!(x.device().is_gpu() || probabilities(x)?, Runtime, "all elements of input should be between 0 and 1");
+    ensure!(
+        x.device().is_gpu() || probabilities(x)?,
+        Runtime,
+        "all elements of input should be between 0 and 1"
+    );
     let weight = a.opt_tensor(2)?;
     if let Some(w) = weight {
         broadcast("binary_cross_entropy", x.shape(), w.shape())?;

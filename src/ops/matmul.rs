@@ -6,11 +6,11 @@ use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{arith, reduce, view};
 use crate::backend::matmul::{compute_type, product as matmul_kernel};
 use crate::dtype::{DType, Scalar};
+use crate::ensure;
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
 use crate::layout::{Dims, broadcast};
 use crate::tensor::Tensor;
-use crate::ensure;
 
 /// A tensor as the product kernels read it: strides that are not negative, and an element type they compute in.
 fn operand(t: &Tensor, compute: DType) -> Result<Tensor> {
@@ -141,9 +141,9 @@ impl Function for Product {
         Ok(smallvec![da, db])
     }
 
-    fn release(&self) {
-        self.a.free();
-        self.b.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("self", &self.a);
+        visit("mat2", &self.b);
     }
 }
 
@@ -218,9 +218,9 @@ impl Function for Linear {
         Ok(smallvec![db, dx, dw])
     }
 
-    fn release(&self) {
-        self.x.free();
-        self.weight.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("input", &self.x);
+        visit("weight", &self.weight);
     }
 }
 

@@ -218,11 +218,11 @@ impl Function for NormBackward {
         Ok(out)
     }
 
-    fn release(&self) {
-        self.x.free();
-        self.weight.free();
-        self.mean.free();
-        self.rstd.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("input", &self.x);
+        visit("weight", &self.weight);
+        visit("mean", &self.mean);
+        visit("rstd", &self.rstd);
     }
 }
 
@@ -255,10 +255,7 @@ fn normalized_by_operations(
     let xs = in_shape(x, &b.x)?;
     let (mean, var) = match given {
         Some((mean, var)) => (in_shape(mean, &b.weight)?, in_shape(var, &b.weight)?),
-        None => (
-            reduce::mean_mask(&xs, b.stats, true, None)?,
-            reduce::var_mask(&xs, b.stats, true, 0.0)?,
-        ),
+        None => (reduce::mean_mask(&xs, b.stats, true, None)?, reduce::var_mask(&xs, b.stats, true, 0.0)?),
     };
     let rstd = rows::rsqrt.call(&[(&arith::add(&var, eps)?).into()], &[])?;
     let mut out = arith::mul(&arith::sub(&xs, &mean)?, &rstd)?;

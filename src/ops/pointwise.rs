@@ -2,16 +2,16 @@
 
 use std::sync::OnceLock;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::schema::Surface;
-use crate::backend::pointwise::{Kernel, Operand, Program, compute_type, run};
 use crate::backend::View;
+use crate::backend::pointwise::{Kernel, Operand, Program, compute_type, run, run_small, run_small_number};
 use crate::device::Device;
 use crate::dtype::{DType, Scalar, promote};
 use crate::error::{Error, Result};
 use crate::formula::record::{Prim, Step, Steps, reads};
-use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record};
+use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record, saved_tensor_hooks_active};
 use crate::layout::{Dims, Layout, broadcast};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
@@ -27,6 +27,18 @@ pub enum Class {
     Truth,
     /// Integers and bools.
     Bits,
+}
+
+/// When a derivative among half types is rounded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rounds {
+    /// At its end.
+    Once,
+    /// Where a 0-d operand of a half type meets wider ones, what is computed from it alone is rounded to its type, as
+    /// PyTorch's steps are.
+    Mixed,
+    /// After each step, as PyTorch does, whose sums over a broadcast show it.
+    Steps,
 }
 
 /// What a row says beside its formulas.
@@ -54,13 +66,13 @@ pub struct RowMeta {
     pub divides: bool,
     /// The first input is a condition and takes no part in promotion.
     pub conditional: bool,
-    /// Where a 0-d operand of a half type meets wider ones, what the derivative computes from it alone is rounded to its
-    /// type, as PyTorch's steps are.
-    pub stepwise: bool,
+    pub rounds: Rounds,
     /// Takes `inplace: bool = False` after its parameters, as activations do.
     pub inplace_argument: bool,
     /// Float16 and bfloat16 have no kernel in PyTorch.
     pub no_half: bool,
+    /// Refuses number parameters that do not go together.
+    pub check: fn(&[Scalar]) -> Result<()>,
 }
 
 impl RowMeta {
@@ -77,9 +89,10 @@ impl RowMeta {
         keeps_ints: false,
         divides: false,
         conditional: false,
-        stepwise: false,
+        rounds: Rounds::Once,
         inplace_argument: false,
         no_half: false,
+        check: |_| Ok(()),
     };
 }
 
@@ -253,6 +266,38 @@ impl Row {
         self.remember(out, args, params)
     }
 
+    /// The common small case, where nothing needs arranging: two dense operands of one floating dtype and shape, one of
+    /// which may be a number. None where it is not that case.
+    #[inline]
+    pub fn call_small(&'static self, args: [Arg; 2]) -> Option<Tensor> {
+        let (like, storage) = match args {
+            [Arg::T(a), Arg::T(b)] => {
+                let alike = b.is_contiguous() && a.dtype() == b.dtype() && a.shape() == b.shape();
+                (
+                    a,
+                    if alike && a.is_contiguous() {
+                        run_small(self.kernel, a.raw(), b.raw())?
+                    } else {
+                        return None;
+                    },
+                )
+            }
+            [Arg::T(a), Arg::S(s)] if a.is_contiguous() => {
+                (a, run_small_number(self.kernel, a.raw(), s, false)?)
+            }
+            [Arg::S(s), Arg::T(a)] if a.is_contiguous() => {
+                (a, run_small_number(self.kernel, a.raw(), s, true)?)
+            }
+            _ => return None,
+        };
+        let out = like.dense_like(storage);
+        if args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad())) {
+            // Hooks on saved tensors run user code, which nothing above expects here.
+            return if saved_tensor_hooks_active() { None } else { self.remember(out, &args, &[]).ok() };
+        }
+        Some(out)
+    }
+
     /// The dtype computed in (as a tensor dtype) and the dtype of the result.
     fn types(&self, args: &[Arg]) -> Result<(DType, DType)> {
         let common = common_dtype(&args[self.meta.conditional as usize..]);
@@ -346,8 +391,12 @@ impl Row {
         if !tracked || self.grads.is_empty() || !grad_enabled() {
             return Ok(out);
         }
-        let tensors: SmallVec<[&Tensor; 3]> =
-            args.iter().filter_map(|a| if let Arg::T(t) = a { Some(*t) } else { None }).collect();
+        let mut tensors: SmallVec<[&Tensor; 3]> = SmallVec::new();
+        for a in args {
+            if let Arg::T(t) = a {
+                tensors.push(t);
+            }
+        }
         record(out, &tensors, |y| PointwiseBackward::new(self, args, params, y))
     }
 
@@ -419,8 +468,8 @@ fn node_name(op: &str) -> &'static str {
 /// The node of every pointwise row.
 struct PointwiseBackward {
     row: &'static Row,
-    inputs: SmallVec<[Kept; 3]>,
-    params: SmallVec<[Scalar; 2]>,
+    inputs: SmallVec<[Kept; 2]>,
+    params: SmallVec<[Scalar; 1]>,
     result: SavedTensor,
     /// The dtype computed in.
     common: DType,
@@ -441,15 +490,14 @@ impl PointwiseBackward {
             Arg::T(t) if t.requires_grad() => bits | reads,
             _ => bits,
         });
-        let inputs = args
-            .iter()
-            .enumerate()
-            .map(|(i, a)| match a {
+        let mut inputs = SmallVec::new();
+        for (i, a) in args.iter().enumerate() {
+            inputs.push(match a {
                 Arg::S(s) => Kept::Number(*s),
                 Arg::T(t) if read >> (i + 1) & 1 == 1 => Kept::Tensor(SavedTensor::input(t)),
                 Arg::T(_) => Kept::Nothing,
-            })
-            .collect();
+            });
+        }
         let result =
             if read >> (args.len() + 1) & 1 == 1 { SavedTensor::output(y) } else { SavedTensor::unused() };
         PointwiseBackward { row, inputs, params: SmallVec::from_slice(params), result, common: y.dtype() }
@@ -457,31 +505,30 @@ impl PointwiseBackward {
 
     /// One pass over memory, no temporaries.
     fn fused(&self, k: usize, operands: &[Option<Arg>], g: &Tensor) -> Result<Tensor> {
-        let shape = g.shape();
-        let out = Tensor::empty_on(shape.clone(), self.common, g.device())?;
-        let reads = self.row.plan().reads[k];
-        let mut expanded: [Option<Layout>; 5] = Default::default();
-        for (i, a) in operands.iter().enumerate() {
+        let (shape, out) = (g.shape(), g.empty_as(self.common)?);
+        // The gradient is always passed: the loops take their length from an operand.
+        let reads = self.row.plan().reads[k] | 1;
+        let mut expanded: [Option<Layout>; 5] = [const { None }; 5];
+        for (e, a) in expanded.iter_mut().zip(operands) {
             if let Some(Arg::T(t)) = a
                 && t.shape() != shape
             {
-                expanded[i] = t.layout().expand(shape);
+                *e = t.layout().expand(shape);
             }
         }
-        let views: SmallVec<[Operand; 5]> = operands
-            .iter()
-            .zip(&expanded)
-            .enumerate()
-            .map(|(i, (a, e))| match a {
-                _ if reads >> i & 1 == 0 => Ok(Operand::Unread),
-                None => Ok(Operand::Unread),
-                Some(Arg::S(s)) => Ok(Operand::Number(*s)),
-                Some(Arg::T(t)) => operand(t, e.as_ref(), out.device()),
-            })
-            .collect::<Result<_>>()?;
+        let mut views = [Operand::Unread; 5];
+        for (i, (view, a)) in views.iter_mut().zip(operands).enumerate().filter(|(i, _)| reads >> i & 1 == 1)
+        {
+            *view = match a {
+                None => Operand::Unread,
+                Some(Arg::S(s)) => Operand::Number(*s),
+                Some(Arg::T(t)) => operand(t, expanded[i].as_ref(), out.device())?,
+            };
+        }
+        let views = &views[..operands.len()];
         let steps = || self.row.plan().grads[k].clone();
         let program = self.row.program(k as u8 + 1, self.row.grads[k], &steps);
-        let done = run(&program, compute_type(self.common), &views, &self.params, out.raw())?;
+        let done = run(&program, compute_type(self.common), views, &self.params, out.raw())?;
         ensure!(done, Error::DtypeNotImplemented { op: self.row.name, dtype: self.common });
         Ok(out)
     }
@@ -499,47 +546,53 @@ impl Function for PointwiseBackward {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let plan = self.row.plan();
-        let wanted: SmallVec<[usize; 3]> = self
-            .inputs
-            .iter()
-            .enumerate()
-            .filter(|(_, kept)| !matches!(kept, Kept::Number(_)))
-            .map(|(i, _)| i)
-            .collect();
-        let Some(g) = &grads[0] else { return Ok(wanted.iter().map(|_| None).collect()) };
-        let saved: SmallVec<[Option<Tensor>; 3]> = self
-            .inputs
-            .iter()
-            .map(|kept| match kept {
-                Kept::Tensor(s) => s.try_get(cx),
-                _ => Ok(None),
-            })
-            .collect::<Result<_>>()?;
-        let result = self.result.try_get(cx)?;
-        let mut operands: SmallVec<[Option<Arg>; 5]> = smallvec![Some(Arg::T(g))];
-        for (kept, t) in self.inputs.iter().zip(&saved) {
-            operands.push(match (kept, t) {
-                (Kept::Number(s), _) => Some(Arg::S(*s)),
-                (_, Some(t)) => Some(Arg::T(t)),
-                _ => None,
-            });
+        let edges = || self.inputs.iter().enumerate().filter(|(_, kept)| !matches!(kept, Kept::Number(_)));
+        let Some(g) = &grads[0] else { return Ok(edges().map(|_| None).collect()) };
+        // Gradient, inputs, result.
+        let mut saved: [Option<Tensor>; 3] = [None, None, None];
+        let mut operands: [Option<Arg>; 5] = [Some(Arg::T(g)), None, None, None, None];
+        for (slot, kept) in saved.iter_mut().zip(&self.inputs) {
+            if let Kept::Tensor(s) = kept {
+                *slot = s.try_get(cx)?;
+            }
         }
-        operands.push(result.as_ref().map(Arg::T));
-        let rounds = self.row.meta.stepwise
-            && saved.iter().flatten().any(|t| t.dtype().is_half() && t.dtype() != self.common);
+        let result = self.result.try_get(cx)?;
+        let count = self.inputs.len() + 2;
+        for (i, kept) in self.inputs.iter().enumerate() {
+            operands[i + 1] = match kept {
+                Kept::Number(s) => Some(Arg::S(*s)),
+                _ => saved[i].as_ref().map(Arg::T),
+            };
+        }
+        operands[count - 1] = result.as_ref().map(Arg::T);
+        let operands = &operands[..count];
+        let rounds = match self.row.meta.rounds {
+            Rounds::Once => false,
+            Rounds::Mixed => saved.iter().flatten().any(|t| t.dtype().is_half() && t.dtype() != self.common),
+            Rounds::Steps => self.common.is_half(),
+        };
         let mut out = Grads::new();
-        for (edge, &k) in wanted.iter().enumerate() {
+        for (edge, (k, _)) in edges().enumerate() {
             out.push(if !cx.needs(edge) {
                 None
             } else if plan.grads[k] == [Step::Arg(0)] {
                 Some(g.clone())
             } else if grad_enabled() || rounds {
-                Some(replay(&plan.grads[k], &operands, &self.params, g)?)
+                Some(replay(&plan.grads[k], operands, &self.params, g)?)
             } else {
-                Some(self.fused(k, &operands, g)?)
+                Some(self.fused(k, operands, g)?)
             });
         }
         Ok(out)
+    }
+
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        for (kept, &name) in self.inputs.iter().zip(self.row.inputs) {
+            if let Kept::Tensor(s) = kept {
+                visit(if name == "input" { "self" } else { name }, s);
+            }
+        }
+        visit("result", &self.result);
     }
 
     fn release(&self) {
@@ -607,5 +660,16 @@ pub fn prim_row(p: Prim) -> Result<&'static Row> {
     match Prim::ALL.iter().position(|q| *q == p).and_then(|i| rows[i]) {
         Some(row) => Ok(row),
         None => bail!(NotImplemented, "no row computes the step {}", p.name()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Node;
+
+    #[test]
+    fn a_node_fits_four_hundred_bytes_with_its_reference_counts() {
+        assert!(size_of::<Node<PointwiseBackward>>() + 16 <= 384, "{}", size_of::<Node<PointwiseBackward>>());
     }
 }

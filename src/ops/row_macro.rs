@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use super::pointwise::Row;
 use crate::backend::cpu::pointwise::Loop;
+use crate::backend::cpu::simd::Version;
 use crate::dtype::Bool8;
 use crate::formula::{ARGS, Arith, Bits, Num, PARAMS};
 use crate::multiversion;
@@ -56,12 +57,12 @@ macro_rules! each {
     }};
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     fn float_loop[F: FloatFormula, T: Num](ins: &[&[T]], p: &[T], out: &mut [T]) {
         each!(F::N, T::zero(), ins, p, out, |a, q| F::f(a, q));
     }
 }
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     fn num_loop[F: NumFormula, T: Arith](ins: &[&[T]], p: &[T], out: &mut [T]) {
         each!(F::N, T::zero(), ins, p, out, |a, q| F::f(a, q));
     }
@@ -70,12 +71,12 @@ multiversion! {
 pub trait Compares: Arith<Bool = bool> {}
 impl<T: Arith<Bool = bool>> Compares for T {}
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     fn truth_loop[F: TruthFormula, T: Compares](ins: &[&[T]], p: &[T], out: &mut [Bool8]) {
         each!(F::N, T::zero(), ins, p, out, |a, q| Bool8(F::f(a, q) as u8));
     }
 }
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     fn bits_loop[F: BitsFormula, T: Bits](ins: &[&[T]], p: &[T], out: &mut [T]) {
         each!(F::N, T::zero(), ins, p, out, |a, q| F::f(a, q));
     }
@@ -91,7 +92,7 @@ impl<const K: usize> Index for At<K> {
         F::d::<E, K>(a, p)
     }
 }
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     fn grad_loop[F: Derivative, K: Index, T: Num](ins: &[&[T]], p: &[T], out: &mut [T]) {
         each!(F::N + 2, T::zero(), ins, p, out, |a, q| K::of::<F, T>(a, q));
     }

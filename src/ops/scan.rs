@@ -113,9 +113,9 @@ impl Function for CumprodBackward {
         )])
     }
 
-    fn release(&self) {
-        self.input.free();
-        self.result.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("self", &self.input);
+        visit("result", &self.result);
     }
 }
 
@@ -173,9 +173,9 @@ impl Function for LogcumsumexpBackward {
         )?)])
     }
 
-    fn release(&self) {
-        self.input.free();
-        self.result.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("self", &self.input);
+        visit("result", &self.result);
     }
 }
 

@@ -97,8 +97,8 @@ impl Function for SoftmaxBackward {
         Ok(smallvec![Some(self.gradient(g, &self.y.get(cx)?)?)])
     }
 
-    fn release(&self) {
-        self.y.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("result", &self.y);
     }
 }
 
@@ -122,8 +122,8 @@ impl Function for UnderLoss {
         Ok(smallvec![Some(self.0.composed(g, &y)?)])
     }
 
-    fn release(&self) {
-        self.0.release();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        self.0.saved(visit);
     }
 }
 

@@ -135,8 +135,8 @@ fn number_or_item(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
     if let Some(s) = number(obj) {
         return Some(s);
     }
-    let t = obj.cast::<PyTensor>().ok()?.borrow();
-    if t.inner.rank() == 0 && !t.inner.requires_grad() { t.inner.item().ok() } else { None }
+    let t = obj.cast::<PyTensor>().ok()?.get().inner();
+    if t.rank() == 0 && !t.requires_grad() { t.item().ok() } else { None }
 }
 
 /// A Python integer, or whatever has `__index__`.
@@ -148,9 +148,9 @@ pub fn int(obj: &Bound<'_, PyAny>) -> Option<i64> {
         return obj.extract().ok();
     }
     if let Ok(t) = obj.cast::<PyTensor>() {
-        let t = t.borrow();
-        return match t.inner.item() {
-            Ok(s @ Scalar::Int(_)) if t.inner.numel() == 1 => Some(s.to_i64()),
+        let t = t.get().inner();
+        return match t.item() {
+            Ok(s @ Scalar::Int(_)) if t.numel() == 1 => Some(s.to_i64()),
             _ => None,
         };
     }
@@ -184,14 +184,14 @@ pub fn value(obj: &Bound<'_, PyAny>, ty: Ty, optional: bool) -> PyResult<Option<
         return Ok(Some(Value::None));
     }
     Ok(match ty {
-        Ty::Tensor => obj.cast::<PyTensor>().ok().map(|t| Value::Tensor(t.borrow().inner.clone())),
+        Ty::Tensor => obj.cast::<PyTensor>().ok().map(|t| Value::Tensor(t.get().inner())),
         Ty::Operand => match obj.cast::<PyTensor>() {
-            Ok(t) => Some(Value::Tensor(t.borrow().inner.clone())),
+            Ok(t) => Some(Value::Tensor(t.get().inner())),
             Err(_) => number(obj).map(Value::Number),
         },
         Ty::Tensors | Ty::VarTensors => tensors(obj).and_then(|v| {
             v.iter()
-                .map(|x| x.cast::<PyTensor>().ok().map(|t| t.borrow().inner.clone()))
+                .map(|x| x.cast::<PyTensor>().ok().map(|t| t.get().inner()))
                 .collect::<Option<Vec<_>>>()
                 .map(Value::Tensors)
         }),
@@ -201,7 +201,7 @@ pub fn value(obj: &Bound<'_, PyAny>, ty: Ty, optional: bool) -> PyResult<Option<
                     if x.is_none() {
                         return Some(None);
                     }
-                    x.cast::<PyTensor>().ok().map(|t| Some(t.borrow().inner.clone()))
+                    x.cast::<PyTensor>().ok().map(|t| Some(t.get().inner()))
                 })
                 .collect::<Option<Vec<_>>>()
                 .map(Value::OptTensors)
@@ -290,7 +290,7 @@ pub fn scalar(py: Python<'_>, s: Scalar) -> PyResult<Py<PyAny>> {
 /// The tensors of a Python sequence.
 pub fn tensor_list(obj: &Bound<'_, PyAny>) -> PyResult<Vec<crate::Tensor>> {
     if let Ok(t) = obj.cast::<PyTensor>() {
-        return Ok(vec![t.borrow().inner.clone()]);
+        return Ok(vec![t.get().inner()]);
     }
     obj.try_iter()?
         .map(|x| {
@@ -298,7 +298,7 @@ pub fn tensor_list(obj: &Bound<'_, PyAny>) -> PyResult<Vec<crate::Tensor>> {
             let t = x
                 .cast::<PyTensor>()
                 .map_err(|_| PyTypeError::new_err(format!("expected a Tensor, got {}", type_name(&x))))?;
-            Ok(t.borrow().inner.clone())
+            Ok(t.get().inner())
         })
         .collect()
 }
@@ -320,7 +320,7 @@ pub fn opt_tensor_list(obj: &Bound<'_, PyAny>) -> PyResult<Vec<Option<crate::Ten
             let t = x.cast::<PyTensor>().map_err(|_| {
                 PyTypeError::new_err(format!("expected a Tensor or None, got {}", type_name(&x)))
             })?;
-            Ok(Some(t.borrow().inner.clone()))
+            Ok(Some(t.get().inner()))
         })
         .collect()
 }

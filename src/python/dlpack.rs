@@ -231,9 +231,12 @@ impl PyTensor {
         dl_device: Option<(i32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Py<PyAny>> {
-        let t = &self.inner;
+        let t = &self.inner();
         if t.device().is_gpu() {
-            return Err(PyBufferError::new_err(format!("cannot export a tensor on {} through DLPack", t.device())));
+            return Err(PyBufferError::new_err(format!(
+                "cannot export a tensor on {} through DLPack",
+                t.device()
+            )));
         }
         if t.requires_grad() {
             return Err(PyBufferError::new_err(

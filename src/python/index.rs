@@ -1,6 +1,6 @@
 //! What stands between the brackets of `x[...]`.
 
-use pyo3::exceptions::{PyIndexError, PyTypeError};
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyInt, PyList, PySlice, PyTuple};
 use smallvec::SmallVec;
@@ -9,7 +9,8 @@ use super::convert;
 use super::dtype::type_name;
 use super::error::IntoPy;
 use super::interop;
-use super::tensor::{PyTensor, wrap};
+use super::object::slice_bounds;
+use super::tensor::{DETACH_FROM, PyTensor, wrap};
 use crate::ops::index::{Index, getitem, setitem};
 use crate::ops::pointwise::Arg;
 use crate::tensor::Tensor;
@@ -21,16 +22,15 @@ fn one(key: &Bound<'_, PyAny>) -> PyResult<Index> {
         return key.extract().map(Index::Int);
     }
     if let Ok(s) = key.cast::<PySlice>() {
-        let bound = |name: &str| -> PyResult<Option<i64>> {
-            let v = s.getattr(name)?;
-            if v.is_none() {
-                return Ok(None);
+        return match slice_bounds(s) {
+            Ok((start, stop, step)) => {
+                Ok(Index::Slice(Some(start as i64), Some(stop as i64), Some(step as i64)))
             }
-            convert::int(&v).map(Some).ok_or_else(|| {
-                PyTypeError::new_err("slice indices must be integers or None or have an __index__ method")
-            })
+            Err(e) if e.is_instance_of::<PyValueError>(key.py()) => {
+                Err(PyValueError::new_err("step must be greater than zero"))
+            }
+            Err(e) => Err(e),
         };
-        return Ok(Index::Slice(bound("start")?, bound("stop")?, bound("step")?));
     }
     if key.is_none() {
         return Ok(Index::NewAxis);
@@ -42,7 +42,7 @@ fn one(key: &Bound<'_, PyAny>) -> PyResult<Index> {
         return Ok(Index::Bool(b.is_true()));
     }
     if let Ok(t) = key.cast::<PyTensor>() {
-        return Ok(Index::Tensor(t.borrow().inner.clone()));
+        return Ok(Index::Tensor(t.get().inner()));
     }
     if key.cast::<PyList>().is_ok() || key.cast::<PyTuple>().is_ok() || interop::is_array(key) {
         let t = interop::tensor_from(key, None)?;
@@ -64,10 +64,16 @@ fn one(key: &Bound<'_, PyAny>) -> PyResult<Index> {
 }
 
 fn indices(key: &Bound<'_, PyAny>) -> PyResult<Indices> {
+    let mut out = Indices::new();
     match key.cast::<PyTuple>() {
-        Ok(t) => t.iter().map(|k| one(&k)).collect(),
-        Err(_) => Ok(SmallVec::from_iter([one(key)?])),
+        Ok(t) => {
+            for k in t.iter_borrowed() {
+                out.push(one(&k)?);
+            }
+        }
+        Err(_) => out.push(one(key)?),
     }
+    Ok(out)
 }
 
 pub fn get(py: Python<'_>, t: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
@@ -80,10 +86,11 @@ pub fn get(py: Python<'_>, t: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Py<Py
 pub fn set(py: Python<'_>, t: &Tensor, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
     let indices = indices(key)?;
     if let Some(s) = convert::number(value) {
-        return py.detach(|| setitem(t, &indices, Arg::S(s))).py();
+        let set = || setitem(t, &indices, Arg::S(s));
+        return if t.numel() < DETACH_FROM { set() } else { py.detach(set) }.py();
     }
     let value = match value.cast::<PyTensor>() {
-        Ok(v) => v.borrow().inner.clone(),
+        Ok(v) => v.get().inner(),
         Err(_) if interop::is_array(value) => interop::tensor_from(value, None)?,
         Err(_) => {
             return Err(PyTypeError::new_err(format!(
@@ -93,5 +100,6 @@ pub fn set(py: Python<'_>, t: &Tensor, key: &Bound<'_, PyAny>, value: &Bound<'_,
             )));
         }
     };
-    py.detach(|| setitem(t, &indices, Arg::T(&value))).py()
+    let set = || setitem(t, &indices, Arg::T(&value));
+    if t.numel().max(value.numel()) < DETACH_FROM { set() } else { py.detach(set) }.py()
 }

@@ -4,7 +4,6 @@
 use std::any::Any;
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
@@ -20,30 +19,6 @@ use crate::ops;
 use crate::storage::Storage;
 use crate::tensor::Tensor;
 use crate::with_dtype;
-
-/// The Python object that a tensor already has; see Note [A tensor's Python object].
-#[inline]
-pub fn host_object(py: Python<'_>, t: &Tensor) -> Option<Py<PyAny>> {
-    let p: *mut ffi::PyObject = t.host().cast();
-    if p.is_null() {
-        return None;
-    }
-    // SAFETY: the pointer is cleared when the object dies, under the GIL that `py` proves; an object that is being
-    // torn down has no references left and is not handed out again.
-    unsafe { if ffi::Py_REFCNT(p) > 0 { Some(Bound::from_borrowed_ptr(py, p).unbind()) } else { None } }
-}
-
-/// Sets or deletes an attribute as `object` does: through descriptors, else in the instance dict if there is one.
-pub fn set_attribute(
-    slf: &Bound<'_, PyTensor>,
-    name: &Bound<'_, pyo3::types::PyString>,
-    value: Option<&Bound<'_, PyAny>>,
-) -> PyResult<()> {
-    let value = value.map_or(std::ptr::null_mut(), |v| v.as_ptr());
-    // SAFETY: three live objects (a null value means deletion) under the GIL that the bounds prove.
-    let status = unsafe { ffi::PyObject_GenericSetAttr(slf.as_ptr(), name.as_ptr(), value) };
-    if status == 0 { Ok(()) } else { Err(PyErr::fetch(slf.py())) }
-}
 
 /// Whether an object is a NumPy array or scalar, or offers its memory as they do.
 pub fn is_array(obj: &Bound<'_, PyAny>) -> bool {
@@ -123,15 +98,15 @@ impl PyTensor {
     /// The tensor as an array over the same memory; with `force`, whatever stands against that is undone first.
     #[pyo3(signature = (*, force=false))]
     fn numpy(&self, py: Python<'_>, force: bool) -> PyResult<Py<PyAny>> {
-        if self.inner.requires_grad() && !force {
+        if self.inner().requires_grad() && !force {
             return Err(PyRuntimeError::new_err(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
             ));
         }
         if force {
-            return to_numpy(py, &self.inner.on_device(Device::Cpu).py()?);
+            return to_numpy(py, &self.inner().on_device(Device::Cpu).py()?);
         }
-        to_numpy(py, &self.inner)
+        to_numpy(py, &self.inner())
     }
 
     #[pyo3(signature = (dtype=None, copy=None))]
@@ -283,7 +258,7 @@ pub unsafe fn adopt(
 /// A new tensor of the values of a number, a nested list, an array or a tensor.
 pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
     if let Ok(t) = data.cast::<PyTensor>() {
-        let t = t.borrow().inner.clone();
+        let t = t.get().inner();
         return data.py().detach(|| t.copied(dtype.unwrap_or(t.dtype()))).py();
     }
     if let Some(s) = number(data).filter(|_| !is_array(data)) {
@@ -419,7 +394,7 @@ pub fn tensor(
     let _ = pin_memory;
     let device = match (device, data.cast::<PyTensor>()) {
         (Some(d), _) => super::dtype::device_of(d)?,
-        (None, Ok(t)) => t.borrow().inner.device(),
+        (None, Ok(t)) => t.get().inner().device(),
         (None, Err(_)) => ops::default_device(),
     };
     let t = tensor_from(data, dtype_of(dtype)?)?;
@@ -440,7 +415,7 @@ pub fn as_tensor<'py>(
     let wanted = dtype_of(dtype)?;
     let t = match data.cast::<PyTensor>() {
         Ok(t) => {
-            let t = t.borrow().inner.clone();
+            let t = t.get().inner();
             let (device, dtype) = (device.unwrap_or(t.device()), wanted.unwrap_or(t.dtype()));
             if device == t.device() && dtype == t.dtype() {
                 return Ok(data.clone().unbind());
@@ -471,8 +446,7 @@ fn dtype_of(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<DType>> {
 
 /// Nested lists of a tensor's values; a number for a 0-d tensor.
 pub fn to_list(py: Python<'_>, t: &Tensor) -> PyResult<Py<PyAny>> {
-    let values: Vec<Scalar> =
-        with_dtype!(t.dtype(), T => py.detach(|| t.values::<T>()).py()?.into_iter().map(Element::to_scalar).collect());
+    let values: Vec<Scalar> = with_dtype!(t.dtype(), T => py.detach(|| t.values::<T>()).py()?.into_iter().map(Element::to_scalar).collect());
     fn nest(py: Python<'_>, shape: &[usize], values: &mut std::slice::Iter<Scalar>) -> PyResult<Py<PyAny>> {
         match shape.split_first() {
             None => scalar(py, values.next().copied().unwrap_or(Scalar::Int(0))),

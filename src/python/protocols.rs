@@ -108,7 +108,7 @@ impl PyTensor {
         modulo: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         match Operand::of(exponent) {
-            Some(e) if modulo.is_none() => power(py, Value::Tensor(self.inner.clone()), e.into()),
+            Some(e) if modulo.is_none() => power(py, Value::Tensor(self.inner()), e.into()),
             _ => Ok(py.NotImplemented()),
         }
     }
@@ -120,7 +120,7 @@ impl PyTensor {
         modulo: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         match Operand::of(base) {
-            Some(b) if modulo.is_none() => power(py, b.into(), Value::Tensor(self.inner.clone())),
+            Some(b) if modulo.is_none() => power(py, b.into(), Value::Tensor(self.inner())),
             _ => Ok(py.NotImplemented()),
         }
     }
@@ -137,30 +137,30 @@ impl PyTensor {
                 type_name(exponent)
             )));
         };
-        let (op, base) = (POW.get()?, Value::Tensor(self.inner.clone()));
+        let (op, base) = (POW.get()?, Value::Tensor(self.inner()));
         py.detach(|| ops::call_inplace(op, &op.overloads[0], &[base, e.into()])).py().map(drop)
     }
 
     fn __invert__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        if self.inner.dtype().is_float() {
+        if self.inner().dtype().is_float() {
             return Err(PyTypeError::new_err(
                 "~ (operator.invert) is only implemented on integer and Boolean-type tensors",
             ));
         }
         let op = BITWISE_NOT.get()?;
-        let out = py.detach(|| ops::call(op, &op.overloads[0], &[Value::Tensor(self.inner.clone())])).py()?;
+        let out = py.detach(|| ops::call(op, &op.overloads[0], &[Value::Tensor(self.inner())])).py()?;
         convert::out(py, out)
     }
 
     fn __rmatmul__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let Ok(o) = other.cast::<PyTensor>() else { return Ok(py.NotImplemented()) };
-        let (a, b) = (o.borrow().inner.clone(), self.inner.clone());
+        let (a, b) = (o.get().inner(), self.inner());
         wrap(py, py.detach(|| matmul::matmul(&a, &b)).py()?)
     }
 
     /// The tensor with every dimension in reverse.
     fn __reversed__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let rank = slf.borrow().inner.rank();
+        let rank = slf.get().inner().rank();
         if rank == 0 {
             return Ok(slf.clone().into_any());
         }

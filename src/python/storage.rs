@@ -184,7 +184,7 @@ impl PyStorage {
 impl PyTensor {
     /// The memory of this tensor and of all that share it.
     fn untyped_storage(&self) -> PyStorage {
-        PyStorage(self.inner.storage().clone())
+        PyStorage(self.inner().storage().clone())
     }
 
     fn is_shared(&self) -> bool {

@@ -3,69 +3,17 @@
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple, PyType};
+use pyo3::types::{PyList, PyTuple, PyType};
 
 use super::convert::{self, number, scalar, size};
 use super::dtype::{PyDType, PyDevice, dtype_object, type_name};
 use super::error::IntoPy;
+pub use super::object::{PyTensor, wrap};
 use super::{index, interop};
 use crate::dtype::Scalar;
 use crate::ops::pointwise::{Arg, Row};
 use crate::ops::{self, rows};
 use crate::tensor::Tensor;
-
-/// A multi-dimensional array of one element type, with autograd.
-#[pyclass(name = "Tensor", module = "rgrad", subclass, weakref)]
-pub struct PyTensor {
-    pub inner: Tensor,
-    /// See Note [A tensor's dict is made when it is first needed].
-    pub attributes: Option<Py<PyDict>>,
-}
-
-// Note [A tensor's Python object]
-// Users compare tensors by identity (`p.grad is g`), so one tensor has one Python object while that lives. The
-// tensor holds a borrowed pointer to it, set here and cleared when the object dies; both happen under the GIL.
-impl Drop for PyTensor {
-    fn drop(&mut self) {
-        self.inner.set_host(std::ptr::null_mut());
-    }
-}
-
-/// The Python object of a tensor.
-#[inline]
-pub fn wrap(py: Python<'_>, t: Tensor) -> PyResult<Py<PyAny>> {
-    if let Some(obj) = interop::host_object(py, &t) {
-        return Ok(obj);
-    }
-    let obj = Bound::new(py, PyTensor { inner: t, attributes: None })?;
-    obj.borrow().inner.set_host(obj.as_ptr().cast());
-    Ok(obj.into_any().unbind())
-}
-
-impl PyTensor {
-    /// The object is from now on another tensor: after `.data = …`, `resize_`, `out=`.
-    pub fn replace(slf: &Bound<'_, PyTensor>, new: Tensor) {
-        let mut me = slf.borrow_mut();
-        me.inner.set_host(std::ptr::null_mut());
-        new.set_host(slf.as_ptr().cast());
-        me.inner = new;
-    }
-
-    /// The only element. A device is waited for without the GIL.
-    fn value(&self, py: Python<'_>) -> PyResult<Scalar> {
-        if self.inner.device().is_gpu() {
-            return py.detach(|| self.inner.item()).py();
-        }
-        self.inner.item().py()
-    }
-
-    /// As `replace`, for a change of geometry: a leaf stays the same leaf.
-    pub fn replace_view(slf: &Bound<'_, PyTensor>, view: Tensor) {
-        let old = slf.borrow().inner.clone();
-        let new = if old.is_leaf() && old.meta().is_some() { old.with_data(&view) } else { view };
-        PyTensor::replace(slf, new);
-    }
-}
 
 /// A tensor, or a number that stands for one.
 pub enum Operand {
@@ -77,7 +25,7 @@ impl Operand {
     #[inline]
     pub fn of(obj: &Bound<'_, PyAny>) -> Option<Operand> {
         match obj.cast::<PyTensor>() {
-            Ok(t) => Some(Operand::T(t.borrow().inner.clone())),
+            Ok(t) => Some(Operand::T(t.get().inner())),
             Err(_) => number(obj).map(Operand::S),
         }
     }
@@ -98,7 +46,8 @@ impl Operand {
     }
 }
 
-const DETACH_FROM: usize = 1 << 16;
+/// Elements from which on the GIL is released for the time of an operation.
+pub const DETACH_FROM: usize = 1 << 16;
 
 /// Runs a row on a tensor and whatever stands on the other side of an operator.
 #[inline]
@@ -146,7 +95,7 @@ impl PyTensor {
             1 => {
                 let data = args.get_item(0)?;
                 match data.cast::<PyTensor>() {
-                    Ok(t) => t.borrow().inner.detach(),
+                    Ok(t) => t.get().inner().detach(),
                     Err(_) => match convert::int(&data) {
                         Some(n) if n >= 0 => Tensor::zeros([n as usize], ops::default_dtype()).py()?,
                         _ => interop::tensor_from(&data, Some(ops::default_dtype()))?,
@@ -161,41 +110,42 @@ impl PyTensor {
                 Tensor::zeros(shape, ops::default_dtype()).py()?
             }
         };
-        Ok(PyTensor { inner, attributes: None })
+        Ok(PyTensor::of(inner))
     }
 
     // ---- what it is
 
     #[getter]
     fn shape(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        size(py, self.inner.shape())
+        size(py, self.inner().shape())
     }
 
     #[pyo3(signature = (dim=None))]
     fn size(&self, py: Python<'_>, dim: Option<i64>) -> PyResult<Py<PyAny>> {
         match dim {
-            None => size(py, self.inner.shape()),
-            Some(d) => Ok(self.inner.size(d).py()?.into_pyobject(py)?.into_any().unbind()),
+            None => size(py, self.inner().shape()),
+            Some(d) => Ok(self.inner().size(d).py()?.into_pyobject(py)?.into_any().unbind()),
         }
     }
 
     #[pyo3(signature = (dim=None))]
     fn stride(&self, py: Python<'_>, dim: Option<i64>) -> PyResult<Py<PyAny>> {
         match dim {
-            None => Ok(PyTuple::new(py, self.inner.strides().iter())?.into_any().unbind()),
+            None => Ok(PyTuple::new(py, self.inner().strides().iter())?.into_any().unbind()),
             Some(d) => {
-                let d = crate::layout::wrap_dim(d, self.inner.rank()).py()?;
-                Ok(self.inner.strides()[d].into_pyobject(py)?.into_any().unbind())
+                self.inner().expect_dimensions(d).py()?;
+                let d = crate::layout::wrap_dim(d, self.inner().rank()).py()?;
+                Ok(self.inner().strides()[d].into_pyobject(py)?.into_any().unbind())
             }
         }
     }
 
     fn storage_offset(&self) -> usize {
-        self.inner.layout().offset
+        self.inner().layout().offset
     }
 
     fn data_ptr(&self) -> usize {
-        let t = &self.inner;
+        let t = &self.inner();
         if t.numel() == 0 {
             0
         } else {
@@ -205,57 +155,57 @@ impl PyTensor {
 
     #[getter]
     fn ndim(&self) -> usize {
-        self.inner.rank()
+        self.inner().rank()
     }
 
     fn dim(&self) -> usize {
-        self.inner.rank()
+        self.inner().rank()
     }
 
     fn ndimension(&self) -> usize {
-        self.inner.rank()
+        self.inner().rank()
     }
 
     fn numel(&self) -> usize {
-        self.inner.numel()
+        self.inner().numel()
     }
 
     fn nelement(&self) -> usize {
-        self.inner.numel()
+        self.inner().numel()
     }
 
     fn element_size(&self) -> usize {
-        self.inner.dtype().size()
+        self.inner().dtype().size()
     }
 
     #[getter]
     fn itemsize(&self) -> usize {
-        self.inner.dtype().size()
+        self.inner().dtype().size()
     }
 
     #[getter]
     fn nbytes(&self) -> usize {
-        self.inner.numel() * self.inner.dtype().size()
+        self.inner().numel() * self.inner().dtype().size()
     }
 
     #[getter]
     fn dtype(&self, py: Python<'_>) -> PyResult<Py<PyDType>> {
-        dtype_object(py, self.inner.dtype())
+        dtype_object(py, self.inner().dtype())
     }
 
     #[getter(device)]
     fn device_object(&self) -> PyDevice {
-        PyDevice::of(self.inner.device())
+        PyDevice::of(self.inner().device())
     }
 
     #[getter]
     fn is_cuda(&self) -> bool {
-        self.inner.device().is_gpu()
+        self.inner().device().is_gpu()
     }
 
     #[getter]
     fn is_cpu(&self) -> bool {
-        !self.inner.device().is_gpu()
+        !self.inner().device().is_gpu()
     }
 
     #[getter]
@@ -270,17 +220,17 @@ impl PyTensor {
 
     #[pyo3(name = "get_device")]
     fn device_index(&self) -> i64 {
-        self.inner.device().index().map_or(-1, |i| i as i64)
+        self.inner().device().index().map_or(-1, |i| i as i64)
     }
 
     #[pyo3(signature = (memory_format=None))]
     fn is_contiguous(&self, memory_format: Option<&Bound<'_, PyAny>>) -> bool {
         let _ = memory_format;
-        self.inner.is_contiguous()
+        self.inner().is_contiguous()
     }
 
     fn is_floating_point(&self) -> bool {
-        self.inner.dtype().is_float()
+        self.inner().dtype().is_float()
     }
 
     fn is_complex(&self) -> bool {
@@ -288,7 +238,7 @@ impl PyTensor {
     }
 
     fn is_signed(&self) -> bool {
-        self.inner.dtype().is_signed()
+        self.inner().dtype().is_signed()
     }
 
     fn is_pinned(&self) -> bool {
@@ -302,18 +252,18 @@ impl PyTensor {
     }
 
     fn tolist(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        interop::to_list(py, &self.inner)
+        interop::to_list(py, &self.inner())
     }
 
     fn __len__(&self) -> PyResult<usize> {
-        match self.inner.shape().first() {
+        match self.inner().shape().first() {
             Some(&n) => Ok(n),
             None => Err(PyTypeError::new_err("len() of a 0-d tensor")),
         }
     }
 
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
-        match self.inner.numel() {
+        match self.inner().numel() {
             1 => Ok(!self.value(py)?.is_zero()),
             0 => Err(PyRuntimeError::new_err("Boolean value of Tensor with no values is ambiguous")),
             _ => {
@@ -332,7 +282,7 @@ impl PyTensor {
     }
 
     fn __index__(&self) -> PyResult<i64> {
-        match self.inner.item() {
+        match self.inner().item() {
             Ok(s) if s.category() < 2 => Ok(s.to_i64()),
             _ => Err(PyTypeError::new_err(
                 "only integer tensors of a single element can be converted to an index",
@@ -342,7 +292,7 @@ impl PyTensor {
 
     fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
-        let t = slf.borrow().inner.clone();
+        let t = slf.get().inner();
         if t.rank() == 0 {
             return Err(PyTypeError::new_err("iteration over a 0-d tensor"));
         }
@@ -358,7 +308,7 @@ impl PyTensor {
                 value.get_type()
             )));
         };
-        let hits = py.detach(|| rows::eq.call(&[Arg::T(&self.inner), v.arg()], &[])).py()?;
+        let hits = py.detach(|| rows::eq.call(&[Arg::T(&self.inner()), v.arg()], &[])).py()?;
         Ok(py.detach(|| hits.values::<crate::dtype::Bool8>()).py()?.iter().any(|b| b.0 != 0))
     }
 
@@ -376,11 +326,11 @@ impl PyTensor {
             CompareOp::Gt => &rows::gt,
             CompareOp::Ge => &rows::ge,
         };
-        operator(py, row, &self.inner, other, false)
+        operator(py, row, &self.inner(), other, false)
     }
 
     fn __neg__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        wrap(py, rows::neg.call(&[Arg::T(&self.inner)], &[]).py()?)
+        wrap(py, rows::neg.call(&[Arg::T(&self.inner())], &[]).py()?)
     }
 
     fn __pos__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -388,12 +338,12 @@ impl PyTensor {
     }
 
     fn __abs__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        wrap(py, rows::abs.call(&[Arg::T(&self.inner)], &[]).py()?)
+        wrap(py, rows::abs.call(&[Arg::T(&self.inner())], &[]).py()?)
     }
 
     fn __matmul__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let Ok(o) = other.cast::<PyTensor>() else { return Ok(py.NotImplemented()) };
-        let (a, b) = (self.inner.clone(), o.borrow().inner.clone());
+        let (a, b) = (self.inner(), o.get().inner());
         let out = if a.numel().max(b.numel()) >= 4096 {
             py.detach(|| ops::matmul::matmul(&a, &b))
         } else {
@@ -405,11 +355,11 @@ impl PyTensor {
     // ---- indexing
 
     fn __getitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        index::get(py, &self.inner, key)
+        index::get(py, &self.inner(), key)
     }
 
     fn __setitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        index::set(py, &self.inner, key, value)
+        index::set(py, &self.inner(), key, value)
     }
 }
 
@@ -424,7 +374,7 @@ pub fn make_subclass<'py>(
     let py = cls.py();
     let obj = py.get_type::<PyTensor>().getattr("__new__")?.call1((cls, data))?;
     let t = obj.cast::<PyTensor>()?;
-    t.borrow().inner.set_host(t.as_ptr().cast());
-    t.borrow().inner.set_requires_grad(require_grad).py()?;
+    t.get().inner().set_host(t.as_ptr().cast());
+    t.get().inner().set_requires_grad(require_grad).py()?;
     Ok(obj)
 }

@@ -51,7 +51,6 @@ impl Storage {
     /// `RuntimeError` when the system has no more memory.
     #[inline]
     pub fn new(len: usize) -> Result<Storage> {
-        alloc::return_at_thread_end();
         let (p, block) = match len.checked_add(HEADER) {
             Some(size) if size <= isize::MAX as usize / 2 => alloc::alloc(size),
             _ => (std::ptr::null_mut(), 0),
@@ -149,6 +148,12 @@ impl Storage {
     /// Whether the memory may not be written (a read-only NumPy array or a mapped file).
     pub fn is_readonly(&self) -> bool {
         self.header().readonly
+    }
+
+    /// Whether the memory belongs to somebody else.
+    #[inline]
+    pub fn is_borrowed(&self) -> bool {
+        self.header().owner.is_some()
     }
 
     /// Whether this is the only handle to memory of our own.

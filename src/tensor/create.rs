@@ -7,6 +7,7 @@ use crate::dtype::{DType, Element, Scalar};
 use crate::ensure;
 use crate::error::Result;
 use crate::layout::{Dims, Layout, checked_numel};
+use crate::storage::Storage;
 
 impl Tensor {
     /// A contiguous tensor of unspecified contents.
@@ -22,7 +23,7 @@ impl Tensor {
         let numel = checked_numel(&shape);
         ensure!(numel.is_some(), Runtime, "Storage size calculation overflowed with sizes={shape}");
         let storage = memory::alloc(numel.unwrap_or(0) * dtype.size(), device)?;
-        Ok(Tensor::from_parts(storage, Layout::contiguous(shape), dtype))
+        Ok(Tensor::from_dense_parts(storage, Layout::contiguous(shape), dtype))
     }
 
     /// A contiguous tensor of unspecified contents, of this one's dtype and on its device.
@@ -48,6 +49,18 @@ impl Tensor {
         }
         let out = Tensor::empty_on(self.shape().clone(), self.dtype(), device)?;
         memory::transfer(self.raw(), out.raw())?;
+        Ok(out)
+    }
+
+    /// A tensor filled with a value, on a device.
+    pub fn full_on(
+        shape: impl Into<Dims>,
+        value: impl Into<Scalar>,
+        dtype: DType,
+        device: Device,
+    ) -> Result<Tensor> {
+        let out = Tensor::empty_on(shape, dtype, device)?;
+        copy::fill(out.raw(), value.into())?;
         Ok(out)
     }
 
@@ -109,6 +122,13 @@ impl Tensor {
         let storage = memory::alloc(self.numel() * dtype.size(), self.device())?;
         let layout = Layout { shape: self.shape().clone(), strides: self.strides().clone(), offset: 0 };
         Ok(Tensor::from_dense_parts(storage, layout, dtype))
+    }
+
+    /// A tensor over new memory, of this dense one's geometry and dtype.
+    #[inline]
+    pub fn dense_like(&self, storage: Storage) -> Tensor {
+        let layout = Layout { shape: self.shape().clone(), strides: self.strides().clone(), offset: 0 };
+        Tensor::from_dense_parts(storage, layout, self.dtype())
     }
 
     /// The elements in a new contiguous tensor of `dtype`, without history.

@@ -9,7 +9,10 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
-pub use inplace::{assign, check_inplace, overlap_error, self_overlap, write_untracked};
+pub(crate) use inplace::operation_of;
+pub use inplace::{
+    assign, check_inference, check_inplace, overlap_error, rebase, self_overlap, write_untracked,
+};
 pub use view::{as_view, multi_view, scatter_view};
 
 use crate::backend::View;
@@ -18,7 +21,7 @@ use crate::backend::memory;
 use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
-use crate::graph::{Edge, GradFn, Meta};
+use crate::graph::{Edge, GradFn, Meta, inference_enabled};
 use crate::layout::{Dims, Layout, Strides};
 use crate::storage::Storage;
 use crate::{bail, ensure, with_dtype};
@@ -34,6 +37,8 @@ struct Inner {
     contiguous: bool,
     /// Made by `.data`: writes through it are not counted.
     uncounted: bool,
+    /// Made in inference mode: never to meet autograd.
+    inference: bool,
     view: Option<ViewOf>,
     /// Absent on a tensor that autograd never met.
     meta: OnceLock<Arc<Meta>>,
@@ -51,10 +56,14 @@ struct ViewOf {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ViewKind {
     Plain,
-    /// One of several views that one operation returned (`split`, `unbind`).
-    Multi,
+    /// One of several views that one operation returned (`split`, `unbind`), and which.
+    Multi(u32),
     /// Made where gradients were off.
     NoGrad,
+    /// Made in inference mode, of a tensor that was not.
+    Inference,
+    /// What a user's function returned.
+    Custom,
 }
 
 impl Tensor {
@@ -79,6 +88,7 @@ impl Tensor {
             dtype,
             contiguous,
             uncounted: false,
+            inference: inference_enabled(),
             view: None,
             meta: OnceLock::new(),
             host: AtomicPtr::new(null_mut()),
@@ -92,6 +102,7 @@ impl Tensor {
             dtype: self.0.dtype,
             contiguous: self.0.contiguous,
             uncounted: self.0.uncounted,
+            inference: self.0.inference,
             view: None,
             meta: OnceLock::new(),
             host: AtomicPtr::new(null_mut()),
@@ -159,7 +170,14 @@ impl Tensor {
 
     /// Size of dimension `dim`, which may be negative.
     pub fn size(&self, dim: i64) -> Result<usize> {
+        self.expect_dimensions(dim)?;
         Ok(self.shape()[crate::layout::wrap_dim(dim, self.rank())?])
+    }
+
+    /// Errors where there is no dimension that `dim` could name.
+    pub fn expect_dimensions(&self, dim: i64) -> Result<()> {
+        ensure!(self.rank() > 0, Index, "Dimension specified as {dim} but tensor has no dimensions");
+        Ok(())
     }
 
     /// What the backend works on.
@@ -171,6 +189,16 @@ impl Tensor {
     /// Whether both handles name the same tensor object.
     pub fn same(&self, other: &Tensor) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Tells tensors apart.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
+    /// How many handles to this tensor there are.
+    pub(crate) fn handles(&self) -> usize {
+        Arc::strong_count(&self.0)
     }
 
     /// Whether no other handle, view or storage reference sees this tensor's memory, so that it may be stolen.
@@ -286,7 +314,7 @@ impl Tensor {
         match &self.0.view {
             None => false,
             Some(v) => {
-                v.kind == ViewKind::Plain
+                matches!(v.kind, ViewKind::Plain | ViewKind::Multi(_) | ViewKind::Custom)
                     && v.base.meta().is_some_and(|m| m.is_tracked() && m.written_in_place())
             }
         }
@@ -322,6 +350,11 @@ impl Tensor {
             Runtime,
             "only Tensors of floating point and complex dtype can require gradients"
         );
+        ensure!(
+            !on || !self.is_inference() || inference_enabled(),
+            Runtime,
+            "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+        );
         if self.grad_fn().is_some() {
             ensure!(
                 on,
@@ -335,6 +368,28 @@ impl Tensor {
             self.meta_or_new().set_leaf(on);
         }
         Ok(())
+    }
+
+    /// Has the gradient of a tensor with history kept in its `.grad`.
+    pub fn retain_grad(&self) {
+        if let (Some(node), Some(meta)) = (self.grad_fn(), self.meta()) {
+            node.retain_grad(meta.output(), meta);
+        }
+    }
+
+    /// Undoes `retain_grad`; whether there was something to undo.
+    fn drop_retained_grad(&self) -> bool {
+        match (self.meta(), self.meta().and_then(|m| m.grad_fn())) {
+            (Some(meta), Some(node)) => node.drop_retained_grad(meta),
+            _ => false,
+        }
+    }
+
+    pub fn retains_grad(&self) -> bool {
+        match (self.grad_fn(), self.meta()) {
+            (Some(node), Some(meta)) => node.retains_grad(meta.output(), meta),
+            _ => false,
+        }
     }
 
     pub fn grad(&self) -> Option<Tensor> {
@@ -359,12 +414,26 @@ impl Tensor {
 
     /// The same autograd identity over other memory: what assigning to `.data` makes of a tensor.
     pub fn with_data(&self, data: &Tensor) -> Tensor {
-        let out = data.with(|_| {});
-        if let Some(m) = self.meta() {
-            // A fresh cell: setting it cannot fail.
-            let _ = out.0.meta.set(m.clone());
+        match self.meta() {
+            Some(m) => data.with_meta(m),
+            None => data.detach(),
         }
+    }
+
+    /// The same memory under another autograd identity.
+    pub(crate) fn with_meta(&self, meta: &Arc<Meta>) -> Tensor {
+        let out = self.detach();
+        // A fresh cell: setting it cannot fail.
+        let _ = out.0.meta.set(meta.clone());
         out
+    }
+
+    /// This memory as a view that a user's function returned: to write it in place would leave out that function.
+    /// `number` is given where the function returned several tensors.
+    pub fn as_custom_view(&self, number: Option<usize>) -> Tensor {
+        let base = self.base().unwrap_or(self).clone();
+        let kind = number.map_or(ViewKind::Custom, |n| ViewKind::Multi(n as u32));
+        self.with(|i| i.view = Some(ViewOf { base, kind }))
     }
 
     /// A copy of the elements that has this tensor's history.
@@ -401,6 +470,12 @@ impl Tensor {
 
     pub fn base(&self) -> Option<&Tensor> {
         self.0.view.as_ref().map(|v| &v.base)
+    }
+
+    /// Whether the tensor was made in inference mode.
+    #[inline(always)]
+    pub fn is_inference(&self) -> bool {
+        self.0.inference
     }
 
     pub fn view_kind(&self) -> Option<ViewKind> {

@@ -1,43 +1,60 @@
 //! Views: another geometry over the same memory, and their histories.
 
+use std::ptr::null_mut;
+use std::sync::atomic::AtomicPtr;
+use std::sync::{Arc, OnceLock};
+
 use smallvec::smallvec;
 
-use super::{Tensor, ViewKind, ViewOf};
+use super::inplace::forbidden_write;
+use super::{Inner, Tensor, ViewKind, ViewOf};
 use crate::backend::copy;
+use crate::bail;
 use crate::dtype::{DType, Scalar};
+use crate::error::Error;
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, grad_enabled, record};
+use crate::graph::{Cx, Function, Grads, grad_enabled, inference_enabled, node as node_of, record};
 use crate::layout::Layout;
 
 /// A view of `t` with `layout`, recorded as `make()`'s node.
 #[inline]
 pub fn as_view<F: Function>(t: &Tensor, layout: Layout, make: impl FnOnce() -> F) -> Result<Tensor> {
-    let out =
-        plain_view(t, layout, t.dtype(), if grad_enabled() { ViewKind::Plain } else { ViewKind::NoGrad });
+    let out = plain_view(t, layout, t.dtype(), ViewKind::Plain);
     record(out, &[t], |_| make())
 }
 
-/// One of several views that one call returns.
-pub fn multi_view<F: Function>(t: &Tensor, layout: Layout, make: impl FnOnce() -> F) -> Result<Tensor> {
-    let out =
-        plain_view(t, layout, t.dtype(), if grad_enabled() { ViewKind::Multi } else { ViewKind::NoGrad });
+/// View number `number` of several that one call returns.
+pub fn multi_view<F: Function>(
+    t: &Tensor,
+    layout: Layout,
+    number: usize,
+    make: impl FnOnce() -> F,
+) -> Result<Tensor> {
+    let out = plain_view(t, layout, t.dtype(), ViewKind::Multi(number as u32));
     record(out, &[t], |_| make())
 }
 
+#[inline]
 fn plain_view(t: &Tensor, layout: Layout, dtype: DType, kind: ViewKind) -> Tensor {
     let base = t.base().unwrap_or(t).clone();
-    // A view of a view that may not be written stays one that may not.
-    let kind = match t.view_kind() {
-        Some(ViewKind::Multi) => ViewKind::Multi,
-        Some(ViewKind::NoGrad) if kind == ViewKind::Plain && !t.requires_grad() => ViewKind::Plain,
-        _ => kind,
+    let kind = match kind {
+        _ if inference_enabled() => ViewKind::Inference,
+        _ if !grad_enabled() => ViewKind::NoGrad,
+        // A view of a view that may not be written stays one that may not.
+        ViewKind::Plain => t.view_kind().unwrap_or(kind),
+        kind => kind,
     };
-    t.with(|i| {
-        i.contiguous = layout.is_contiguous();
-        i.layout = layout;
-        i.dtype = dtype;
-        i.view = Some(ViewOf { base, kind });
-    })
+    Tensor(Arc::new(Inner {
+        storage: t.0.storage.clone(),
+        contiguous: layout.is_contiguous(),
+        layout,
+        dtype,
+        uncounted: t.0.uncounted,
+        inference: t.0.inference,
+        view: Some(ViewOf { base, kind }),
+        meta: OnceLock::new(),
+        host: AtomicPtr::new(null_mut()),
+    }))
 }
 
 /// Gives a view whose base was written in place since a history through its base.
@@ -48,7 +65,7 @@ fn plain_view(t: &Tensor, layout: Layout, dtype: DType, kind: ViewKind) -> Tenso
 /// seen an older one takes a new node that reads the view's elements out of the base's gradient.
 pub(super) fn refresh(t: &Tensor) {
     let Some(v) = &t.0.view else { return };
-    if v.kind != ViewKind::Plain {
+    if matches!(v.kind, ViewKind::NoGrad | ViewKind::Inference) {
         return;
     }
     let Some(base) = v.base.meta() else { return };
@@ -56,12 +73,33 @@ pub(super) fn refresh(t: &Tensor) {
     if epoch == 0 || !base.is_tracked() || t.meta().is_some_and(|m| m.seen_epoch() == epoch) {
         return;
     }
-    let node = AsStrided { view: t.layout().clone(), base: v.base.layout().clone() };
     let Some(edge) = v.base.meta_or_new().edge(&v.base) else { return };
-    let grad_fn = crate::graph::node(node, smallvec![Some(edge)], &[t]);
+    let edges = smallvec![Some(edge)];
+    let grad_fn = if v.kind == ViewKind::Plain {
+        let node = AsStrided { view: t.layout().clone(), base: v.base.layout().clone() };
+        node_of(node, edges, &[t])
+    } else {
+        let name = t.meta().and_then(|m| m.grad_fn()).map(|f| f.name().into_owned());
+        node_of(Stale { message: forbidden_write(t, v.kind, name, true) }, edges, &[t])
+    };
     let meta = t.meta_or_new();
     meta.set_history(grad_fn, 0);
     meta.see_epoch(epoch);
+}
+
+/// The node of a view that may not be written in place, after its base was: there is no way back to the base.
+struct Stale {
+    message: String,
+}
+
+impl Function for Stale {
+    fn name(&self) -> &'static str {
+        "NotImplemented"
+    }
+
+    fn backward(&self, _: &Cx, _: Grads) -> Result<Grads> {
+        bail!(Error::Runtime(self.message.clone()))
+    }
 }
 
 /// The node of `as_strided`: elements of the view go back to where they lie in the base.

@@ -4,23 +4,18 @@ import contextlib
 import doctest
 import importlib
 import io
+import pkgutil
 import re
 from pathlib import Path
 
 import pytest
 
+import rgrad
+
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```\n```\n(.*?)```", README, re.S)
 
-MODULES = [
-    "rgrad",
-    "rgrad._size",
-    "rgrad._top",
-    "rgrad.autograd",
-    "rgrad.autograd.function",
-    "rgrad.autograd.grad_mode",
-    "rgrad.testing",
-]
+MODULES = ["rgrad", *(m.name for m in pkgutil.walk_packages(rgrad.__path__, "rgrad.") if m.name != "rgrad._C")]
 
 
 @pytest.mark.parametrize("code,output", BLOCKS, ids=range(len(BLOCKS)))
@@ -33,7 +28,7 @@ def test_readme_examples_print_what_they_say(code, output):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_docstring_examples_hold(name):
-    result = doctest.testmod(importlib.import_module(name))
+    result = doctest.testmod(importlib.import_module(name), extraglobs={"rgrad": rgrad})
     assert result.failed == 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import rgrad
 from rgrad import _C
@@ -13,6 +14,12 @@ from ._reduction import choose
 Tensor = _C.Tensor
 logsigmoid = _C._nn.logsigmoid
 softplus = _C._nn.softplus
+
+
+def _checked(reduction: str) -> str:
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return reduction
 
 
 def _reduce(loss: Tensor, reduction: str) -> Tensor:
@@ -63,8 +70,7 @@ def gaussian_nll_loss(
         if input.shape[:-1] == var.shape:
             var = var.unsqueeze(-1)
         elif not (
-            input.dim() == var.dim()
-            and all(v in (1, size) for v, size in zip(var.shape, input.shape, strict=True))
+            input.dim() == var.dim() and all(v in (1, size) for v, size in zip(var.shape, input.shape, strict=True))
         ):
             raise ValueError("var is of incorrect size")
     if reduction not in ("none", "mean", "sum"):
@@ -177,9 +183,29 @@ def multi_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """``sum(max(0, margin - input[target] + input[other]) ** p) / classes``."""
-    reduction = choose(size_average, reduce, reduction)
+    reduction = _checked(choose(size_average, reduce, reduction))
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
+    if input.dim() == 0:
+        input = input.reshape(1)
+    if weight is not None and weight.dim() != 1:
+        raise ValueError("weight must be one-dimensional")
+    if weight is not None and weight.numel() != input.size(-1):
+        raise RuntimeError(f"inconsistent weight size, expected {input.size(-1)} but got {list(weight.shape)}")
+    if input.dim() > 2:
+        raise RuntimeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}"
+        )
+    samples = input.size(0) if input.dim() == 2 else 1
+    if target.dim() > 1 or target.numel() != samples:
+        raise RuntimeError(
+            "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch "
+            f"size). Expected target size [{samples}], but got {list(target.shape)}. Input has shape "
+            f"{list(input.shape)}."
+        )
+    if input.dim() < 2 and target.dim() == 1:
+        # One sample, and its loss keeps the dimension of the target.
+        input = input.reshape(1, -1)
     place = target.unsqueeze(-1)
     gap = (margin - input.gather(-1, place) + input).clamp_min(0)
     if p == 2:
@@ -223,3 +249,97 @@ def triplet_margin_loss(
     if swap:
         far = rgrad.minimum(far, pairwise_distance(positive, negative, p, eps))
     return _reduce((near - far + margin).clamp_min(0), reduction)
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """:func:`triplet_margin_loss` with a distance of one's own, by default :func:`pairwise_distance`."""
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, "
+            f"but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
+        )
+    distance = pairwise_distance if distance_function is None else distance_function
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = rgrad.minimum(far, distance(positive, negative))
+    return _reduce((margin + near - far).clamp_min(0), reduction)
+
+
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Hinge loss over several labels a sample: ``sum(max(0, 1 - input[label] + input[other])) / classes``.
+
+    Args:
+        input: scores, ``(N, C)`` or ``(C,)``.
+        target: the labels of each sample, up to the first -1; of the same shape.
+        size_average: older form of ``reduction``.
+        reduce: older form of ``reduction``.
+        reduction: ``'mean'``, ``'sum'`` or ``'none'``.
+    """
+    reduction = _checked(choose(size_average, reduce, reduction))
+    if input.shape != target.shape:
+        raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
+    scores, labels = (input, target) if input.dim() == 2 else (input.reshape(1, -1), target.reshape(1, -1))
+    valid = (labels < 0).to(rgrad.int64).cumsum(1) == 0
+    # Labels behind the end go to a column of their own.
+    column = labels.masked_fill(~valid, scores.size(1))
+    marks = rgrad.zeros((scores.size(0), scores.size(1) + 1), dtype=rgrad.int64, device=scores.device)
+    other = marks.scatter(1, column, 1)[:, :-1] == 0
+    chosen = scores.gather(1, labels.masked_fill(~valid, 0))
+    gap = (1 - chosen.unsqueeze(2) + scores.unsqueeze(1)).clamp_min(0)
+    loss = (gap * (valid.unsqueeze(2) & other.unsqueeze(1))).sum((1, 2)) / scores.size(1)
+    return _reduce(loss if input.dim() == 2 else loss.squeeze(0), reduction)
+
+
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """Cross entropy of the scores that a linear map gives.
+
+    Shape:
+        input: ``(N, features)`` or ``(features,)``; linear_weight: ``(classes, *, features)``; target: as for
+        `cross_entropy` of scores ``(N, classes, *)``.
+    """
+    if input.dim() not in (1, 2):
+        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
+    if input.size(-1) != linear_weight.size(-1):
+        raise RuntimeError(
+            "expected equal input and linear_weight last dimensions (in_features), got "
+            f"{input.size(-1)} and {linear_weight.size(-1)}, respectively"
+        )
+    shape = tuple(linear_weight.shape[:-1])
+    if linear_bias is not None and tuple(linear_bias.shape) != shape:
+        raise RuntimeError(f"expected linear_bias shape {shape}, got {tuple(linear_bias.shape)}")
+    flat = linear_weight.reshape(-1, linear_weight.size(-1))
+    scores = _C._nn.linear(input, flat, None if linear_bias is None else linear_bias.reshape(-1))
+    scores = scores.reshape(*input.shape[:-1], *shape)
+    ignored = -100 if ignore_index is None else ignore_index
+    return _C._nn.cross_entropy(
+        scores, target, weight, ignore_index=ignored, reduction=reduction, label_smoothing=label_smoothing
+    )

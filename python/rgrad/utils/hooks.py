@@ -2,6 +2,89 @@
 
 from __future__ import annotations
 
-from rgrad.nn.modules._hooks import RemovableHandle
+import copyreg
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
-__all__ = ["RemovableHandle"]
+from rgrad import _C
+
+__all__ = ["RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _HandleMeta(type):
+    """Lets ``isinstance`` know the handles that the core makes, for hooks of tensors and nodes."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return super().__instancecheck__(instance) or type(instance) is _C.RemovableHandle
+
+
+class RemovableHandle(metaclass=_HandleMeta):
+    """Removes a hook: call ``remove()``, or leave the ``with`` block that the handle opened.
+
+    Args:
+        hooks_dict: the dictionary that holds the hook; it is referenced weakly.
+        extra_dict: further dictionaries that mention the hook by its id.
+    """
+
+    id: int
+    next_id: int = 0
+
+    def __init__(
+        self, hooks_dict: OrderedDict[int, Any], *, extra_dict: OrderedDict[int, Any] | Iterable[Any] | None = None
+    ) -> None:
+        extra = [] if extra_dict is None else [extra_dict] if isinstance(extra_dict, dict) else extra_dict
+        self._references = tuple(weakref.ref(place) for place in (hooks_dict, *extra))
+        self.id = RemovableHandle.next_id
+        RemovableHandle.next_id += 1
+
+    def remove(self) -> None:
+        """Takes the hook away; a second call does nothing."""
+        for reference in self._references:
+            place = reference()
+            if place is not None:
+                place.pop(self.id, None)
+
+    def __getstate__(self) -> tuple[tuple[Any, ...], int]:
+        return tuple(reference() for reference in self._references), self.id
+
+    def __setstate__(self, state: tuple[tuple[Any, ...], int]) -> None:
+        # A dictionary that nothing else was pickled with is gone with the state, and the handle is a dead one.
+        places, self.id = state
+        self._references = tuple(weakref.ref(place) for place in places if place is not None)
+        RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.remove()
+
+
+def _reduce_core_handle(handle: Any) -> tuple[Any, ...]:
+    """Hooks of tensors and nodes stay behind when these are pickled: the handle that arrives is a dead one."""
+    return RemovableHandle, (OrderedDict(),)
+
+
+copyreg.pickle(_C.RemovableHandle, _reduce_core_handle)
+
+
+def unserializable_hook(f: F) -> F:
+    """Marks a hook that need not be mentioned when its tensor is pickled without it."""
+    f.__torch_unserializable__ = True  # type: ignore[attr-defined]
+    return f
+
+
+def warn_if_has_hooks(tensor: Any) -> None:
+    """Warns about the hooks of a tensor that pickling would leave behind."""
+    for hook in (getattr(tensor, "_backward_hooks", None) or {}).values():
+        if not hasattr(hook, "__torch_unserializable__"):
+            warnings.warn(
+                f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, you can decorate the "
+                "function with @torch.utils.hooks.unserializable_hook to suppress this warning",
+                stacklevel=2,
+            )

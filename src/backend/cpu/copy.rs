@@ -1,13 +1,25 @@
 //! Moving elements between layouts and dtypes: gather into a block, scatter from one, fill, cast, copy.
 
-use smallvec::SmallVec;
-
 use super::parallel::parallel_for;
+use super::transpose::{copy_transposed, is_transposed};
 pub use crate::backend::View;
-use crate::dtype::{Element, Scalar, cast};
-use crate::layout::{Layout, Odometer, collapse};
+use crate::dtype::{DType, Element, Scalar, cast};
+use crate::layout::{Odometer, collapse};
 use crate::multiversion;
 use crate::with_dtype;
+
+impl View<'_> {
+    /// The same memory as integers of the same size: copying moves bits, whatever they mean.
+    fn bits(self) -> Self {
+        let dtype = match self.dtype.size() {
+            1 => DType::U8,
+            2 => DType::I16,
+            4 => DType::I32,
+            _ => DType::I64,
+        };
+        View { dtype, ..self }
+    }
+}
 
 /// Elements per staged block: both operands and the result of a float32 block stay in the first-level cache.
 pub const BLOCK: usize = 1024;
@@ -23,6 +35,13 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    /// Whether runs of neighbours are long enough to be handed over one by one.
+    pub fn has_long_runs(view: &View) -> bool {
+        const LONG: usize = 256;
+        let (shape, [strides]) = collapse(&view.layout.shape, [&view.layout.strides]);
+        strides.last() == Some(&1) && shape.last().is_some_and(|&n| n >= LONG)
+    }
+
     /// Starts at linear position `at`.
     pub fn new(view: View<'a>, at: usize) -> Self {
         let (shape, [strides]) = collapse(&view.layout.shape, [&view.layout.strides]);
@@ -30,6 +49,23 @@ impl<'a> Reader<'a> {
         let stride = strides.last().copied().unwrap_or(0);
         let odometer = Odometer::new(&shape, [&strides], [view.layout.offset as isize], at);
         Reader { odometer, inner, stride, view }
+    }
+
+    /// How many elements lie at a fixed stride from the present one on, itself included.
+    #[inline]
+    pub fn run_left(&self) -> usize {
+        self.inner - self.odometer.last()
+    }
+
+    /// The next `n` elements where they lie: neighbours within a run, of the element type `T`.
+    pub fn lend<T: Element>(&self, n: usize) -> &'a [T] {
+        &self.view.storage.slice::<T>()[self.odometer.offsets[0] as usize..][..n]
+    }
+
+    /// Passes over `n` elements of a run.
+    #[inline]
+    pub fn skip(&mut self, n: usize) {
+        self.odometer.advance(n);
     }
 
     /// The next elements as `T`, into `out`.
@@ -41,7 +77,7 @@ impl<'a> Reader<'a> {
         let src = self.view.storage.slice::<S>();
         let mut done = 0;
         while done < out.len() {
-            let run = (self.inner - self.odometer.last()).min(out.len() - done);
+            let run = self.run_left().min(out.len() - done);
             gather(src, self.odometer.offsets[0], self.stride, &mut out[done..done + run]);
             self.odometer.advance(run);
             done += run;
@@ -57,7 +93,7 @@ impl<'a> Reader<'a> {
         let dst = self.view.storage.slice_mut::<D>();
         let mut done = 0;
         while done < values.len() {
-            let run = (self.inner - self.odometer.last()).min(values.len() - done);
+            let run = self.run_left().min(values.len() - done);
             scatter(&values[done..done + run], dst, self.odometer.offsets[0], self.stride);
             self.odometer.advance(run);
             done += run;
@@ -126,6 +162,17 @@ fn fill_typed<T: Element>(out: View, value: T) {
         parallel_for(n, GRAIN * 4, |r| out.storage.slice_mut::<T>()[at + r.start..at + r.end].fill(value));
         return;
     }
+    if let ([_], [stride]) = (&out.layout.shape[..], &out.layout.strides[..])
+        && n <= GRAIN
+    {
+        let data = out.storage.slice_mut::<T>();
+        let mut at = out.layout.offset as isize;
+        for _ in 0..n {
+            data[at as usize] = value;
+            at += stride;
+        }
+        return;
+    }
     let block = [value; 64];
     parallel_for(n, GRAIN, |r| {
         let mut writer = Reader::new(out, r.start);
@@ -146,11 +193,17 @@ pub fn copy(src: View, out: View) {
     if n == 0 {
         return;
     }
+    let (src, out) = if src.dtype == out.dtype { (src.bits(), out.bits()) } else { (src, out) };
     let (sc, oc) = (src.layout.is_contiguous(), out.layout.is_contiguous());
     if sc && oc {
         with_dtype!(src.dtype, S => with_dtype!(out.dtype, D => copy_dense::<S, D>(src, out)));
-    } else if src.dtype == out.dtype && transposed(src.layout, out.layout) {
-        with_dtype!(src.dtype, T => copy_transposed::<T>(src, out));
+    } else if src.dtype == out.dtype && is_transposed(src.layout, out.layout) {
+        match src.dtype {
+            DType::U8 => copy_transposed::<u8>(src, out),
+            DType::I16 => copy_transposed::<i16>(src, out),
+            DType::I32 => copy_transposed::<i32>(src, out),
+            _ => copy_transposed::<i64>(src, out),
+        }
     } else {
         with_dtype!(out.dtype, D => copy_strided::<D>(src, out));
     }
@@ -183,56 +236,6 @@ fn copy_strided<D: Element>(src: View, out: View) {
             reader.read(&mut block[..k]);
             writer.write(&block[..k]);
             left -= k;
-        }
-    });
-}
-
-/// Whether the last two dimensions swap places between the operands: each has unit stride in another one.
-fn transposed(src: &Layout, out: &Layout) -> bool {
-    let r = src.rank();
-    r >= 2
-        && src.strides[r - 2] == 1
-        && out.strides[r - 1] == 1
-        && src.shape[r - 1] >= 8
-        && src.shape[r - 2] >= 8
-        && out.shape[..] == src.shape[..]
-}
-
-/// Tiles of 32×32 elements: both sides of a tile stay in the first-level cache.
-fn copy_transposed<T: Element>(src: View, out: View) {
-    const TILE: usize = 32;
-    let r = src.layout.rank();
-    let (rows, cols) = (src.layout.shape[r - 2], src.layout.shape[r - 1]);
-    let (bands, outer): (usize, usize) = (rows.div_ceil(TILE), src.layout.shape[..r - 2].iter().product());
-    let (sc, or) = (src.layout.strides[r - 1], out.layout.strides[r - 2]);
-    let grain = (GRAIN / (TILE * cols)).max(1);
-    parallel_for(outer * bands, grain, |range| {
-        let lead: SmallVec<[usize; 6]> = SmallVec::from_slice(&src.layout.shape[..r - 2]);
-        let (a, b) = (src.storage.slice::<T>(), out.storage.slice_mut::<T>());
-        for band in range {
-            let o = Odometer::new(
-                &lead,
-                [&src.layout.strides[..r - 2], &out.layout.strides[..r - 2]],
-                [src.layout.offset as isize, out.layout.offset as isize],
-                band / bands,
-            );
-            let [sa, ob] = o.offsets;
-            let i0 = band % bands * TILE;
-            let h = TILE.min(rows - i0);
-            for j0 in (0..cols).step_by(TILE) {
-                let w = TILE.min(cols - j0);
-                let mut tile = [[T::from_i64(0); TILE]; TILE];
-                for j in 0..w {
-                    let at = (sa + (j0 + j) as isize * sc) as usize + i0;
-                    for (row, v) in tile.iter_mut().zip(&a[at..at + h]) {
-                        row[j] = *v;
-                    }
-                }
-                for (i, row) in tile[..h].iter().enumerate() {
-                    let at = (ob + (i0 + i) as isize * or) as usize + j0;
-                    b[at..at + w].copy_from_slice(&row[..w]);
-                }
-            }
         }
     });
 }

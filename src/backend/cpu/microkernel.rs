@@ -447,8 +447,8 @@ unsafe fn pack_depth<V: Vector>(
             }
             return;
         }
-        for p in (0..k).step_by(block).map(|p| p.min(k - block)) {
-            for i in (0..width).step_by(block).map(|i| i.min(width - block)) {
+        for i in (0..width).step_by(block).map(|i| i.min(width - block)) {
+            for p in (0..k).step_by(block).map(|p| p.min(k - block)) {
                 V::transpose(src.add(i * ss + p), ss, dst.add(p * ds + i), ds);
             }
         }

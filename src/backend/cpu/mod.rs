@@ -16,3 +16,4 @@ pub mod scan;
 pub mod simd;
 pub mod softmax;
 pub mod sort;
+mod transpose;

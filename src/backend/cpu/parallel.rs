@@ -141,8 +141,8 @@ impl<T> Chunks<T> {
     }
 }
 
-/// Calls `f` once with each of `0..chunks`.
-fn run<F: Fn(usize) + Sync>(chunks: usize, f: &F) {
+/// Calls `f` once with each of `0..chunks`. Not generic: hundreds of loops share the code.
+fn run(chunks: usize, f: &(dyn Fn(usize) + Sync)) {
     if chunks > 1 && num_threads() > 1 {
         let pool = Pool::current();
         if !pool.taken.swap(true, Acquire) {
@@ -152,23 +152,22 @@ fn run<F: Fn(usize) + Sync>(chunks: usize, f: &F) {
     (0..chunks).for_each(f);
 }
 
-/// The work of a region: a closure without its type.
+/// The work of a region. The closure lives as long as the region: see Note [Regions].
 #[derive(Clone, Copy)]
 struct Task {
-    call: unsafe fn(*const (), usize),
-    closure: *const (),
+    closure: *const (dyn Fn(usize) + Sync),
     chunks: usize,
 }
 
 impl Task {
-    fn new<F: Fn(usize) + Sync>(f: &F, chunks: usize) -> Self {
-        /// # Safety
-        /// `closure` points to a live `F`.
-        unsafe fn call<F: Fn(usize)>(closure: *const (), chunk: usize) {
-            // SAFETY: the caller's promise.
-            unsafe { (*closure.cast::<F>())(chunk) }
-        }
-        Task { call: call::<F>, closure: ptr::from_ref(f).cast(), chunks }
+    fn new<'a>(f: &'a (dyn Fn(usize) + Sync + 'a), chunks: usize) -> Self {
+        // SAFETY: only the lifetime changes, and a pointer promises none.
+        let closure = unsafe {
+            std::mem::transmute::<*const (dyn Fn(usize) + Sync + 'a), *const (dyn Fn(usize) + Sync + 'static)>(
+                f,
+            )
+        };
+        Task { closure, chunks }
     }
 }
 
@@ -252,7 +251,7 @@ impl Pool {
     }
 
     /// Runs a region; the caller has set `taken`.
-    fn run<F: Fn(usize) + Sync>(&self, chunks: usize, f: &F) {
+    fn run(&self, chunks: usize, f: &(dyn Fn(usize) + Sync)) {
         // SAFETY: this thread owns the region and none is published, so no other thread reads the task.
         unsafe { *self.task.get() = Some(Task::new(f, chunks)) };
         self.finished.0.store(0, Relaxed);
@@ -284,7 +283,7 @@ impl Pool {
         let Some(task) = (unsafe { *self.task.get() }) else { return false };
         if !self.panicked.load(Relaxed) {
             // SAFETY: the closure lives until the region's caller has seen this chunk finished.
-            let call = || unsafe { (task.call)(task.closure, task.chunks - left) };
+            let call = || unsafe { (*task.closure)(task.chunks - left) };
             if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
                 let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
                 first.get_or_insert(panic);

@@ -1,13 +1,19 @@
 //! The one driver of every pointwise kernel.
 //!
 //! A kernel is compiled for contiguous slices of four types only. Everything else comes to it through blocks that
-//! stay in the first-level cache: strided and broadcast operands are gathered, half types and small integers
-//! widened, mixed dtypes cast, numbers repeated; a result of another dtype or layout is scattered from a block.
+//! stay in the first-level cache: strided operands are gathered, half types and small integers widened, mixed dtypes
+//! cast, numbers and rows that are broadcast repeated; a result of another dtype or layout is scattered from a block.
+//! Of operands with long contiguous runs the runs are used as they lie; transposed ones are turned by bands.
+
+use std::ops::Range;
 
 use super::copy::{BLOCK, GRAIN, Reader, View};
 use super::parallel::parallel_for;
+use super::transpose::{Bands, SIDE, banded_columns};
 use crate::dtype::{Bool8, DType, Element, Scalar};
 use crate::formula::{ARGS, Int};
+use crate::layout::{Layout, collapse};
+use crate::storage::Storage;
 
 /// A compiled loop: inputs of equal length, number parameters, output.
 pub type Loop<T, O> = fn(&[&[T]], &[T], &mut [O]);
@@ -100,15 +106,67 @@ impl Written<i32> for Int<i32> {}
 impl Written<i64> for Int<i64> {}
 impl Written<Bool8> for Bool8 {}
 
-/// Where the driver takes an operand from.
+/// Elements of a block that is filled once for a chunk.
+const REPEATED: usize = 4 * BLOCK;
+
+/// After how many elements a layout shows the same again, if it does: all dimensions but its last are repetitions.
+fn period(layout: &Layout) -> Option<usize> {
+    let (shape, [strides]) = collapse(&layout.shape, [&layout.strides]);
+    match (&shape[..], &strides[..]) {
+        ([_], [0]) => Some(1),
+        ([_, n], [0, _]) => Some(*n),
+        _ => None,
+    }
+}
+
+/// Where the driver takes an operand from. All but numbers, periods and blocks are of the computed type; all but
+/// blocks are not overwritten before they are read.
 enum Source<'a> {
-    /// Contiguous, of the computed type, and not overwritten before it is read: used as it lies.
+    /// Contiguous: used as it lies.
     Direct(View<'a>),
-    /// Filled once into a block.
+    /// Made of long contiguous runs, which are used as they lie: a slice of columns.
+    Runs(View<'a>),
+    /// Transposed, with rows of so many elements: see Note [Bands].
+    Bands(View<'a>, usize),
+    /// So many elements over and over, as a row that is broadcast: repeated in a block once.
+    Period(View<'a>, usize),
+    /// Repeated in a block once.
     Number(Scalar),
     /// Gathered block by block.
     Blocks(View<'a>),
     Unread,
+}
+
+impl<'a> Source<'a> {
+    fn of<T: Lane>(operand: Option<&Operand<'a>>, out: View) -> Self {
+        match operand {
+            None | Some(Operand::Unread) => Source::Unread,
+            Some(Operand::Number(s)) => Source::Number(*s),
+            Some(Operand::View(v)) => Source::of_view::<T>(*v, out),
+        }
+    }
+
+    fn of_view<T: Lane>(v: View<'a>, out: View) -> Self {
+        if v.storage.same(out.storage) {
+            return Source::Blocks(v);
+        }
+        if v.dtype == T::Stored::DTYPE && v.layout.is_contiguous() {
+            return Source::Direct(v);
+        }
+        if let Some(period) = period(v.layout).filter(|&p| p <= REPEATED) {
+            return Source::Period(v, period);
+        }
+        if v.dtype != T::Stored::DTYPE {
+            return Source::Blocks(v);
+        }
+        if Reader::has_long_runs(&v) {
+            return Source::Runs(v);
+        }
+        match banded_columns(v.layout) {
+            Some(cols) => Source::Bands(v, cols),
+            None => Source::Blocks(v),
+        }
+    }
 }
 
 fn drive<T: Lane, E: Element>(
@@ -130,37 +188,72 @@ fn drive<T: Lane, E: Element>(
         return;
     }
     let direct_out = out.dtype == E::DTYPE && out.layout.is_contiguous();
-    let mut staged = !direct_out;
-    let sources: [Source; ARGS] = std::array::from_fn(|k| match operands.get(k) {
-        None | Some(Operand::Unread) => Source::Unread,
-        Some(Operand::Number(s)) => {
-            staged = true;
-            Source::Number(*s)
-        }
-        Some(Operand::View(v)) => {
-            if v.dtype == T::Stored::DTYPE && v.layout.is_contiguous() && !v.storage.same(out.storage) {
-                Source::Direct(*v)
-            } else {
-                staged = true;
-                Source::Blocks(*v)
-            }
-        }
-    });
+    let sources: [Source; ARGS] = std::array::from_fn(|k| Source::of::<T>(operands.get(k), out));
     let count = operands.len();
-    parallel_for(n, GRAIN, |range| {
-        let step = if staged { BLOCK } else { range.len() };
-        if !staged {
-            let ins: [&[T]; ARGS] = std::array::from_fn(|k| match &sources[k] {
+    if direct_out && sources.iter().all(|s| matches!(s, Source::Direct(_) | Source::Unread)) {
+        let shown = stand_ins(&sources, count);
+        return parallel_for(n, GRAIN, |range| {
+            let ins: [&[T]; ARGS] = std::array::from_fn(|k| match &sources[shown[k]] {
                 Source::Direct(v) => dense::<T>(v, range.start, range.len()),
                 _ => &[],
             });
-            let ins = fill_unread(ins, &sources, count);
             let dst = &mut out.storage.slice_mut::<E>()[out.layout.offset + range.start..][..range.len()];
             l(&ins[..count], params, bytemuck::cast_slice_mut(dst));
-            return;
-        }
-        drive_blocks::<T, E>(l, &sources, count, params, out, direct_out, range, step);
-    });
+        });
+    }
+    // Chunks of whole bands, where there are any.
+    let widest = sources.iter().map(|s| if let Source::Bands(_, cols) = s { *cols } else { 0 }).max();
+    let grain = match widest {
+        Some(cols) if cols > 0 => (2 * GRAIN).div_ceil(SIDE * cols) * SIDE * cols,
+        _ => GRAIN,
+    };
+    parallel_for(n, grain, |range| drive_blocks::<T, E>(l, &sources, count, params, out, direct_out, range));
+}
+
+/// The result, in new memory, of a kernel on two dense operands of one floating dtype and at most [`SMALL`] elements.
+/// None where it is not that case.
+#[inline]
+pub fn run_small(kernel: Kernel, a: View, b: View) -> Option<Storage> {
+    match (kernel, a.dtype) {
+        (Kernel::Same { f32: Some(l), .. }, DType::F32) => small(l, few::<f32>(a)?, few(b)?),
+        (Kernel::Same { f64: Some(l), .. }, DType::F64) => small(l, few::<f64>(a)?, few(b)?),
+        _ => None,
+    }
+}
+
+/// As [`run_small`], with a number for one of the operands, the first if `swapped`.
+#[inline]
+pub fn run_small_number(kernel: Kernel, a: View, s: Scalar, swapped: bool) -> Option<Storage> {
+    match (kernel, a.dtype) {
+        (Kernel::Same { f32: Some(l), .. }, DType::F32) => small_number(l, few(a)?, s, swapped),
+        (Kernel::Same { f64: Some(l), .. }, DType::F64) => small_number(l, few(a)?, s, swapped),
+        _ => None,
+    }
+}
+
+/// The elements of a dense operand, if they are few.
+#[inline(always)]
+fn few<T: Element>(v: View<'_>) -> Option<&[T]> {
+    let n = v.layout.numel();
+    if n > SMALL || v.on_host().is_err() {
+        None
+    } else {
+        v.storage.slice::<T>().get(v.layout.offset..v.layout.offset + n)
+    }
+}
+
+#[inline(always)]
+fn small<T: Element>(l: Loop<T, T>, a: &[T], b: &[T]) -> Option<Storage> {
+    let out = Storage::new(size_of_val(a)).ok()?;
+    l(&[a, b], &[], out.slice_mut::<T>());
+    Some(out)
+}
+
+fn small_number<T: Lane + Element>(l: Loop<T, T>, a: &[T], s: Scalar, swapped: bool) -> Option<Storage> {
+    let mut numbers = [T::zeroed(); SMALL];
+    let numbers = &mut numbers[..a.len()];
+    numbers.fill(T::number(s));
+    if swapped { small(l, numbers, a) } else { small(l, a, numbers) }
 }
 
 /// Up to here an operation costs more to arrange than to compute.
@@ -190,15 +283,16 @@ fn drive_small<T: Lane, E: Element>(
                 if v.dtype == T::Stored::DTYPE
                     && !v.storage.same(out.storage)
                     && v.layout.is_contiguous() => {}
+            Operand::Unread => {}
             _ => return false,
         }
     }
-    let mut ins: [&[T]; ARGS] = [&[]; ARGS];
-    for (k, o) in operands.iter().enumerate() {
-        ins[k] = match o {
-            Operand::View(v) => dense::<T>(v, 0, n),
-            _ => &buffer[..n],
-        };
+    // An operand that is not read must still have the length of the others.
+    let mut ins: [&[T]; ARGS] = [&buffer[..n]; ARGS];
+    for (slot, o) in ins.iter_mut().zip(operands) {
+        if let Operand::View(v) = o {
+            *slot = dense::<T>(v, 0, n);
+        }
     }
     let dst = &mut out.storage.slice_mut::<E>()[out.layout.offset..][..n];
     l(&ins[..operands.len()], params, bytemuck::cast_slice_mut(dst));
@@ -210,16 +304,88 @@ fn dense<'a, T: Lane>(v: &View<'a>, at: usize, n: usize) -> &'a [T] {
     bytemuck::cast_slice(&v.storage.slice::<T::Stored>()[v.layout.offset + at..][..n])
 }
 
-/// An unread operand must still have the length of the others: it borrows one of them.
-#[inline(always)]
-fn fill_unread<'a, T>(mut ins: [&'a [T]; ARGS], sources: &[Source; ARGS], count: usize) -> [&'a [T]; ARGS] {
-    let some = (0..count).find(|&k| !matches!(sources[k], Source::Unread));
-    for k in 0..count {
-        if let (Source::Unread, Some(s)) = (&sources[k], some) {
-            ins[k] = ins[s];
+/// By operand, which one is shown to the loop in its place: an unread one must still have the length of the others.
+fn stand_ins(sources: &[Source; ARGS], count: usize) -> [usize; ARGS] {
+    let is_read = |k: usize| !matches!(sources[k], Source::Unread);
+    let some = (0..count).find(|&k| is_read(k)).unwrap_or(0);
+    std::array::from_fn(|k| if is_read(k) { k } else { some })
+}
+
+/// A source on its way through a range of positions.
+enum Feed<'a, T: Lane> {
+    Unread,
+    Direct(View<'a>),
+    Runs(Reader<'a>),
+    Bands(Bands<'a, T::Stored>),
+    /// Whole periods: position `at` is found at its remainder by the length.
+    Period(Vec<T>),
+    Blocks(Reader<'a>, Vec<T>),
+}
+
+impl<'a, T: Lane> Feed<'a, T> {
+    fn new(source: &Source<'a>, range: &Range<usize>) -> Self {
+        match source {
+            Source::Unread => Feed::Unread,
+            Source::Direct(v) => Feed::Direct(*v),
+            Source::Runs(v) => Feed::Runs(Reader::new(*v, range.start)),
+            Source::Bands(v, _) => Feed::Bands(Bands::new(*v, range.end)),
+            Source::Number(s) => Feed::Period(vec![T::number(*s); range.len().min(REPEATED)]),
+            Source::Period(v, period) => {
+                let mut block =
+                    vec![T::zeroed(); REPEATED.min(range.len() / 4).max(1).next_multiple_of(*period)];
+                let (first, others) = block.split_at_mut(*period);
+                Reader::new(*v, 0).read::<T::Stored>(bytemuck::cast_slice_mut(first));
+                others.chunks_exact_mut(*period).for_each(|copy| copy.copy_from_slice(first));
+                Feed::Period(block)
+            }
+            Source::Blocks(v) => {
+                Feed::Blocks(Reader::new(*v, range.start), vec![T::zeroed(); range.len().min(BLOCK)])
+            }
         }
     }
-    ins
+
+    /// How many elements it can show together from position `at` on.
+    #[inline]
+    fn left(&self, at: usize) -> usize {
+        match self {
+            Feed::Unread | Feed::Direct(_) => usize::MAX,
+            Feed::Runs(reader) => reader.run_left(),
+            Feed::Bands(bands) => bands.left(at),
+            Feed::Period(block) => block.len() - at % block.len(),
+            Feed::Blocks(_, block) => block.len(),
+        }
+    }
+
+    /// Prepares the `n` elements from position `at` on.
+    #[inline]
+    fn reach(&mut self, at: usize, n: usize) {
+        match self {
+            Feed::Bands(bands) => bands.reach(at),
+            Feed::Blocks(reader, block) => {
+                reader.read::<T::Stored>(bytemuck::cast_slice_mut(&mut block[..n]));
+            }
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn get(&self, at: usize, n: usize) -> &[T] {
+        match self {
+            Feed::Unread => &[],
+            Feed::Direct(v) => dense(v, at, n),
+            Feed::Runs(reader) => bytemuck::cast_slice(reader.lend::<T::Stored>(n)),
+            Feed::Bands(bands) => bytemuck::cast_slice(bands.get(at, n)),
+            Feed::Period(block) => &block[at % block.len()..][..n],
+            Feed::Blocks(_, block) => &block[..n],
+        }
+    }
+
+    #[inline]
+    fn pass(&mut self, n: usize) {
+        if let Feed::Runs(reader) = self {
+            reader.skip(n);
+        }
+    }
 }
 
 fn drive_blocks<T: Lane, E: Element>(
@@ -229,48 +395,33 @@ fn drive_blocks<T: Lane, E: Element>(
     params: &[T],
     out: View,
     direct_out: bool,
-    range: std::ops::Range<usize>,
-    step: usize,
+    range: Range<usize>,
 ) {
-    let width = range.len().min(BLOCK);
-    let mut blocks: [Vec<T>; ARGS] = std::array::from_fn(|_| Vec::new());
-    let mut readers: [Option<Reader>; ARGS] = std::array::from_fn(|_| None);
-    for k in 0..count {
-        match &sources[k] {
-            Source::Number(s) => blocks[k] = vec![T::number(*s); width],
-            Source::Blocks(v) => {
-                blocks[k] = vec![T::zeroed(); width];
-                readers[k] = Some(Reader::new(*v, range.start));
-            }
-            _ => {}
-        }
-    }
-    let mut writer = (!direct_out).then(|| Reader::new(out, range.start));
-    let mut result = if direct_out { Vec::new() } else { vec![E::from_i64(0); width] };
+    let mut feeds: [Feed<T>; ARGS] = std::array::from_fn(|k| Feed::new(&sources[k], &range));
+    let feeds = &mut feeds[..count];
+    let shown = stand_ins(sources, count);
+    let mut staged =
+        (!direct_out).then(|| (Reader::new(out, range.start), vec![E::from_i64(0); range.len().min(BLOCK)]));
     let mut at = range.start;
     while at < range.end {
-        let n = step.min(range.end - at);
-        for (reader, block) in readers.iter_mut().zip(&mut blocks) {
-            if let Some(reader) = reader {
-                reader.read::<T::Stored>(bytemuck::cast_slice_mut(&mut block[..n]));
-            }
+        let room = staged.as_ref().map_or(usize::MAX, |(_, result)| result.len());
+        let n = feeds.iter().map(|f| f.left(at)).fold(room.min(range.end - at), usize::min);
+        feeds.iter_mut().for_each(|f| f.reach(at, n));
+        let mut ins: [&[T]; ARGS] = [&[]; ARGS];
+        for (slot, &k) in ins[..count].iter_mut().zip(&shown) {
+            *slot = feeds[k].get(at, n);
         }
-        let ins: [&[T]; ARGS] = std::array::from_fn(|k| match &sources[k] {
-            Source::Direct(v) => dense::<T>(v, at, n),
-            Source::Unread => &[],
-            _ => &blocks[k][..n],
-        });
-        let ins = fill_unread(ins, sources, count);
-        match &mut writer {
+        match &mut staged {
             None => {
                 let dst = &mut out.storage.slice_mut::<E>()[out.layout.offset + at..][..n];
                 l(&ins[..count], params, bytemuck::cast_slice_mut(dst));
             }
-            Some(writer) => {
+            Some((writer, result)) => {
                 l(&ins[..count], params, bytemuck::cast_slice_mut(&mut result[..n]));
                 writer.write(&result[..n]);
             }
         }
+        feeds.iter_mut().for_each(|f| f.pass(n));
         at += n;
     }
 }

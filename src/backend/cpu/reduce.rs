@@ -16,6 +16,7 @@ use bytemuck::Zeroable;
 
 use crate::backend::cpu::math::Math;
 use crate::backend::cpu::parallel::for_chunks_mut;
+use crate::backend::cpu::simd::Version;
 use crate::dtype::{Element, Real};
 use crate::multiversion;
 
@@ -94,26 +95,23 @@ trait Reduction: Sync {
     fn merge(&self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<R::In>();
     /// Reduces consecutive runs: the cuts of the rows of `x` at multiples of [`RUN`], from number `job` on.
     fn reduce_runs[R: Reduction](r: &R, x: &[R::In], n: usize, job: usize, acc: &mut [R::Acc]) {
         let cuts = n.div_ceil(RUN).max(1);
-        if cuts == 1 {
-            // Without the divisions below, which short rows would feel.
-            for (a, row) in acc.iter_mut().zip(job..) {
-                *a = r.run(&x[row * n..(row + 1) * n], 0);
-            }
-            return;
-        }
-        for (k, a) in acc.iter_mut().enumerate() {
-            let (row, cut) = ((job + k) / cuts, (job + k) % cuts);
+        let (mut row, mut cut) = (job / cuts, job % cuts);
+        for a in acc {
             let first = cut * RUN;
             *a = r.run(&x[row * n + first..row * n + (first + RUN).min(n)], first);
+            cut += 1;
+            if cut == cuts {
+                (row, cut) = (row + 1, 0);
+            }
         }
     }
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<R::In>();
     fn reduce_columns[R: Reduction](r: &R, x: &[R::In], rows: usize, stride: usize, first: usize, acc: &mut [R::Acc]) {
         r.columns(x, rows, stride, first, acc);
     }

@@ -2,7 +2,7 @@
 //!
 //! Note [Scanning columns]: a scan depends on itself along the dimension only, so columns are scanned side by side
 //! in vector registers, in strips that different threads take. A single row has one chain of dependent
-//! operations; the running sum cuts it into pieces whose sums are known beforehand, and runs the pieces abreast.
+//! operations; the running sum shortens it to one link for a group of elements.
 
 use crate::backend::cpu::parallel::{for_chunks_mut, for_chunks_mut2};
 use crate::backend::cpu::reduce::{Along, rows_of};
@@ -104,8 +104,8 @@ struct CumProdInt<T>(std::marker::PhantomData<fn(T)>);
 
 /// Elements of a row that are compared with the extremum so far at once.
 const CHUNK: usize = 32;
-/// Pieces of a row that are summed abreast.
-const ABREAST: usize = 8;
+/// Elements of a row that are summed among themselves before they are added to the sum so far.
+const GROUP: usize = 8;
 
 /// Sums run in `f64`, as PyTorch's do: a running sum in `f32` would drift.
 impl<T: Real> Scan for CumSum<T> {
@@ -126,49 +126,41 @@ impl<T: Real> Scan for CumSum<T> {
     }
     #[inline(always)]
     fn row(&self, x: &[T], reverse: bool, out: &mut [T]) {
-        const PIECE: usize = 256;
-        let mut state = 0.0;
-        let block = ABREAST * PIECE;
-        let whole = x.len() / block * block;
-        let tail = x.len() - whole;
-        let plain = |state: &mut f64, x: &[T], out: &mut [T]| {
-            for k in 0..x.len() {
-                let i = if reverse { x.len() - 1 - k } else { k };
-                *state += x[i].to_f64();
-                out[i] = T::of(*state);
-            }
-        };
-        if reverse {
-            plain(&mut state, &x[whole..], &mut out[whole..]);
-        }
-        for k in 0..whole / block {
-            let b = if reverse { whole / block - 1 - k } else { k };
-            let (x, out) = (&x[b * block..][..block], &mut out[b * block..][..block]);
-            // What precedes each piece, then all pieces together.
-            let mut states = [0.0; ABREAST];
-            for k in 0..ABREAST {
-                let p = if reverse { ABREAST - 1 - k } else { k };
-                states[p] = state;
-                let mut lanes = [0.0; 16];
-                for chunk in x[p * PIECE..][..PIECE].chunks_exact(16) {
-                    for l in 0..16 {
-                        lanes[l] += chunk[l].to_f64();
-                    }
-                }
-                state += lanes.iter().sum::<f64>();
-            }
-            for k in 0..PIECE {
-                let i = if reverse { PIECE - 1 - k } else { k };
-                for p in 0..ABREAST {
-                    states[p] += x[p * PIECE + i].to_f64();
-                    out[p * PIECE + i] = T::of(states[p]);
-                }
-            }
-        }
-        if !reverse {
-            plain(&mut state, &x[x.len() - tail..], &mut out[whole..]);
-        }
+        if reverse { sum_row::<T, true>(x, out) } else { sum_row::<T, false>(x, out) }
     }
+}
+
+/// The running sum of a row: sums within a group have no part in the chain from group to group.
+#[inline(always)]
+fn sum_row<T: Real, const REVERSE: bool>(x: &[T], out: &mut [T]) {
+    let mut state = 0.0;
+    let (n, groups) = (x.len(), x.len() / GROUP);
+    for k in 0..groups {
+        let start = if REVERSE { n - (k + 1) * GROUP } else { k * GROUP };
+        let place = |l: usize| if REVERSE { GROUP - 1 - l } else { l };
+        let (x, out) = (&x[start..start + GROUP], &mut out[start..start + GROUP]);
+        let sums = sums_within(std::array::from_fn(|l| x[place(l)].to_f64()));
+        for l in 0..GROUP {
+            out[place(l)] = T::of(state + sums[l]);
+        }
+        state += sums[GROUP - 1];
+    }
+    for k in groups * GROUP..n {
+        let i = if REVERSE { n - 1 - k } else { k };
+        state += x[i].to_f64();
+        out[i] = T::of(state);
+    }
+}
+
+/// The running sums of a group: each step adds what lies 1, 2, 4 … places before.
+#[inline(always)]
+fn sums_within(mut v: [f64; GROUP]) -> [f64; GROUP] {
+    let mut step = 1;
+    while step < GROUP {
+        v = std::array::from_fn(|l| v[l] + if l >= step { v[l - step] } else { 0.0 });
+        step *= 2;
+    }
+    v
 }
 
 impl<T: Real> Scan for CumProd<T> {

@@ -65,6 +65,38 @@ pub fn force_isa(wanted: Isa) -> Isa {
     isa
 }
 
+/// Which copy of a kernel to call: its instruction set is no more than what is in use.
+pub struct Version(Isa);
+
+impl Version {
+    #[inline(always)]
+    pub fn best() -> Version {
+        Version(isa())
+    }
+
+    /// The best copy that is worth its place for elements of type `T`: of 8 bytes, a vector of AVX2 holds four, and few
+    /// programs compute in them what would be bound by that.
+    #[inline(always)]
+    pub fn worth<T>() -> Version {
+        Version(isa().min(if size_of::<T>() < 8 { Isa::Avx512 } else { Isa::Avx2 }))
+    }
+
+    /// The copy for `isa`.
+    ///
+    /// # Panics
+    /// If it is not in use.
+    #[inline(always)]
+    pub fn of(isa: Isa) -> Version {
+        assert!(isa <= self::isa(), "the instruction set is not in use");
+        Version(isa)
+    }
+
+    #[inline(always)]
+    pub fn isa(self) -> Isa {
+        self.0
+    }
+}
+
 /// Declares a kernel that is compiled per instruction set.
 ///
 /// ```ignore
@@ -75,9 +107,15 @@ pub fn force_isa(wanted: Isa) -> Isa {
 /// ```
 /// Type parameters stand in square brackets, each with one bound. Closures and `#[inline(always)]` functions
 /// called in the body are compiled with the body's instruction set; other functions are not.
+///
+/// `version = expression;` before the function names the copy to call as a [`Version`]. Copies that a constant in the
+/// expression rules out are left out of the binary.
 #[macro_export]
 macro_rules! multiversion {
-    ($(#[$m:meta])* $vis:vis fn $name:ident $([$($g:ident: $b:path),+])? ($($a:ident: $t:ty),* $(,)?) $(-> $r:ty)? $body:block) => {
+    ($(#[$m:meta])* $vis:vis fn $($rest:tt)*) => {
+        $crate::multiversion! { version = $crate::backend::cpu::simd::Version::best(); $(#[$m])* $vis fn $($rest)* }
+    };
+    (version = $version:expr; $(#[$m:meta])* $vis:vis fn $name:ident $([$($g:ident: $b:path),+])? ($($a:ident: $t:ty),* $(,)?) $(-> $r:ty)? $body:block) => {
         $(#[$m])*
         #[allow(unsafe_code)]
         $vis fn $name $(<$($g: $b),+>)? ($($a: $t),*) $(-> $r)? {
@@ -89,8 +127,9 @@ macro_rules! multiversion {
                 fn avx512 $(<$($g: $b),+>)? ($($a: $t),*) $(-> $r)? { body $(::<$($g),+>)? ($($a),*) }
                 #[target_feature(enable = "avx2,fma,bmi2,f16c")]
                 fn avx2 $(<$($g: $b),+>)? ($($a: $t),*) $(-> $r)? { body $(::<$($g),+>)? ($($a),*) }
-                match $crate::backend::cpu::simd::isa() {
-                    // SAFETY: isa() answers Avx512 only where best_isa() found these features.
+                let version: $crate::backend::cpu::simd::Version = $version;
+                match version.isa() {
+                    // SAFETY: the set is in use, and best_isa() allows Avx512 only with these features.
                     $crate::backend::cpu::simd::Isa::Avx512 => return unsafe { avx512 $(::<$($g),+>)? ($($a),*) },
                     // SAFETY: as above, for AVX2 and FMA.
                     $crate::backend::cpu::simd::Isa::Avx2 => return unsafe { avx2 $(::<$($g),+>)? ($($a),*) },

@@ -146,7 +146,8 @@ fn sort_rows<T: Element>(x: &[T], n: usize, descending: bool, values: &mut [T], 
         let shift = bits.saturating_sub(32);
         pack_items(x, if descending { high } else { low }, descending, shift, &mut items);
         sort_items(&mut items, &mut spare, bits - shift);
-        if shift > 0 {
+        // The size is known to the compiler, which then leaves the rest out for short keys.
+        if size_of::<T>() > 4 && shift > 0 {
             for ties in items.chunk_by_mut(|a, b| a.key() == b.key()).filter(|ties| ties.len() > 1) {
                 ties.sort_unstable_by_key(|item| {
                     let key = key_of(x[item.position()]);

@@ -33,7 +33,8 @@ pub fn product(which: Product, s: &ConvShape, a: View, b: View, bias: Option<Vie
     }
     let elements = out.layout.numel();
     let plane = |sizes: [usize; 3]| sizes.iter().product::<usize>();
-    let blocks = |channels: usize, sizes| s.n * s.groups * (channels / s.groups).div_ceil(BLOCK) * plane(sizes);
+    let blocks =
+        |channels: usize, sizes| s.n * s.groups * (channels / s.groups).div_ceil(BLOCK) * plane(sizes);
     match which {
         Product::Output => run(which, s, a, b, bias, out, blocks(s.c_out, s.output), 1),
         Product::Input => run(which, s, a, b, None, out, blocks(s.c_in, s.input), 1),

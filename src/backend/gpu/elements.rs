@@ -70,7 +70,8 @@ impl Elements<'_> {
     }
 
     fn source(&self) -> Result<String> {
-        let (mut bindings, mut loads) = (binding(1, "read_write", "result", stored(self.out.dtype)), String::new());
+        let (mut bindings, mut loads) =
+            (binding(1, "read_write", "result", stored(self.out.dtype)), String::new());
         for (k, (name, v)) in self.read.iter().enumerate() {
             bindings += &binding(k + 2, "read", name, stored(v.dtype));
             loads += &loader(name, v.dtype);

@@ -197,7 +197,14 @@ fn write(i: u32, value: T) {{
 }
 
 /// Combines `values`, dense or one for all, with elements of `x`.
-fn scatter_by(x: View, offsets: View, around: &Around, values: View, count: usize, how: Combine) -> Result<()> {
+fn scatter_by(
+    x: View,
+    offsets: View,
+    around: &Around,
+    values: View,
+    count: usize,
+    how: Combine,
+) -> Result<()> {
     if count == 0 {
         return Ok(());
     }
@@ -214,7 +221,8 @@ fn scatter_by(x: View, offsets: View, around: &Around, values: View, count: usiz
     around.params(&mut params);
     fits("scatter", &params)?;
     let source = || {
-        let bindings = binding(1, "read_write", "result", &element) + &binding(2, "read", "values", stored(dtype));
+        let bindings =
+            binding(1, "read_write", "result", &element) + &binding(2, "read", "values", stored(dtype));
         let (fields, places) = around.slots();
         let load = loader("values", dtype);
         let slots = [

@@ -47,11 +47,13 @@ pub mod plane;
 pub mod pointwise;
 mod pool;
 mod queue;
+pub mod random;
 pub mod reduce;
 pub mod scan;
 pub mod softmax;
 pub mod sort;
 mod temporary;
+pub mod triangle;
 
 pub use device::{Caps, Gpu, of};
 pub use params::Params;

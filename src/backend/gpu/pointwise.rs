@@ -8,12 +8,12 @@ use super::pipeline::Launch;
 use crate::backend::View;
 use crate::backend::pointwise::{Operand, Program};
 use crate::dtype::{DType, Scalar};
+use crate::ensure;
 use crate::error::{Error, Result};
 use crate::formula::ARGS;
 use crate::formula::template::lanes;
 use crate::formula::wgsl::{Form, Input, Pointwise};
 use crate::layout::collapse;
-use crate::ensure;
 
 /// Invocations in a workgroup of `shaders/pointwise.wgsl`.
 const GROUP: usize = 64;
@@ -119,7 +119,11 @@ fn form(views: &[View], out: View, (shape, _): &Collapsed, n: usize) -> Form {
         return Form::Strided(rank);
     }
     let quads = |v: &View| v.dtype.size() == 4 && v.layout.offset.is_multiple_of(4);
-    if quads(&out) && views.iter().all(quads) && owns_its_words(out, 4, n) { Form::Quads } else { Form::Dense }
+    if quads(&out) && views.iter().all(quads) && owns_its_words(out, 4, n) {
+        Form::Quads
+    } else {
+        Form::Dense
+    }
 }
 
 /// The parameters in the order that `Pointwise::render` declares them.

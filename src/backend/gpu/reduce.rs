@@ -53,14 +53,15 @@ fn functions(f: Fold) -> Functions {
     match f {
         Fold::Sum => plain,
         Fold::Product => Functions { start: "T(1)", combine: "a * b", ..plain },
-        Fold::All => {
-            Functions { start: "T(1)", prepare: "select(T(1), T(0), m_eq(v, T(0)))", combine: "a * b", ..plain }
-        }
-        Fold::Any => Functions {
+        Fold::All => Functions {
+            start: "T(1)",
             prepare: "select(T(1), T(0), m_eq(v, T(0)))",
-            combine: "m_maximum(a, b)",
+            combine: "a * b",
             ..plain
         },
+        Fold::Any => {
+            Functions { prepare: "select(T(1), T(0), m_eq(v, T(0)))", combine: "m_maximum(a, b)", ..plain }
+        }
         // The first element starts, which combining it with itself again does not change.
         Fold::Max => Functions { start: "load(start)", combine: "m_maximum(a, b)", ..plain },
         Fold::Min => Functions { start: "load(start)", combine: "m_minimum(a, b)", ..plain },
@@ -171,14 +172,7 @@ fn run(plan: &Plan, x: View, d: Along, out: View) -> Result<()> {
 }
 
 /// The pass that writes the result; in a dtype of less than a word by way of a temporary.
-fn last(
-    gpu: &'static Gpu,
-    plan: &Plan,
-    x: View,
-    d: Along,
-    first: bool,
-    out: View,
-) -> Result<()> {
+fn last(gpu: &'static Gpu, plan: &Plan, x: View, d: Along, first: bool, out: View) -> Result<()> {
     if out.dtype.size() >= 4 {
         return pass(gpu, plan, x, d, 1, (first, true), out);
     }

@@ -173,7 +173,9 @@ impl Job<'_> {
         let segments = n.div_ceil(length);
         let count = outer * inner * if pass == Pass::Carry { 1 } else { segments };
         let mut params = Params::new(count as u32);
-        for v in [n, inner, segments, length, self.reverse as usize, self.x.layout.offset, self.out.layout.offset] {
+        for v in
+            [n, inner, segments, length, self.reverse as usize, self.x.layout.offset, self.out.layout.offset]
+        {
             params.u32(v as u32);
         }
         params.u32(self.indices.map_or(0, |i| i.layout.offset) as u32);
@@ -208,7 +210,13 @@ impl Job<'_> {
         gpu.launch(Launch {
             op: self.op,
             kernel: "scan",
-            variant: &[self.kind.number(), pass as u8, self.compute as u8, self.x.dtype as u8, self.out.dtype as u8],
+            variant: &[
+                self.kind.number(),
+                pass as u8,
+                self.compute as u8,
+                self.x.dtype as u8,
+                self.out.dtype as u8,
+            ],
             source: &source,
             written: &written.iter().map(|w| w.2).collect::<Vec<_>>(),
             read: &[self.x],
@@ -220,7 +228,10 @@ impl Job<'_> {
 
 pub fn scan(what: Running, x: View, d: Along, reverse: bool, out: View) -> Result<()> {
     if what == Running::LogSumExp && out.dtype == DType::F64 {
-        bail!(NotImplemented, "'logcumsumexp' is not implemented for float64 on the GPU; move the tensor with .cpu()");
+        bail!(
+            NotImplemented,
+            "'logcumsumexp' is not implemented for float64 on the GPU; move the tensor with .cpu()"
+        );
     }
     let (kind, compute) = (Kind::Of(what), out.dtype);
     Job { op: "cumsum", kind, compute, x, d, reverse, out, indices: None }.run()
@@ -234,7 +245,8 @@ pub fn extremum(x: View, d: Along, largest: bool, values: View, indices: View) -
     }
     // A word of bools would have several writers.
     let wide = Temporary::new(of(values)?, values.layout.numel(), DType::I32)?;
-    let wide = View { layout: &crate::layout::Layout::contiguous(values.layout.shape.clone()), ..wide.view() };
+    let wide =
+        View { layout: &crate::layout::Layout::contiguous(values.layout.shape.clone()), ..wide.view() };
     job(DType::I32, wide).run()?;
     copy::copy(wide, values)
 }

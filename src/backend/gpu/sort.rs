@@ -79,7 +79,9 @@ fn order(gpu: &'static Gpu, x: View, n: usize, descending: bool) -> Result<Tempo
             let (bindings, load) = (binding(2, "read", "x", stored(x.dtype)), loader("x", x.dtype));
             let body = match pass {
                 // What the frame has by itself.
-                Pass::Chunks => SORT.split("// @slot pass\n").nth(1).and_then(|s| s.split("    // @end").next()),
+                Pass::Chunks => {
+                    SORT.split("// @slot pass\n").nth(1).and_then(|s| s.split("    // @end").next())
+                }
                 Pass::Apart => Some(APART),
                 Pass::Merge => Some(MERGE),
             };

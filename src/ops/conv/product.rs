@@ -97,9 +97,9 @@ impl Function for Convolution {
         Ok(out)
     }
 
-    fn release(&self) {
-        self.a.free();
-        self.b.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("input", &self.a);
+        visit("weight", &self.b);
     }
 }
 

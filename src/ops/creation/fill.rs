@@ -20,7 +20,7 @@ pub(in crate::ops) fn overwrite(
     node: &'static str,
     write: impl FnOnce(&Tensor) -> Result<()>,
 ) -> Result<Tensor> {
-    check_inplace(t)?;
+    check_inplace(t, false)?;
     if grad_enabled() && t.requires_grad() {
         let value = t.empty_like()?;
         write(&value)?;
@@ -84,7 +84,7 @@ pub(super) fn fill_in_place(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
     match a.operand(1)? {
         Arg::T(value) if value.requires_grad() && grad_enabled() => {
-            check_inplace(t)?;
+            check_inplace(t, true)?;
             assign(t, &filled_by(&t.detach(), value, "fill_", "FillBackward3")?, "FillBackward3")?;
             Ok(t.clone().into())
         }

@@ -146,8 +146,8 @@ impl Function for IndexBackward {
         Ok(smallvec![Some(record(out, &[g], |_| node())?)])
     }
 
-    fn release(&self) {
-        self.picks.iter().for_each(SavedTensor::free);
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        self.picks.iter().for_each(|s| visit("indices", s));
     }
 }
 
@@ -226,8 +226,8 @@ impl Function for IndexPut {
         Ok(smallvec![cx.needs(0).then(kept).transpose()?, cx.needs(1).then(picked).transpose()?])
     }
 
-    fn release(&self) {
-        self.picks.iter().for_each(SavedTensor::free);
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        self.picks.iter().for_each(|s| visit("indices", s));
     }
 }
 

@@ -7,7 +7,7 @@ use crate::backend::index::{Combine, gather_along, scatter_along};
 use crate::backend::{View, copy};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record};
+use crate::graph::{Cx, Function, Grads, NotImplemented, SavedTensor, grad_enabled, record};
 use crate::layout::{Dims, Layout, wrap_dim};
 use crate::ops::pointwise::Arg;
 use crate::ops::schema::{Args, Out};
@@ -82,8 +82,8 @@ impl Function for Gather {
         Ok(smallvec![Some(scatter_add(&zeros, self.dim as i64, &self.index.get(cx)?, g)?)])
     }
 
-    fn release(&self) {
-        self.index.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("index", &self.index);
     }
 }
 
@@ -139,9 +139,11 @@ fn scattered(
     };
     let from = match src {
         Arg::T(s) => at_least_1d(s.layout()),
-        Arg::S(_) => {
-            Layout { strides: places.shape.iter().map(|_| 0).collect(), shape: places.shape.clone(), offset: 0 }
-        }
+        Arg::S(_) => Layout {
+            strides: places.shape.iter().map(|_| 0).collect(),
+            shape: places.shape.clone(),
+            offset: 0,
+        },
     };
     let (target, source) = (View { layout: &to, ..out.raw() }, View { layout: &from, ..value.raw() });
     scatter_along(target, d, View { layout: &places, ..dense.raw() }, source, how)?;
@@ -207,8 +209,8 @@ impl Function for Scatter {
         Ok(out)
     }
 
-    fn release(&self) {
-        self.index.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("index", &self.index);
     }
 }
 
@@ -399,8 +401,11 @@ impl Function for ScatterReduce {
         Ok(smallvec![cx.needs(0).then_some(by_self), cx.needs(1).then_some(by_src)])
     }
 
-    fn release(&self) {
-        [&self.index, &self.input, &self.src, &self.result].iter().for_each(|s| s.free());
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("index", &self.index);
+        visit("self", &self.input);
+        visit("src", &self.src);
+        visit("result", &self.result);
     }
 }
 
@@ -416,8 +421,9 @@ fn scatter_op(a: &Args) -> Result<Out> {
         Arg::T(s) => s.clone(),
         Arg::S(s) => view::expand_to(&t.new_full([0usize; 0], s)?, index.shape())?,
     };
-    let spec = ScatterSpec { dim, reduce, include_self: true, node: "ScatterBackward2" };
-    Ok(scatter_reduce(t, index, &src, spec)?.into())
+    let spec = ScatterSpec { dim, reduce, include_self: true, node: "ScatterReduceBackward0" };
+    let out = scatter_reduce(&t.detach(), index, &src.detach(), spec)?;
+    Ok(record(out, &[t, &src], |_| NotImplemented { op: "aten::scatter" })?.into())
 }
 
 fn scatter_reduce_op(a: &Args) -> Result<Out> {

@@ -144,8 +144,8 @@ impl Function for MaskedFill {
         Ok(out)
     }
 
-    fn release(&self) {
-        self.mask.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("mask", &self.mask);
     }
 }
 
@@ -191,8 +191,8 @@ impl Function for MaskedSelect {
         Ok(smallvec![Some(masked_scatter(&zeros, &mask, g)?)])
     }
 
-    fn release(&self) {
-        self.mask.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("mask", &self.mask);
     }
 }
 
@@ -246,8 +246,8 @@ impl Function for MaskedScatter {
         Ok(smallvec![cx.needs(0).then(kept).transpose()?, cx.needs(1).then(taken).transpose()?])
     }
 
-    fn release(&self) {
-        self.mask.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("mask", &self.mask);
     }
 }
 

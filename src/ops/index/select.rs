@@ -105,8 +105,8 @@ impl Function for IndexSelect {
         Ok(smallvec![Some(write_rows(zeros, self.dim, &self.index.get(cx)?, g, Combine::Add)?)])
     }
 
-    fn release(&self) {
-        self.index.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("index", &self.index);
     }
 }
 
@@ -141,8 +141,8 @@ impl Function for WrittenRows {
         Ok(smallvec![Some(view::reshape_to(&rows, &self.shape)?)])
     }
 
-    fn release(&self) {
-        self.index.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("index", &self.index);
     }
 }
 
@@ -207,8 +207,8 @@ impl Function for IndexAdd {
         Ok(smallvec![cx.needs(0).then(|| g.clone()), cx.needs(1).then(rows).transpose()?])
     }
 
-    fn release(&self) {
-        self.index.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("index", &self.index);
     }
 }
 
@@ -242,8 +242,8 @@ impl Function for IndexCopy {
         Ok(smallvec![cx.needs(0).then(kept).transpose()?, cx.needs(1).then(rows).transpose()?])
     }
 
-    fn release(&self) {
-        self.index.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("index", &self.index);
     }
 }
 
@@ -274,7 +274,8 @@ pub fn index_fill(t: &Tensor, dim: i64, index: &Tensor, value: Arg) -> Result<Te
     let size = t.shape().get(d).copied().unwrap_or(1);
     let mask = Tensor::zeros_on([size], DType::Bool, t.device())?;
     let hits = mask.new_full([list.numel()], true)?;
-    sides(mask.layout(), 0).with(&list, Rule::Dimension(d), |l| scatter(mask.raw(), l, hits.raw(), Combine::Set))?;
+    sides(mask.layout(), 0)
+        .with(&list, Rule::Dimension(d), |l| scatter(mask.raw(), l, hits.raw(), Combine::Set))?;
     let along: Dims = (0..t.rank()).map(|k| if k == d { size } else { 1 }).collect();
     let mask = view::reshape_to(&mask, &along)?;
     fill_where(t, &mask, value, number, ["IndexFillBackward0"; 2])
@@ -325,8 +326,8 @@ impl Function for Take {
         Ok(smallvec![Some(put(&zeros, &self.index.get(cx)?, g, true)?)])
     }
 
-    fn release(&self) {
-        self.index.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("index", &self.index);
     }
 }
 
@@ -387,8 +388,8 @@ impl Function for Put {
         Ok(smallvec![cx.needs(0).then(kept).transpose()?, cx.needs(1).then(taken).transpose()?])
     }
 
-    fn release(&self) {
-        self.index.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("index", &self.index);
     }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::dtype::Scalar;
+use crate::dtype::{Bool8, Scalar};
 use crate::graph::{Cx, Grads};
 use smallvec::smallvec;
 
@@ -18,8 +18,7 @@ const ALL: Index = Index::Slice(None, None, None);
 fn backward(y: &Tensor) -> Tensor {
     let node = y.grad_fn().unwrap();
     let ones = Tensor::ones(y.shape().clone(), y.dtype()).unwrap();
-    let grads: Grads =
-        node.function().backward(&Cx::new(node.clone(), u64::MAX), smallvec![Some(ones)]).unwrap();
+    let grads: Grads = node.function().backward(&Cx::new(&node, u64::MAX), smallvec![Some(ones)]).unwrap();
     grads[0].clone().unwrap()
 }
 

@@ -5,6 +5,7 @@ use smallvec::smallvec;
 use super::{Reduction, wide};
 use crate::backend::softmax::{self as kernel, Along, Targets};
 use crate::dtype::DType;
+use crate::ensure;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record};
 use crate::layout::Dims;
@@ -12,7 +13,6 @@ use crate::ops::schema::{Args, Out};
 use crate::ops::softmax::{lanes, log_softmax, log_softmax_under_loss};
 use crate::ops::{arith, nn, reduce, rows, view};
 use crate::tensor::Tensor;
-use crate::ensure;
 
 // Note [Cross entropy in one pass]
 // PyTorch's graph of a cross entropy is NllLoss over LogSoftmax, and so is ours. The gradient of the log-probabilities
@@ -208,10 +208,10 @@ impl Function for NllLoss {
         Ok(smallvec![Some(arith::mul(&slope, &g)?)])
     }
 
-    fn release(&self) {
-        self.logp.free();
-        self.class.free();
-        self.weight.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("self", &self.logp);
+        visit("target", &self.class);
+        visit("weight", &self.weight);
     }
 }
 

@@ -5,12 +5,12 @@ use smallvec::smallvec;
 use super::{float_compute, rounded};
 use crate::backend::index::{self as kernel, Lattice, Pick, Rule};
 use crate::dtype::DType;
+use crate::ensure;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
 use crate::layout::{Dims, Layout};
 use crate::ops::schema::{Args, Call, Op, Out, Overload, Surface};
 use crate::tensor::{Tensor, write_untracked};
-use crate::ensure;
 
 /// What backward of an embedding leaves out or scales.
 #[derive(Clone, Copy, Default)]
@@ -39,11 +39,7 @@ pub fn embedding(indices: &Tensor, weight: &Tensor, options: Options) -> Result<
     let stride = weight.strides()[0];
     let picks = [Pick { index: index.raw(), size: count, stride, rule: Rule::Listed }];
     let before = Layout { offset: weight.layout().offset, ..Layout::default() };
-    let after = Layout {
-        shape: [dim].into(),
-        strides: [weight.strides()[1]].into(),
-        offset: 0,
-    };
+    let after = Layout { shape: [dim].into(), strides: [weight.strides()[1]].into(), offset: 0 };
     let rows = Lattice { before: &before, picks: &picks, n: index.numel(), after: &after };
     kernel::gather(weight.raw(), &rows, out.raw())?;
     record(out, &[weight], |_| EmbeddingBackward { index: SavedTensor::input(&index), count, options })
@@ -65,8 +61,8 @@ impl Function for EmbeddingBackward {
         Ok(smallvec![Some(sum_rows(g, &self.index.get(cx)?, self.count, self.options)?)])
     }
 
-    fn release(&self) {
-        self.index.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("indices", &self.index);
     }
 }
 
@@ -114,8 +110,8 @@ impl Function for SumRowsBackward {
         Ok(smallvec![Some(crate::ops::arith::mul(&rows, &scale)?)])
     }
 
-    fn release(&self) {
-        self.index.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("indices", &self.index);
     }
 }
 

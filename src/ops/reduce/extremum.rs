@@ -52,8 +52,7 @@ fn located(t: &Tensor, mask: u64, keepdim: bool, largest: bool) -> Result<(Tenso
     let compute = t.dtype().wide();
     let (x, d) = along(&t.dense(compute)?, mask)?;
     let shape = reduced_shape(t.shape(), mask, keepdim);
-    let (values, indices) =
-        (x.new_empty(shape.clone())?, Tensor::empty_on(shape, DType::I64, t.device())?);
+    let (values, indices) = (x.new_empty(shape.clone())?, Tensor::empty_on(shape, DType::I64, t.device())?);
     kernels::extremum(largest, x.raw(), d, values.raw(), indices.raw())?;
     Ok((values.dense(t.dtype())?, indices))
 }
@@ -218,8 +217,8 @@ impl Function for Shared {
         Ok(smallvec![total])
     }
 
-    fn release(&self) {
-        self.input.free();
-        self.results.iter().for_each(SavedTensor::free);
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("self", &self.input);
+        self.results.iter().for_each(|s| visit("result", s));
     }
 }

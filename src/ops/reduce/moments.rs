@@ -4,12 +4,12 @@ use smallvec::smallvec;
 
 use super::{along, compute_float, dim_mask, mean_mask, reduced_count, reduced_shape, restored};
 use crate::backend::reduce as kernels;
+use crate::ensure;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record, record_all};
 use crate::ops::schema::{Args, Out};
 use crate::ops::{arith, rows};
 use crate::tensor::Tensor;
-use crate::ensure;
 
 /// Mean and variance, or its square root, without history.
 fn raw(t: &Tensor, mask: u64, keepdim: bool, correction: f64, root: bool) -> Result<(Tensor, Tensor)> {
@@ -114,9 +114,9 @@ impl Function for Spread {
         Ok(smallvec![total])
     }
 
-    fn release(&self) {
-        self.input.free();
-        self.std.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("self", &self.input);
+        visit("result", &self.std);
     }
 }
 

@@ -129,9 +129,9 @@ impl Function for NormBackward {
         Ok(smallvec![Some(self.by_input(&x, &norm, &restored(g, x.shape(), self.mask)?)?)])
     }
 
-    fn release(&self) {
-        self.input.free();
-        self.result.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("self", &self.input);
+        visit("result", &self.result);
     }
 }
 
@@ -292,9 +292,9 @@ impl Function for LogsumexpBackward {
         Ok(smallvec![Some(arith::mul(&restored(g, x.shape(), self.mask)?, &share)?)])
     }
 
-    fn release(&self) {
-        self.input.free();
-        self.result.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("self", &self.input);
+        visit("result", &self.result);
     }
 }
 

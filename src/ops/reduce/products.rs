@@ -66,9 +66,9 @@ impl Function for ProdBackward {
         Ok(smallvec![Some(arith::mul(&g, &others)?)])
     }
 
-    fn release(&self) {
-        self.input.free();
-        self.result.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("self", &self.input);
+        visit("result", &self.result);
     }
 }
 

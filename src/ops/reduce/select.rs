@@ -90,8 +90,8 @@ impl Function for Chosen {
         Ok(smallvec![Some(place(&g, self.dim, &indices, &self.shape)?)])
     }
 
-    fn release(&self) {
-        self.indices.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("indices", &self.indices);
     }
 }
 
@@ -110,7 +110,7 @@ impl Function for Placed {
         Ok(smallvec![Some(pick(g, self.dim, &self.indices.get(cx)?)?)])
     }
 
-    fn release(&self) {
-        self.indices.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("indices", &self.indices);
     }
 }

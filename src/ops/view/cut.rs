@@ -111,9 +111,9 @@ pub fn take(t: &Tensor, cut: Cut) -> Result<Tensor> {
     as_view(t, cut.layout(t.layout()), || CutBackward { cut, node: cut.node(), shape: t.shape().clone() })
 }
 
-/// As [`take`], for one of several views that `node` returns.
-pub fn take_one_of(t: &Tensor, cut: Cut, node: &'static str) -> Result<Tensor> {
-    multi_view(t, cut.layout(t.layout()), || CutBackward { cut, node, shape: t.shape().clone() })
+/// As [`take`], for view number `number` of several that `node` returns.
+pub fn take_one_of(t: &Tensor, cut: Cut, number: usize, node: &'static str) -> Result<Tensor> {
+    multi_view(t, cut.layout(t.layout()), number, || CutBackward { cut, node, shape: t.shape().clone() })
 }
 
 /// Zeros of the given shape with `part` where `cut` names it; overlapping windows add up.

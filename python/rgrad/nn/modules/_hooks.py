@@ -1,47 +1,16 @@
-"""Hooks of modules: their handles, their registration, and the calls that run them."""
+"""Hooks of modules: their registration, and the calls that run them."""
 
 from __future__ import annotations
 
-import itertools
 import warnings
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import rgrad
 from rgrad import _C
-
-_next_hook_id = itertools.count()
-
-
-class RemovableHandle:
-    """Removes a hook: call ``remove()``, or leave the ``with`` block the handle opened.
-
-    Args:
-        hooks: the dictionary that holds the hook; it is referenced weakly.
-        extra_dict: further dictionaries that mention the hook by its id.
-    """
-
-    def __init__(
-        self, hooks: OrderedDict[int, Any], *, extra_dict: OrderedDict[int, Any] | Iterable[OrderedDict[int, Any]] = ()
-    ) -> None:
-        places: list[Any] = [hooks]
-        places += [extra_dict] if isinstance(extra_dict, OrderedDict) else extra_dict
-        self.id = next(_next_hook_id)
-        self._references = tuple(weakref.ref(place) for place in places)
-
-    def remove(self) -> None:
-        for reference in self._references:
-            place = reference()
-            if place is not None:
-                place.pop(self.id, None)
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.remove()
+from rgrad.autograd.function import Function
+from rgrad.utils.hooks import RemovableHandle
 
 
 def add_hook(
@@ -65,6 +34,28 @@ global_forward_hooks_with_kwargs: OrderedDict[int, bool] = OrderedDict()
 global_forward_hooks_always_called: OrderedDict[int, bool] = OrderedDict()
 global_backward_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
 global_backward_hooks: OrderedDict[int, Callable] = OrderedDict()
+# Hooks of the older form, on the last node of each module.
+global_node_hooks: OrderedDict[int, Callable] = OrderedDict()
+# Hooks that see what any module is given as a member.
+parameter_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
+buffer_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
+module_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
+
+
+def registered(hooks: OrderedDict[int, Callable], module: Any, name: str, member: Any) -> Any:
+    """The member to register, after the hooks have seen it and may have replaced it."""
+    for hook in hooks.values():
+        replacement = hook(module, name, member)
+        if replacement is not None:
+            member = replacement
+    return member
+
+
+
+
+BOTH_FORMS = (
+    "Cannot use both regular backward hooks and full backward hooks {}. Please use only one of them."
+)
 
 
 # Note [The hook flag]
@@ -86,6 +77,7 @@ class HookMixin:
     _forward_hooks_always_called: OrderedDict[int, bool]
     _backward_pre_hooks: OrderedDict[int, Callable]
     _backward_hooks: OrderedDict[int, Callable]
+    _node_hooks: OrderedDict[int, Callable]
 
     def register_forward_pre_hook(
         self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False
@@ -143,12 +135,20 @@ class HookMixin:
 
         A result other than None replaces ``grad_input``. Only positional tensor arguments are observed.
         """
+        if self._node_hooks:
+            raise RuntimeError(BOTH_FORMS.format("on a single Module"))
         self._has_hooks = True
         return add_hook(self._backward_hooks, hook, prepend=prepend)
 
     def register_backward_hook(self, hook: Callable) -> RemovableHandle:
-        """The older name of :meth:`register_full_backward_hook`."""
-        return self.register_full_backward_hook(hook)
+        """Registers a hook of the older form, which sees the last node of the module only.
+
+        Prefer :meth:`register_full_backward_hook`, which sees the module's inputs and outputs.
+        """
+        if self._backward_hooks:
+            raise RuntimeError(BOTH_FORMS.format("on a single Module"))
+        self._has_hooks = True
+        return add_hook(self._node_hooks, hook)
 
     def _call_with_hooks(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Runs ``forward`` and all hooks around it. See Note [The hook flag]."""
@@ -156,7 +156,8 @@ class HookMixin:
         hooks = _both(global_forward_hooks, self._forward_hooks)
         backward_pre_hooks = _both(global_backward_pre_hooks, self._backward_pre_hooks)
         backward_hooks = _both(global_backward_hooks, self._backward_hooks)
-        if not (pre_hooks or hooks or backward_pre_hooks or backward_hooks):
+        node_hooks = _both(global_node_hooks, self._node_hooks)
+        if not (pre_hooks or hooks or backward_pre_hooks or backward_hooks or node_hooks):
             self.__dict__.pop("_has_hooks", None)
             return self.forward(*args, **kwargs)
         pending = {
@@ -178,7 +179,10 @@ class HookMixin:
                 replacement = self._run_forward_hook(key, hook, args, kwargs, result)
                 if replacement is not None:
                     result = replacement
-            return result if boundary is None else boundary.leave(result)
+            if boundary is not None:
+                result = boundary.leave(result)
+            _hook_last_node(self, result, node_hooks)
+            return result
         except Exception:
             for key, hook in pending.items():
                 try:
@@ -218,6 +222,15 @@ def _both(first: OrderedDict, second: OrderedDict) -> list[tuple[int, Callable]]
     return [*first.items(), *second.items()]
 
 
+def _hook_last_node(module: Any, result: Any, hooks: list) -> None:
+    """Hooks of the older form: they run after the node of the module's first result."""
+    while hooks and not isinstance(result, _C.Tensor):
+        result = next(v for v in result.values() if isinstance(v, _C.Tensor)) if isinstance(result, dict) else result[0]
+    for _, hook in hooks:
+        if result.grad_fn is not None:
+            result.grad_fn.register_hook(lambda *grads, hook=hook: hook(module, *grads))
+
+
 class _BackwardBoundary:
     """Watches the gradients that enter and leave one call of a module.
 
@@ -235,7 +248,7 @@ class _BackwardBoundary:
 
     def enter(self, args: tuple) -> tuple:
         self.input_count = len(args)
-        watched, places = _watch(args, self._input_gradients)
+        watched, places = _watch(args, self._input_gradients, of_inputs=True)
         self.input_places = places
         return watched
 
@@ -253,7 +266,7 @@ class _BackwardBoundary:
         def output_gradients(grads: tuple) -> tuple:
             return self._output_gradients(grads, places, len(outputs))
 
-        watched, found = _watch(outputs, output_gradients)
+        watched, found = _watch(outputs, output_gradients, of_inputs=False)
         places.extend(found or ())
         if isinstance(result, _C.Tensor):
             return watched[0]
@@ -268,20 +281,20 @@ class _BackwardBoundary:
         self.grad_output = grad_output
         if self.input_places is None:
             # No input needs a gradient, so nothing will call `_input_gradients`.
+            if self.hooks:
+                warnings.warn(
+                    "Full backward hook is firing when gradients are computed with respect to module outputs since no "
+                    "inputs require gradients. See https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html"
+                    "#torch.nn.Module.register_full_backward_hook for more details.",
+                    stacklevel=5,
+                )
             self._run_hooks((None,) * self.input_count)
         return tuple(grad_output[place] for place in places)
 
     def _input_gradients(self, grads: tuple) -> tuple:
         if self.grad_output is None:
-            raise RuntimeError(
-                "Module backward hook for grad_input is called before the grad_output one. This happens "
-                "because "
-                "the gradient in your nn.Module flows to the Module's input without passing through the "
-                "Module's "
-                "output. Make sure that the output depends on the input and that the loss is computed "
-                "based on "
-                "the output."
-            )
+            # The gradient reached the inputs on a way around the outputs: there is nothing to show to the hooks.
+            return grads
         places = self.input_places or []
         grad_input = self._run_hooks(_spread(grads, places, self.input_count))
         return tuple(grad_input[place] for place in places)
@@ -293,6 +306,8 @@ class _BackwardBoundary:
             if replacement is None:
                 continue
             if self.input_places is None:
+                if isinstance(replacement, tuple) and all(g is None for g in replacement):
+                    continue
                 raise RuntimeError(
                     "Backward hook for Modules where no input requires gradient should always return None "
                     "or None "
@@ -302,7 +317,9 @@ class _BackwardBoundary:
         return grad_input
 
 
-def _watch(values: tuple, on_backward: Callable[[tuple], tuple]) -> tuple[tuple, list[int] | None]:
+def _watch(
+    values: tuple, on_backward: Callable[[tuple], tuple], of_inputs: bool
+) -> tuple[tuple, list[int] | None]:
     """Passes the tensors of ``values`` through an identity node, and says where among them they are.
 
     The places are None when no gradient will flow through.
@@ -311,9 +328,8 @@ def _watch(values: tuple, on_backward: Callable[[tuple], tuple]) -> tuple[tuple,
     if not (rgrad.is_grad_enabled() and any(values[i].requires_grad for i in places)):
         return values, None
     watched = list(values)
-    for place, tensor in zip(
-        places, _backward_hook_function().apply(on_backward, *(values[i] for i in places)), strict=True
-    ):
+    passed = BackwardHookFunction.apply(on_backward, of_inputs, *(values[i] for i in places))
+    for place, tensor in zip(places, passed, strict=True):
         watched[place] = tensor
     return tuple(watched), places
 
@@ -336,28 +352,25 @@ def _as_gradients(replacement: Any, expected: int, kind: str) -> tuple:
     return replacement
 
 
-_function_class: type | None = None
+class BackwardHookFunction(Function):
+    """The identity; its backward hands the gradients to a callback and returns what that returns.
 
+    The callback of inputs sees zeros for gradients that there are none of; that of outputs sees None.
+    """
 
-def _backward_hook_function() -> type:
-    # Made on first use, so that importing rgrad.nn does not need rgrad.autograd.
-    global _function_class
-    if _function_class is None:
-        from rgrad.autograd import Function
+    @staticmethod
+    def forward(ctx: Any, on_backward: Callable[[tuple], tuple], of_inputs: bool, *tensors: _C.Tensor) -> tuple:
+        ctx.on_backward = on_backward
+        ctx.of_inputs = of_inputs
+        ctx.set_materialize_grads(of_inputs)
+        ctx.mark_non_differentiable(*(t for t in tensors if not t.requires_grad))
+        ctx.like = [(t.shape, t.dtype, t.device) for t in tensors]
+        return tensors
 
-        class BackwardHookFunction(Function):
-            """The identity; its backward hands the gradients to a callback and returns what that returns."""
-
-            @staticmethod
-            def forward(ctx: Any, on_backward: Callable[[tuple], tuple], *tensors: _C.Tensor) -> tuple:
-                ctx.on_backward = on_backward
-                ctx.set_materialize_grads(False)
-                ctx.mark_non_differentiable(*(t for t in tensors if not t.requires_grad))
-                return tensors
-
-            @staticmethod
-            def backward(ctx: Any, *grads: _C.Tensor | None) -> tuple:
-                return (None, *ctx.on_backward(grads))
-
-        _function_class = BackwardHookFunction
-    return _function_class
+    @staticmethod
+    def backward(ctx: Any, *grads: _C.Tensor | None) -> tuple:
+        grads = ctx.on_backward(grads)
+        return None, None, *(
+            rgrad.zeros(shape, dtype=dtype, device=device) if g is None else g
+            for g, (shape, dtype, device) in zip(grads, ctx.like, strict=True)
+        )

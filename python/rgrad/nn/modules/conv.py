@@ -39,6 +39,9 @@ class _ConvNd(Module):
         padding_mode: str = "zeros",
         device: Any = None,
         dtype: Any = None,
+        *,
+        transposed: bool = False,
+        output_padding: Any = 0,
     ) -> None:
         super().__init__()
         if groups <= 0:
@@ -54,8 +57,8 @@ class _ConvNd(Module):
         self.stride = expand(stride)
         self.padding = padding if isinstance(padding, str) else expand(padding)
         self.dilation = expand(dilation)
-        self.transposed = False
-        self.output_padding = expand(0)
+        self.transposed = transposed
+        self.output_padding = expand(output_padding)
         self.groups = groups
         self.padding_mode = padding_mode
         if isinstance(padding, str):
@@ -68,7 +71,8 @@ class _ConvNd(Module):
                 f"padding_mode must be one of {set(_PADDING_MODES)}, but got padding_mode='{padding_mode}'"
             )
         self._reversed_padding_repeated_twice = self._padding_for_pad()
-        shape = (out_channels, in_channels // groups, *self.kernel_size)
+        channels = (in_channels, out_channels) if transposed else (out_channels, in_channels)
+        shape = (channels[0], channels[1] // groups, *self.kernel_size)
         self.weight = Parameter(rgrad.empty(shape, device=device, dtype=dtype))
         if bias:
             self.bias = Parameter(rgrad.empty(out_channels, device=device, dtype=dtype))
@@ -116,6 +120,8 @@ class _ConvNd(Module):
             text += f", padding={self.padding}"
         if self.dilation != ones:
             text += f", dilation={self.dilation}"
+        if self.output_padding != zeros:
+            text += f", output_padding={self.output_padding}"
         if self.groups != 1:
             text += f", groups={self.groups}"
         if self.bias is None:

@@ -11,22 +11,37 @@ from rgrad import _C
 
 from ..parameter import Buffer, Parameter
 from . import _hooks
-from ._hooks import HookMixin, RemovableHandle, add_hook
+from ._global_hooks import (
+    register_module_backward_hook,
+    register_module_buffer_registration_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
+from ._hooks import HookMixin
 from ._registry import REGISTRIES, Registry, install_registry
 from ._state import StateMixin
 from ._trace import note_module
 
 __all__ = [
     "Module",
+    "register_module_backward_hook",
+    "register_module_buffer_registration_hook",
     "register_module_forward_hook",
     "register_module_forward_pre_hook",
     "register_module_full_backward_hook",
     "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
 ]
 
 _HOOK_DICTIONARIES = (
     "_backward_pre_hooks",
     "_backward_hooks",
+    "_node_hooks",
     "_forward_hooks",
     "_forward_hooks_with_kwargs",
     "_forward_hooks_always_called",
@@ -37,6 +52,9 @@ _HOOK_DICTIONARIES = (
     "_load_state_dict_pre_hooks",
     "_load_state_dict_post_hooks",
 )
+
+# Those of them that a call of a module runs.
+_CALL_HOOKS = ("_backward_pre_hooks", "_backward_hooks", "_node_hooks", "_forward_hooks", "_forward_pre_hooks")
 
 
 class Module(HookMixin, StateMixin):
@@ -129,7 +147,7 @@ class Module(HookMixin, StateMixin):
             if modules is None:
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._forget(name, except_from="_modules")
-            modules[name] = value
+            modules[name] = _hooks.registered(_hooks.module_registration_hooks, self, name, value)
         elif modules is not None and name in modules:
             if value is not None:
                 raise TypeError(
@@ -198,7 +216,7 @@ class Module(HookMixin, StateMixin):
                 f"cannot assign '{_typename(tensor)}' object to buffer '{name}' (torch Tensor or None "
                 f"required)"
             )
-        self._buffers[name] = tensor
+        self._buffers[name] = _hooks.registered(_hooks.buffer_registration_hooks, self, name, tensor)
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -219,14 +237,14 @@ class Module(HookMixin, StateMixin):
                 f"To express '{name}' as a function of another Tensor, compute the value in the forward() "
                 f"method."
             )
-        self._parameters[name] = param
+        self._parameters[name] = _hooks.registered(_hooks.parameter_registration_hooks, self, name, param)
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Adds a child module under ``name``."""
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{_typename(module)} is not a Module subclass")
         self._check_new_member("module", "_modules", name)
-        self._modules[name] = module
+        self._modules[name] = _hooks.registered(_hooks.module_registration_hooks, self, name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
         """Another name of :meth:`add_module`."""
@@ -524,7 +542,7 @@ class Module(HookMixin, StateMixin):
         for hooks in _HOOK_DICTIONARIES:
             attributes.setdefault(hooks, OrderedDict())
         # A state pickled by PyTorch has hooks and no flag. See Note [The hook flag].
-        if self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks:
+        if any(attributes[hooks] for hooks in _CALL_HOOKS):
             attributes["_has_hooks"] = True
 
 
@@ -560,35 +578,3 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
     if other is not None:
         device, dtype = other.device, other.dtype
     return device, dtype, non_blocking
-
-
-def _add_global_hook(hooks: OrderedDict, hook: Callable, *flags: OrderedDict) -> RemovableHandle:
-    HookMixin._has_hooks = True
-    return add_hook(hooks, hook, flags=flags)
-
-
-def register_module_forward_pre_hook(hook: Callable) -> RemovableHandle:
-    """Registers ``hook(module, args)`` for every module."""
-    return _add_global_hook(_hooks.global_forward_pre_hooks, hook)
-
-
-def register_module_forward_hook(
-    hook: Callable, *, with_kwargs: bool = False, always_call: bool = False
-) -> RemovableHandle:
-    """Registers ``hook(module, args, output)`` for every module."""
-    flags = []
-    if with_kwargs:
-        flags.append(_hooks.global_forward_hooks_with_kwargs)
-    if always_call:
-        flags.append(_hooks.global_forward_hooks_always_called)
-    return _add_global_hook(_hooks.global_forward_hooks, hook, *flags)
-
-
-def register_module_full_backward_pre_hook(hook: Callable) -> RemovableHandle:
-    """Registers ``hook(module, grad_output)`` for every module."""
-    return _add_global_hook(_hooks.global_backward_pre_hooks, hook)
-
-
-def register_module_full_backward_hook(hook: Callable) -> RemovableHandle:
-    """Registers ``hook(module, grad_input, grad_output)`` for every module."""
-    return _add_global_hook(_hooks.global_backward_hooks, hook)

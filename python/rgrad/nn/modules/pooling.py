@@ -17,6 +17,7 @@ __all__ = [
     "AdaptiveAvgPool3d",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d",
     "AvgPool1d",
     "AvgPool2d",
     "AvgPool3d",
@@ -264,3 +265,9 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """Takes the largest values of windows chosen so that the output has the given size."""
 
     _operation = staticmethod(F.adaptive_max_pool2d)
+
+
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
+    """Takes the largest values of windows chosen so that the output has the given size."""
+
+    _operation = staticmethod(F.adaptive_max_pool3d)

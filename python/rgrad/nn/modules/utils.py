@@ -1,28 +1,10 @@
-"""Small helpers shared by the modules."""
+"""Small helpers shared by the modules, under the names that PyTorch gives them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import repeat
-from typing import Any
-
-
-def _ntuple(length: int, name: str) -> Callable[[Any], tuple]:
-    def parse(value: Any) -> tuple:
-        if isinstance(value, Iterable):
-            return tuple(value)
-        return tuple(repeat(value, length))
-
-    parse.__name__ = name
-    return parse
-
-
-_single = _ntuple(1, "_single")
-_pair = _ntuple(2, "_pair")
-_triple = _ntuple(3, "_triple")
-_quadruple = _ntuple(4, "_quadruple")
-
-
-def _reverse_repeat_tuple(values: tuple, times: int) -> tuple:
-    """Returns the values from last to first, each ``times`` times: the order in which ``pad`` takes them."""
-    return tuple(value for value in reversed(values) for _ in range(times))
+from .._ntuple import _ntuple as _ntuple
+from .._ntuple import _pair as _pair
+from .._ntuple import _quadruple as _quadruple
+from .._ntuple import _reverse_repeat_tuple as _reverse_repeat_tuple
+from .._ntuple import _single as _single
+from .._ntuple import _triple as _triple

@@ -5,20 +5,30 @@
 
 use std::marker::PhantomData;
 
+use crate::backend::cpu::simd::{Isa, Version, isa};
 use crate::dtype::Real;
 
-/// `a * b + c`, rounded once where the instruction set has it and twice where it would be a library call.
+/// The instruction set that a tile is compiled for, with its `a * b + c`: rounded once where the set has it and twice
+/// where it would be a library call.
 pub trait MulAdd {
+    const ISA: Isa;
     fn mul_add<T: ConvElem>(a: T, b: T, c: T) -> T;
 }
 
-/// One rounding, for instruction sets with FMA.
-pub struct Fused;
-
-/// Two roundings, for the baseline.
+pub struct Fused512;
+pub struct Fused256;
 pub struct Split;
 
-impl MulAdd for Fused {
+impl MulAdd for Fused512 {
+    const ISA: Isa = Isa::Avx512;
+    #[inline(always)]
+    fn mul_add<T: ConvElem>(a: T, b: T, c: T) -> T {
+        a.fused_mul_add(b, c)
+    }
+}
+
+impl MulAdd for Fused256 {
+    const ISA: Isa = Isa::Avx2;
     #[inline(always)]
     fn mul_add<T: ConvElem>(a: T, b: T, c: T) -> T {
         a.fused_mul_add(b, c)
@@ -26,6 +36,7 @@ impl MulAdd for Fused {
 }
 
 impl MulAdd for Split {
+    const ISA: Isa = Isa::Baseline;
     #[inline(always)]
     fn mul_add<T: ConvElem>(a: T, b: T, c: T) -> T {
         a * b + c
@@ -134,7 +145,7 @@ macro_rules! across {
 
 macro_rules! pixel_tile {
     ($name:ident, $rows:literal x $nv:literal $vs:tt: $($acc:ident $i:literal),*) => {
-        $crate::multiversion! {
+        $crate::multiversion! { version = Version::of(M::ISA);
             fn $name[V: Lanes, M: MulAdd](
                 _kind: Kind<V, M>, source: &[V::Elem], position: usize, offsets: &[usize], weights: &[V::Elem], init: &[V::Elem],
                 out: &mut [V::Elem]
@@ -154,7 +165,7 @@ macro_rules! pixel_tile {
 
 macro_rules! channel_tile {
     ($name:ident, $rows:literal x $nv:literal $vs:tt: $($acc:ident $i:literal),*) => {
-        $crate::multiversion! {
+        $crate::multiversion! { version = Version::of(M::ISA);
             fn $name[V: Lanes, M: MulAdd](
                 _kind: Kind<V, M>, source: &[V::Elem], position: usize, offsets: &[usize], weights: &[V::Elem], init: &[V::Elem],
                 out: &mut [V::Elem]
@@ -175,7 +186,7 @@ macro_rules! channel_tile {
 
 macro_rules! outer_tile {
     ($name:ident, $rows:literal x $nv:literal $vs:tt: $($acc:ident $x:ident $i:literal),*) => {
-        $crate::multiversion! {
+        $crate::multiversion! { version = Version::of(M::ISA);
             fn $name[V: Lanes, M: MulAdd](
                 _kind: Kind<V, M>, grads: &[V::Elem], source: &[V::Elem], lines: &[usize], len: usize,
                 offsets: &[usize], out: &mut [V::Elem]
@@ -199,7 +210,7 @@ macro_rules! outer_tile {
 
 macro_rules! dot_tile {
     ($name:ident, $rows:literal x $columns:literal $js:tt: $($acc:ident $a:ident $i:literal),*) => {
-        $crate::multiversion! {
+        $crate::multiversion! { version = Version::of(M::ISA);
             fn $name[V: Lanes, M: MulAdd](
                 _kind: Kind<V, M>, grads: &[V::Elem], pitch: usize, source: &[V::Elem], offsets: &[usize], len: usize,
                 out: &mut [V::Elem]
@@ -321,31 +332,33 @@ macro_rules! conv_elem {
             }
 
             fn tiles() -> &'static Tiles<Self> {
-                use crate::backend::cpu::simd::{Isa, isa};
                 type Wide = [$T; $avx512];
                 static AVX512: Tiles<$T> = Tiles {
                     lanes: $avx512,
                     pixel: &[
-                        tile!(Wide, Fused, pixel_8x3 8 3),
-                        tile!(Wide, Fused, pixel_6x4 6 4),
-                        tile!(Wide, Fused, pixel_4x4 4 4),
-                        tile!(Wide, Fused, pixel_2x6 2 6),
-                        tile!(Wide, Fused, pixel_1x8 1 8),
+                        tile!(Wide, Fused512, pixel_8x3 8 3),
+                        tile!(Wide, Fused512, pixel_6x4 6 4),
+                        tile!(Wide, Fused512, pixel_4x4 4 4),
+                        tile!(Wide, Fused512, pixel_2x6 2 6),
+                        tile!(Wide, Fused512, pixel_1x8 1 8),
                     ],
                     channel: &[
-                        tile!(Wide, Fused, channel_14x2 14 2),
-                        tile!(Wide, Fused, channel_14x1 14 1),
-                        tile!(Wide, Fused, channel_10x1 10 1),
-                        tile!(Wide, Fused, channel_7x2 7 2),
+                        tile!(Wide, Fused512, channel_14x2 14 2),
+                        tile!(Wide, Fused512, channel_14x1 14 1),
+                        tile!(Wide, Fused512, channel_10x1 10 1),
+                        tile!(Wide, Fused512, channel_7x2 7 2),
                     ],
-                    outer: &[outer!(Wide, Fused, outer_12x2 12 2), outer!(Wide, Fused, outer_12x1 12 1)],
+                    outer: &[
+                        outer!(Wide, Fused512, outer_12x2 12 2),
+                        outer!(Wide, Fused512, outer_12x1 12 1),
+                    ],
                     dot: &[
-                        tile!(dot Wide, Fused, dot_6x4 6 4),
-                        tile!(dot Wide, Fused, dot_4x5 4 5),
-                        tile!(dot Wide, Fused, dot_1x8 1 8),
+                        tile!(dot Wide, Fused512, dot_6x4 6 4),
+                        tile!(dot Wide, Fused512, dot_4x5 4 5),
+                        tile!(dot Wide, Fused512, dot_1x8 1 8),
                     ],
                 };
-                static AVX2: Tiles<$T> = narrow_tiles!($T, [$T; $avx2], Fused);
+                static AVX2: Tiles<$T> = narrow_tiles!($T, [$T; $avx2], Fused256);
                 static BASELINE: Tiles<$T> = narrow_tiles!($T, [$T; $baseline], Split);
                 match isa() {
                     Isa::Avx512 => &AVX512,

@@ -155,20 +155,28 @@ pub fn tanh_f32(x: f32) -> f32 {
     (if a < 0.625 { near } else { far }).copysign(x)
 }
 
+/// Near zero an odd polynomial, beyond it 1 - 2^y with a polynomial y: the logarithm of erfc is nearly a parabola.
+///
+/// Both are computed for every element, so their polynomials are split into short chains that run side by side.
 #[inline(always)]
 pub fn erf_f32(x: f32) -> f32 {
-    let a = bounded(x.abs(), 0.0, 4.0);
-    let near = a + a * poly32(
-        a * a,
-        [0.12837917, -0.37612626, 0.112836, -0.026854444, 0.005189535, -0.00080208405, 7.889115e-05],
-    );
-    // The logarithm of erfc is nearly a parabola.
-    let log = poly32(
-        a,
-        [-0.00024475664, -1.1274748, -0.63751733, -0.10364002, 0.022087486, -0.0030084958, 0.00019242159],
-    );
-    let far = 1.0 - exp_f32(log);
-    (if a < 1.0 { near } else { far }).copysign(x)
+    let a = x.abs();
+    // erfc(4) is beyond the last place of 1.
+    let a = if a > 4.0 { 4.0 } else { a };
+    let z = a * a;
+    let near = a + a * poly32(z, [0.12837915, -0.37612414, 0.11279462, -0.026573736, 0.0044049034]);
+    let y = -1.6281148 * a
+        + z * ((-0.91711646 - 0.15188287 * a) + z * ((0.033022836 - 0.0046327054 * a) + 0.00030728895 * z));
+    // 2^y = 2^n·2^r: the low bits of the rounded sum are n, which goes to the exponent.
+    let n = y + ROUND;
+    let r = y - (n - ROUND);
+    let s = r * r;
+    let p = 1.0
+        + (std::f32::consts::LN_2 * r
+            + s * ((0.24022648 + 0.055503324 * r)
+                + s * ((0.009618437 + 0.0013398875 * r) + 0.00015353362 * s)));
+    let far = 1.0 - f32::from_bits(p.to_bits().wrapping_add(n.to_bits() << 23));
+    (if a < 0.65 { near } else { far }).copysign(x)
 }
 
 /// e^x in double precision, to 2^-39.

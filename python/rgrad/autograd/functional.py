@@ -1,0 +1,464 @@
+"""Products with Jacobians and Hessians of functions: `vjp`, `jvp`, `jacobian`, `hessian`, `vhp`, `hvp`.
+
+Every function here calls the given one on its own copies of the inputs, differentiates the result as often as its name
+says, and hands back tensors without history unless `create_graph` is set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rgrad import _C
+from rgrad._C import Tensor
+
+from . import grad
+from .grad_mode import enable_grad, set_grad_enabled
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+Tensors = tuple[Tensor, ...]
+Gradients = tuple[Tensor | None, ...]
+
+_OUTPUTS = "outputs of the user-provided function"
+_STRATEGIES = ("forward-mode", "reverse-mode")
+
+
+# Sorting what comes in, and cutting the history of what goes out.
+
+
+def _as_tuple(value: Any, what: str, function: str) -> tuple[bool, Tensors]:
+    """Whether `value` is a tuple, and the tuple of tensors that it stands for."""
+    must_be = f"The {what} given to {function} must be either a Tensor or a tuple of Tensors but the"
+    given = value if isinstance(value, tuple) else (value,)
+    for i, item in enumerate(given):
+        if isinstance(item, Tensor):
+            continue
+        if isinstance(value, tuple):
+            raise TypeError(f"{must_be} value at index {i} has type {type(item)}.")
+        raise TypeError(f"{must_be} given {what} has type {type(item)}.")
+    return isinstance(value, tuple), given
+
+
+def _fresh(tensors: Tensors, create_graph: bool, need_graph: bool) -> Tensors:
+    """Tensors to differentiate by: views that keep the caller's history, or copies that have none."""
+    return tuple(
+        t.view_as(t) if create_graph and t.requires_grad else t.detach().requires_grad_(need_graph) for t in tensors
+    )
+
+
+def _finished(result: Any, create_graph: bool) -> Any:
+    """The result for the caller, detached unless its history was asked for."""
+    if create_graph:
+        return result
+    if isinstance(result, Tensor):
+        return result.detach()
+    return tuple(_finished(item, create_graph) for item in result)
+
+
+def _shaped(result: Any, *as_tuples: bool) -> Any:
+    """Undoes the wrapping of single tensors, level by level."""
+    here, *below = as_tuples
+    if below:
+        result = tuple(_shaped(item, *below) for item in result)
+    return result if here else result[0]
+
+
+def _vector(v: Any, function: str, like: Tensors, is_tuple: bool, create_graph: bool, missing: str) -> Tensors | None:
+    """The vector of a product, checked against the tensors that it pairs with."""
+    if v is None:
+        if len(like) != 1 or like[0].nelement() != 1:
+            raise RuntimeError(missing)
+        return None
+    _, given = _as_tuple(v, "v", function)
+    vector = _fresh(given, create_graph, need_graph=False)
+    if len(vector) != len(like):
+        if is_tuple:
+            raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(vector)}.")
+        raise RuntimeError("The given v should contain a single Tensor.")
+    for i, (mine, theirs) in enumerate(zip(vector, like, strict=True)):
+        if mine.size() != theirs.size():
+            entry = f"Entry {i} in " if is_tuple else ""
+            raise RuntimeError(f"{entry}v has invalid size: should be {theirs.size()} but got {mine.size()}.")
+    return vector
+
+
+# Strict mode: a result that does not depend on its input is an error there rather than zeros.
+
+
+def _require_grad(tensors: Any, kind: str, strict: bool) -> None:
+    if not strict:
+        return
+    given: Sequence[Tensor | None] = (tensors,) if isinstance(tensors, Tensor) else tensors
+    for i, t in enumerate(given):
+        if t is None:
+            raise RuntimeError(
+                f"The output of the user-provided function is independent of input {i}."
+                " This is not allowed in strict mode."
+            )
+        if t.requires_grad:
+            continue
+        messages = {
+            "outputs": f"Output {i} of the user-provided function does not require gradients."
+            " The outputs must be computed in a differentiable manner from the input when running in strict mode.",
+            "grad_inputs": f"The gradient with respect to input {i} is independent of the inputs of the"
+            " user-provided function. This is not allowed in strict mode.",
+            "jacobian": "While computing the hessian, found that the jacobian of the user-provided"
+            f" function with respect to input {i} is independent of the input. This is not"
+            " allowed in strict mode. You should ensure that your function is twice"
+            " differentiable and that the jacobian depends on the inputs (this would be"
+            " violated by a linear function for example).",
+            "hessian": f"The hessian of the user-provided function with respect to input {i}"
+            " is independent of the input. This is not allowed in strict mode."
+            " You should ensure that your function is thrice differentiable and that"
+            " the hessian depends on the inputs.",
+        }
+        raise RuntimeError(messages[kind])
+
+
+# What strict mode says where no gradient came back, by what was being computed.
+_INDEPENDENT = {
+    "vjp": "The output of the user-provided function is independent of input {i}. This is not allowed in strict mode.",
+    "jvp": "The gradient with respect to the input is independent of entry {i}"
+    " in the grad_outputs when using the double backward trick to compute"
+    " forward mode gradients. This is not allowed in strict mode.",
+    "vhp": "The jacobian of the user-provided function is independent of input {i}."
+    " This is not allowed in strict mode.",
+    "hvp": "The hessian of the user-provided function is independent of entry {i} in the grad_jacobian."
+    " This is not allowed in strict mode as it prevents from using the double backward trick to"
+    " replace forward mode AD.",
+}
+
+
+def _filled(grads: Gradients, like: Tensors, strict: bool, create_graph: bool, function: str) -> Tensors:
+    """Gradients with zeros where there were none."""
+    filled = []
+    for i, (g, reference) in enumerate(zip(grads, like, strict=True)):
+        if g is None:
+            if strict:
+                raise RuntimeError(_INDEPENDENT[function].format(i=i))
+            g = _C.zeros_like(reference)
+        elif strict and create_graph and not g.requires_grad:
+            order = "jacobian" if function in ("vjp", "jvp") else "hessian"
+            raise RuntimeError(
+                f"The {order} of the user-provided function is independent of input {i}."
+                " This is not allowed in strict mode when create_graph=True."
+            )
+        filled.append(g)
+    return tuple(filled)
+
+
+def _gradients(
+    outputs: Gradients,
+    inputs: Tensors,
+    grad_outputs: Gradients | None = None,
+    *,
+    create_graph: bool = False,
+    retain_graph: bool | None = None,
+) -> Gradients:
+    """`autograd.grad` that passes over outputs without history and gives None for unused inputs."""
+    weights = (None,) * len(outputs) if grad_outputs is None else grad_outputs
+    pairs = [(o, w) for o, w in zip(outputs, weights, strict=True) if o is not None and o.requires_grad]
+    if not pairs:
+        return (None,) * len(inputs)
+    roots, gradients = zip(*pairs, strict=True)
+    return grad(roots, inputs, gradients, retain_graph, create_graph, allow_unused=True)
+
+
+def _scalar_outputs(func: Callable[..., Any], inputs: Tensors, function: str, strict: bool) -> Tensors:
+    """The one number that a function to be differentiated twice returns."""
+    is_tuple, outputs = _as_tuple(func(*inputs), _OUTPUTS, function)
+    _require_grad(outputs, "outputs", strict)
+    if is_tuple:
+        raise RuntimeError(f"The function given to {function} should return a single Tensor")
+    if outputs[0].nelement() != 1:
+        raise RuntimeError(f"The Tensor returned by the function given to {function} should contain a single element")
+    return outputs
+
+
+# The products.
+
+
+def vjp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
+    """The product of a vector with the Jacobian of `func` at `inputs`.
+
+    Args:
+        func: takes tensors and returns a tensor or a tuple of tensors.
+        inputs: a tensor or a tuple of tensors.
+        v: the vector, of the shape of the outputs; needless for a single output of one element.
+        create_graph: whether the results can be differentiated by the inputs and by `v`.
+        strict: whether an output that depends on no input is an error (by default its derivative is zero).
+
+    Returns:
+        The outputs of `func`, and the product, shaped as `inputs` is.
+
+    >>> import rgrad as torch
+    >>> torch.autograd.functional.vjp(lambda x: x**2, torch.tensor([1.0, 2.0]), torch.ones(2))
+    (tensor([1., 4.]), tensor([2., 4.]))
+    """
+    with enable_grad():
+        in_tuple, given = _as_tuple(inputs, "inputs", "vjp")
+        points = _fresh(given, create_graph, need_graph=True)
+        out_tuple, outputs = _as_tuple(func(*points), _OUTPUTS, "vjp")
+        _require_grad(outputs, "outputs", strict)
+        missing = (
+            "The vector v can only be None if the user-provided function returns a single Tensor with a single element."
+        )
+        vector = _vector(v, "vjp", outputs, out_tuple, create_graph, missing)
+    with set_grad_enabled(create_graph or _C.is_grad_enabled()):
+        found = _gradients(outputs, points, vector, create_graph=create_graph)
+        product = _filled(found, points, strict, create_graph, "vjp")
+    return (
+        _shaped(_finished(outputs, create_graph), out_tuple),
+        _shaped(_finished(product, create_graph), in_tuple),
+    )
+
+
+# Note [Forward products by two backward passes]
+#
+# A backward pass computes u -> J'u, which is linear in u. Differentiating that map by u, in direction v, gives Jv:
+# the forward product, at the price of two backward passes. The u itself plays no part, and zeros serve.
+def jvp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
+    """The product of the Jacobian of `func` at `inputs` with a vector.
+
+    Args:
+        func: takes tensors and returns a tensor or a tuple of tensors.
+        inputs: a tensor or a tuple of tensors.
+        v: the vector, of the shape of the inputs; needless for a single input of one element.
+        create_graph: whether the results can be differentiated by the inputs and by `v`.
+        strict: whether an output that depends on no input is an error (by default its derivative is zero).
+
+    Returns:
+        The outputs of `func`, and the product, shaped as they are.
+    """
+    with enable_grad():
+        in_tuple, given = _as_tuple(inputs, "inputs", "jvp")
+        points = _fresh(given, create_graph, need_graph=True)
+        missing = (
+            "The vector v can only be None if the input to the user-provided function is a single Tensor "
+            "with a single element."
+        )
+        vector = _vector(v, "jvp", points, in_tuple, create_graph, missing)
+        out_tuple, outputs = _as_tuple(func(*points), _OUTPUTS, "jvp")
+        _require_grad(outputs, "outputs", strict)
+        # See Note [Forward products by two backward passes].
+        dummies = tuple(_C.zeros_like(out).requires_grad_() for out in outputs)
+        backward = _gradients(outputs, points, dummies, create_graph=True)
+        _require_grad(backward, "grad_inputs", strict)
+    with set_grad_enabled(create_graph or _C.is_grad_enabled()):
+        found = _gradients(backward, dummies, vector, create_graph=create_graph)
+        product = _filled(found, outputs, strict, create_graph, "jvp")
+    return (
+        _shaped(_finished(outputs, create_graph), out_tuple),
+        _shaped(_finished(product, create_graph), out_tuple),
+    )
+
+
+def jacobian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
+    """The derivatives of every element of the outputs by every element of the inputs.
+
+    Args:
+        func: takes tensors and returns a tensor or a tuple of tensors.
+        inputs: a tensor or a tuple of tensors.
+        create_graph: whether the result can be differentiated.
+        strict: whether an output that does not depend on an input is an error (by default the block is zero).
+        vectorize: accepted; rows are computed one by one either way.
+        strategy: ``"reverse-mode"`` computes the matrix by rows, ``"forward-mode"`` by columns.
+
+    Returns:
+        A tensor of shape ``(*output.shape, *input.shape)``, or a tuple of them for several inputs, or a tuple by
+        output of that.
+
+    >>> import rgrad as torch
+    >>> torch.autograd.functional.jacobian(lambda x: x**2, torch.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+    if strategy not in _STRATEGIES:
+        raise AssertionError(
+            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your '
+            'function has more outputs than inputs, "forward-mode" tends to be more performant. '
+            'Otherwise, prefer to use "reverse-mode".'
+        )
+    if strategy == "forward-mode":
+        _check_forward_mode(create_graph, strict, vectorize)
+        return _jacobian_by_columns(func, inputs)
+    with enable_grad():
+        in_tuple, given = _as_tuple(inputs, "inputs", "jacobian")
+        points = _fresh(given, create_graph, need_graph=True)
+        out_tuple, outputs = _as_tuple(func(*points), _OUTPUTS, "jacobian")
+        _require_grad(outputs, "outputs", strict)
+        if vectorize and strict:
+            raise RuntimeError(
+                "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. "
+                "Please either set `strict=False` or `vectorize=False`."
+            )
+        blocks = tuple(_rows(i, out, points, create_graph, strict) for i, out in enumerate(outputs))
+    return _shaped(_finished(blocks, create_graph), out_tuple, in_tuple)
+
+
+def _rows(number: int, output: Tensor, inputs: Tensors, create_graph: bool, strict: bool) -> Tensors:
+    """The Jacobian of one output, a block per input: one backward pass an element of the output."""
+    rows: list[list[Tensor]] = [[] for _ in inputs]
+    for element in output.reshape(-1).unbind():
+        found = _gradients((element,), inputs, create_graph=create_graph, retain_graph=True)
+        for i, (g, point) in enumerate(zip(found, inputs, strict=True)):
+            if g is None:
+                if strict:
+                    raise RuntimeError(
+                        f"Output {number} of the user-provided function is independent of input {i}. "
+                        "This is not allowed in strict mode."
+                    )
+                g = _C.zeros_like(point)
+            elif strict and create_graph and not g.requires_grad:
+                raise RuntimeError(
+                    f"The jacobian of the user-provided function is independent of input {number}. "
+                    "This is not allowed in strict mode when create_graph=True."
+                )
+            rows[i].append(g)
+    return tuple(
+        (_C.stack(block) if block else point.new_zeros(0)).view((*output.shape, *point.shape))
+        for block, point in zip(rows, inputs, strict=True)
+    )
+
+
+def _check_forward_mode(create_graph: bool, strict: bool, vectorize: bool) -> None:
+    if create_graph:
+        raise NotImplementedError(
+            "torch.autograd.functional.jacobian: `create_graph=True` "
+            'and `strategy="forward-mode"` are not supported together (yet). '
+            'Please either set `create_graph=False` or `strategy="reverse-mode"`.'
+        )
+    if strict:
+        raise RuntimeError(
+            "torch.autograd.functional.jacobian: `strict=True` "
+            'and `strategy="forward-mode"` are not supported together (yet). '
+            'Please either set `strict=False` or `strategy="reverse-mode"`.'
+        )
+    if not vectorize:
+        raise NotImplementedError(
+            "Computing Jacobian using forward-AD or forward-over-reverse Hessian is"
+            "only implemented for `vectorize=True`."
+        )
+
+
+def _jacobian_by_columns(func: Callable[..., Any], inputs: Any) -> Any:
+    """The Jacobian by forward products with the unit vectors of the inputs."""
+    in_tuple, points = _as_tuple(inputs, "inputs", "jacobian")
+    out_tuple, outputs = True, ()
+    columns: list[list[Tensors]] = [[] for _ in points]
+    for i, point in enumerate(points):
+        for k in range(point.nelement()):
+            unit = tuple(_C.zeros_like(p) for p in points)
+            unit[i].view(-1)[k] = 1
+            result, column = jvp(func, points, unit)
+            out_tuple, outputs = _as_tuple(result, _OUTPUTS, "jacobian")
+            columns[i].append(_as_tuple(column, _OUTPUTS, "jacobian")[1])
+    blocks = tuple(
+        tuple(
+            _C.stack([column[o] for column in columns[i]], -1).view((*out.shape, *point.shape))
+            for i, point in enumerate(points)
+        )
+        for o, out in enumerate(outputs)
+    )
+    return _shaped(blocks, out_tuple, in_tuple)
+
+
+def hessian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
+    """The second derivatives of a function that returns one number.
+
+    Args:
+        func: takes tensors and returns a tensor of one element.
+        inputs: a tensor or a tuple of tensors.
+        create_graph: whether the result can be differentiated.
+        strict: whether a derivative that does not depend on an input is an error (by default it is zero).
+        vectorize: accepted, as in :func:`jacobian`.
+        outer_jacobian_strategy: ``strategy`` of the outer of two Jacobians.
+
+    Returns:
+        A tensor of shape ``(*input.shape, *input.shape)``; for a tuple of inputs, a tuple of tuples of such blocks.
+    """
+    in_tuple, given = _as_tuple(inputs, "inputs", "hessian")
+    if outer_jacobian_strategy not in _STRATEGIES:
+        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
+
+    def number(*points: Tensor) -> Tensor:
+        return _scalar_outputs(func, points, "hessian", strict)[0].squeeze()
+
+    def slopes(*points: Tensor) -> Any:
+        first = jacobian(number, points, create_graph=True)
+        _require_grad(first, "jacobian", strict)
+        return first
+
+    result = jacobian(slopes, given, create_graph, strict, vectorize, outer_jacobian_strategy)
+    return _shaped(result, in_tuple, in_tuple)
+
+
+_ONE_ELEMENT = (
+    "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element."
+)
+
+
+def vhp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
+    """The product of a vector with the Hessian of a function that returns one number.
+
+    The arguments are those of :func:`vjp`; `v` has the shape of the inputs.
+
+    Returns:
+        The output of `func`, and the product, shaped as `inputs` is.
+    """
+    with enable_grad():
+        in_tuple, given = _as_tuple(inputs, "inputs", "vhp")
+        points = _fresh(given, create_graph, need_graph=True)
+        vector = _vector(v, "vhp", points, in_tuple, create_graph, _ONE_ELEMENT)
+        outputs = _scalar_outputs(func, points, "vhp", strict)
+        slopes = _gradients(outputs, points, create_graph=True)
+        _require_grad(slopes, "jacobian", strict)
+    with set_grad_enabled(create_graph or _C.is_grad_enabled()):
+        found = _gradients(slopes, points, vector, create_graph=create_graph)
+        product = _filled(found, points, strict, create_graph, "vhp")
+    return _finished(outputs[0], create_graph), _shaped(_finished(product, create_graph), in_tuple)
+
+
+def hvp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
+    """The product of the Hessian of a function that returns one number with a vector.
+
+    As the Hessian is symmetric, :func:`vhp` gives the same numbers with one pass less.
+    """
+    with enable_grad():
+        in_tuple, given = _as_tuple(inputs, "inputs", "hvp")
+        points = _fresh(given, create_graph, need_graph=True)
+        vector = _vector(v, "hvp", points, in_tuple, create_graph, _ONE_ELEMENT)
+        outputs = _scalar_outputs(func, points, "hvp", strict)
+        slopes = _gradients(outputs, points, create_graph=True)
+        _require_grad(slopes, "jacobian", strict)
+        # See Note [Forward products by two backward passes].
+        dummies = tuple(_C.zeros_like(p).requires_grad_() for p in points)
+        backward = _gradients(slopes, points, dummies, create_graph=True)
+        _require_grad(slopes, "hessian", strict)
+    with set_grad_enabled(create_graph or _C.is_grad_enabled()):
+        found = _gradients(backward, dummies, vector, create_graph=create_graph)
+        product = _filled(found, points, strict, create_graph, "hvp")
+    return _finished(outputs[0], create_graph), _shaped(_finished(product, create_graph), in_tuple)

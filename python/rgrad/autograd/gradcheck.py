@@ -1,0 +1,518 @@
+"""Comparing derivatives with finite differences: `gradcheck` and `gradgradcheck`.
+
+Slow mode compares whole Jacobians. Fast mode compares one number per pair of input and output, v'Ju for random u and v.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import rgrad
+from rgrad import _C
+from rgrad._C import Tensor
+
+from . import grad
+from .function import Function
+
+__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
+
+
+class GradcheckError(RuntimeError):
+    """A derivative that does not agree with finite differences, or breaks another rule of backward."""
+
+
+_NONDETERMINISTIC = """
+
+NOTE: If your op relies on non-deterministic operations i.e., it is listed here:
+https://pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html
+this failure might be expected.
+
+If you are adding a new operator, please file an issue and then use one of the
+workarounds. The workaround depends on how your test invokes gradcheck/gradgradcheck.
+If the test
+- manually invokes gradcheck/gradgradcheck, then call gradcheck/gradgradcheck
+  with `nondet_tol=<tol>` as a keyword argument.
+- is OpInfo-based (e.g., in test_ops_gradients.py), then modify the OpInfo for the test
+  to have `gradcheck_nondet_tol=<tol>`.
+- is a Module test (e.g., in common_nn.py), then modify the corresponding
+  module_test entry to have `gradcheck_nondet_tol=<tol>`
+"""
+
+
+class _Check(NamedTuple):
+    """One call of `gradcheck`: the function, where it is checked, and how strictly."""
+
+    func: Callable[..., Any]
+    inputs: tuple[Any, ...]
+    eps: float
+    atol: float
+    rtol: float
+    nondet_tol: float
+    check_grad_dtypes: bool
+
+    @property
+    def places(self) -> list[int]:
+        """Which of the inputs are differentiated."""
+        return [i for i, x in enumerate(self.inputs) if isinstance(x, Tensor) and x.requires_grad]
+
+    @property
+    def points(self) -> list[Tensor]:
+        return [self.inputs[i] for i in self.places]
+
+    def call(self) -> tuple[Any, ...]:
+        return _as_tuple(self.func(*self.inputs))
+
+
+def _as_tuple(x: Any) -> tuple[Any, ...]:
+    return tuple(x) if isinstance(x, (tuple, list)) else (x,)
+
+
+def _differentiable(outputs: Any) -> tuple[Tensor, ...]:
+    return tuple(o for o in _as_tuple(outputs) if o.requires_grad)
+
+
+def _check_inputs(inputs: tuple[Any, ...]) -> None:
+    tracked = [(i, x) for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
+    for i, x in tracked:
+        if x.dtype != rgrad.float64:
+            warnings.warn(
+                f"Input #{i} requires gradient and is not a double precision floating point or complex. "
+                "This check will likely fail if all the inputs are not of double precision floating point or "
+                "complex. ",
+                stacklevel=4,
+            )
+        if any(stride == 0 and size > 1 for stride, size in zip(x.stride(), x.shape, strict=True)):
+            raise RuntimeError(
+                f"The {i}th input has a dimension with stride 0. gradcheck only "
+                "supports inputs that are non-overlapping to be able to "
+                "compute the numerical gradients correctly. You should call "
+                ".contiguous on the input before passing it to gradcheck."
+            )
+    if not tracked:
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
+        )
+
+
+# Numerical derivatives.
+
+
+def _central(check: _Check, point: Tensor, step: Tensor, on: str) -> list[Tensor]:
+    """(f(x + step) - f(x - step)) / (2 eps) for every output, flat."""
+    values = point.data
+    kept = values.clone()
+
+    def at(shifted: Tensor) -> list[Tensor]:
+        values.copy_(shifted)
+        # The clones matter where the function returns its input.
+        return [o.detach().clone() for o in check.call()]
+
+    try:
+        below, above = at(kept - step), at(kept + step)
+    finally:
+        values.copy_(kept)
+    for a, b in zip(below, above, strict=True):
+        for name, one, other in (("shape", a.shape, b.shape), ("dtype", a.dtype, b.dtype)):
+            if one != other:
+                raise AssertionError(
+                    f"Expected `func` to return outputs with the same {name} when inputs are perturbed {on}"
+                    f"by {check.eps}, but got: {name}s {one} and {other}."
+                )
+    return [((b - a) / (2 * check.eps)).reshape(-1) for a, b in zip(below, above, strict=True)]
+
+
+def _numerical_jacobian(check: _Check, point: Tensor, outputs: Sequence[Tensor]) -> list[Tensor]:
+    """For every output, a matrix with a row per element of `point` and a column per element of the output."""
+    matrices = [_C.zeros((point.numel(), o.numel()), dtype=_real(o), device=o.device) for o in outputs]
+    for k in range(point.numel()):
+        step = _C.zeros_like(point).reshape(-1)
+        step[k] = check.eps
+        index = tuple(int(i) for i in rgrad.unravel_index(_C.tensor(k), point.shape)) if point.dim() else ()
+        columns = _central(check, point, step.view(point.shape), f"on index {index} ")
+        for matrix, column in zip(matrices, columns, strict=True):
+            matrix[k] = column.to(matrix.dtype)
+    return matrices
+
+
+def _real(t: Tensor) -> _C.dtype:
+    return t.dtype if t.is_floating_point() else rgrad.get_default_dtype()
+
+
+# Analytical derivatives.
+
+
+def _backward_rows(check: _Check, output: Tensor, weights: Sequence[Tensor]) -> list[list[Tensor | None]]:
+    """The gradients by every point (outer list), for each weight of the output (inner list)."""
+    # The clone keeps an output that is an input itself apart from it.
+    root = output.clone()
+    found = [grad(root, check.points, w, retain_graph=True, allow_unused=True) for w in weights]
+    return [[None if g is None else g.detach().clone() for g in column] for column in zip(*found, strict=True)]
+
+
+def _analytical_jacobian(check: _Check, output: Tensor, weights: Sequence[Tensor]) -> list[Tensor]:
+    """Per point a matrix like those of `_numerical_jacobian`, computed twice to see whether backward repeats itself."""
+    first, second = _backward_rows(check, output, weights), _backward_rows(check, output, weights)
+    matrices, again, dtypes_right = [], [], True
+    for point, row, row_again in zip(check.points, first, second, strict=True):
+        for g in row:
+            if g is not None and g.shape != point.shape:
+                raise GradcheckError("Analytical gradient has incorrect size")
+            dtypes_right &= g is None or g.dtype == point.dtype
+        matrices.append(_columns(point, row))
+        again.append(_columns(point, row_again))
+    if check.check_grad_dtypes and not dtypes_right:
+        raise GradcheckError("Gradient has dtype mismatch")
+    for a, b in zip(matrices, again, strict=True):
+        if a.numel() and bool((a - b).abs().max() > check.nondet_tol):
+            raise GradcheckError(
+                "Backward is not reentrant, i.e., running backward with "
+                "same input and grad_output multiple times gives different values, "
+                "although analytical gradient matches numerical gradient."
+                f"The tolerance for nondeterminism was {check.nondet_tol}." + _NONDETERMINISTIC
+            )
+    return matrices
+
+
+def _columns(point: Tensor, grads: Sequence[Tensor | None]) -> Tensor:
+    matrix = _C.zeros((point.numel(), len(grads)), dtype=point.dtype, device=point.device)
+    for k, g in enumerate(grads):
+        if g is not None:
+            matrix[:, k] = g.reshape(-1)
+    return matrix
+
+
+def _unit_vectors(output: Tensor) -> list[Tensor]:
+    units = _C.eye(output.numel(), dtype=output.dtype, device=output.device)
+    return [unit.view(output.shape) for unit in units]
+
+
+def _close(a: Tensor, b: Tensor, rtol: float, atol: float) -> bool:
+    common = rgrad.promote_types(a.dtype, b.dtype)
+    return _C.allclose(a.to(common), b.to(a.device, common), rtol, atol)
+
+
+def _mismatch(output: int, input: int, numerical: Tensor, analytical: Tensor) -> str:
+    return (
+        f"Jacobian mismatch for output {output:d} with respect to input {input:d},\n"
+        f"numerical:{numerical}\nanalytical:{analytical}\n"
+    )
+
+
+def _compare_matrices(check: _Check, outputs: Sequence[Tensor], all_outputs: Sequence[Tensor]) -> None:
+    """Slow mode."""
+    numerical = [_numerical_jacobian(check, point, all_outputs) for point in check.points]
+    if not outputs:
+        if any(bool((m != 0).any()) for matrices in numerical for m in matrices):
+            raise GradcheckError("Numerical gradient for function expected to be zero")
+        return
+    tracked = [k for k, o in enumerate(all_outputs) if o.requires_grad]
+    for i, (k, output) in enumerate(zip(tracked, outputs, strict=True)):
+        analytical = _analytical_jacobian(check, output, _unit_vectors(output))
+        for j, a in enumerate(analytical):
+            if not _close(a, numerical[j][k], check.rtol, check.atol):
+                raise GradcheckError(_mismatch(i, j, numerical[j][k], a))
+
+
+def _direction(like: Tensor, generator: _C.Generator) -> Tensor:
+    """A random vector of length one, without negative elements, as long as a tensor has elements."""
+    v = _C.rand(like.numel(), generator=generator).to(dtype=like.dtype, device=like.device)
+    return v / v.norm()
+
+
+def _compare_products(check: _Check, outputs: Sequence[Tensor], all_outputs: Sequence[Tensor]) -> None:
+    """Fast mode."""
+    # A generator of its own leaves the user's where it is.
+    generator = _C.Generator()
+    us = [_direction(point, generator) for point in check.points]
+    vs = [_direction(o, generator) for o in outputs]
+    numerical = []
+    for point, u in zip(check.points, us, strict=True):
+        pushed = _central(check, point, u.view(point.shape) * check.eps, "")
+        if not outputs and any(p.numel() and bool(p.abs().max() > check.nondet_tol) for p in pushed):
+            raise GradcheckError("Numerical gradient for function expected to be zero")
+        tracked = [p for p, o in zip(pushed, all_outputs, strict=True) if o.requires_grad]
+        numerical.append([(v * p).sum() for v, p in zip(vs, tracked, strict=True)])
+    analytical = [
+        [a.T.squeeze(0).dot(u) for a, u in zip(_analytical_jacobian(check, o, [v.view(o.shape)]), us, strict=True)]
+        for o, v in zip(outputs, vs, strict=True)
+    ]
+    for j, u in enumerate(us):
+        for i, v in enumerate(vs):
+            a, n = analytical[i][j], numerical[j][i]
+            # An error of atol in every element of J adds up to this in v'Ju.
+            atol = check.atol * float(u.sum()) * float(v.sum())
+            if not _close(a, n, check.rtol, atol):
+                raise GradcheckError(_mismatch(i, j, n, a) + _in_slow_mode(check, outputs, all_outputs, i, j))
+
+
+_FAST_FAILED_ALONE = """
+Fast gradcheck failed but element-wise differences are small. This means that the
+test might've passed in slow_mode!
+
+If you are adding a new operator, please file an issue and then use one of the
+workarounds. The workaround depends on how your test invokes gradcheck/gradgradcheck:
+
+If the test
+- manually invokes gradcheck/gradgradcheck, then call gradcheck/gradgradcheck
+  with `fast_mode=False` as a keyword argument.
+- is OpInfo-based (e.g., in test_ops_gradients.py), then modify the OpInfo for the test
+  to have `gradcheck_fast_mode=False`
+- is a Module test (e.g., in common_nn.py), then modify the corresponding
+  module_test entry to have `gradcheck_fast_mode=False`
+""".strip()
+
+
+def _in_slow_mode(check: _Check, outputs: Sequence[Tensor], all_outputs: Sequence[Tensor], i: int, j: int) -> str:
+    """The matrices behind a number that differs, for the message."""
+    tracked = [k for k, o in enumerate(all_outputs) if o.requires_grad]
+    numerical = _numerical_jacobian(check, check.points[j], all_outputs)[tracked[i]]
+    analytical = _analytical_jacobian(check, outputs[i], _unit_vectors(outputs[i]))[j]
+    text = (
+        "\nThe above quantities relating the numerical and analytical jacobians are computed \n"
+        "in fast mode. See: https://github.com/pytorch/pytorch/issues/53876 for more background \n"
+        "about fast mode. Below, we recompute numerical and analytical jacobians in slow mode:\n\n"
+        f"Numerical:\n {numerical}\nAnalytical:\n{analytical}\n\n"
+        f"The max per-element difference (slow mode) is: {(numerical - analytical).abs().max()}.\n"
+    )
+    return text + _FAST_FAILED_ALONE if _close(analytical, numerical, check.rtol, check.atol) else text
+
+
+# Rules of backward beside the numbers.
+
+
+def _check_linear_in_gradient(check: _Check, outputs: tuple[Tensor, ...]) -> None:
+    """A gradient of zeros gives zeros, of the right kind."""
+    if not outputs:
+        raise RuntimeError("grad requires non-empty inputs.")
+    found = grad(outputs, check.points, [_C.zeros_like(o) for o in outputs], allow_unused=True)
+    for g, point in zip(found, check.points, strict=True):
+        if g is None:
+            continue
+        if not bool((g == 0).all()):
+            raise GradcheckError("backward not multiplied by grad_output")
+        for name in ("dtype", "device", "shape"):
+            if getattr(g, name) != getattr(point, name):
+                word = {"dtype": "type", "shape": "size"}.get(name, name)
+                raise GradcheckError(f"grad is incorrect {word}")
+
+
+class _Undefined(Function):
+    """The identity whose backward returns no gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> None:
+        return None
+
+
+def _check_undefined(check: _Check) -> None:
+    """Backward must do without the gradients of some or all outputs, taking them for zeros."""
+    count = len(_differentiable(check.call()))
+    alone = [{i} for i in range(count)] if count > 1 else []
+    for undefined in [set(range(count)), *alone]:
+        roots = [_Undefined.apply(o) if i in undefined else o for i, o in enumerate(_differentiable(check.call()))]
+        notes = 'Please look at "Notes about undefined output gradients" in "tools/autograd/derivatives.yaml"'
+        try:
+            found = grad(roots, check.points, [_C.zeros_like(o) for o in roots], allow_unused=True)
+        except RuntimeError as error:
+            _warn_about_undefined()
+            raise GradcheckError(f"Expected backward function to handle undefined output grads. {notes}") from error
+        if any(g is not None and not bool((g == 0).all()) for g in found):
+            _warn_about_undefined()
+            raise GradcheckError(
+                "Expected all input grads to be undefined or zero when all output grads are undefined or zero. " + notes
+            )
+
+
+def _warn_about_undefined() -> None:
+    warnings.warn(
+        "Backwards compatibility: New undefined gradient support checking "
+        "feature is enabled by default, but it may break existing callers "
+        "of this function. If this is true for you, you can call this "
+        'function with "check_undefined_grad=False" to disable the feature',
+        stacklevel=5,
+    )
+
+
+def _check_batched(check: _Check, outputs: Sequence[Tensor]) -> None:
+    """Gradients of a batch of weights equal those of its members."""
+    for i, output in enumerate(outputs):
+        weights = [_C.randn_like(output) for _ in range(2)]
+        single = [grad(output, check.points, w, retain_graph=True, allow_unused=True) for w in weights]
+        batched = grad(
+            output, check.points, _C.stack(weights), retain_graph=True, allow_unused=True, is_grads_batched=True
+        )
+        for j, (whole, parts) in enumerate(zip(batched, zip(*single, strict=True), strict=True)):
+            if whole is not None and not _C.allclose(whole, _C.stack(list(parts))):
+                raise GradcheckError(
+                    f"For output {i} and input {j}:\n\ngradcheck or gradgradcheck failed while testing batched "
+                    f"gradient computation.\n\nGot:\n{whole}\n\nExpected:\n{_C.stack(list(parts))}"
+                )
+
+
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
+) -> bool:
+    """Compares the gradients of a function with finite differences.
+
+    Args:
+        func: takes the inputs and returns a tensor or a tuple of tensors.
+        inputs: a tensor or a tuple; those that require a gradient are checked, and should be float64.
+        eps: how far inputs are moved for a difference.
+        atol: absolute tolerance.
+        rtol: relative tolerance.
+        raise_exception: raise where the check fails, rather than return False.
+        nondet_tol: how much two runs of backward may differ.
+        check_undefined_grad: whether backward must do without gradients of some outputs.
+        check_grad_dtypes: whether gradients must have the dtype of their inputs.
+        check_batched_grad: whether gradients of a batch must equal those of its members.
+        check_batched_forward_grad: of forward mode, which this library does not have.
+        check_forward_ad: of forward mode, which this library does not have.
+        check_backward_ad: whether to check anything.
+        fast_mode: compare one random combination of the derivatives rather than each.
+        masked: of sparse tensors, which this library does not have.
+
+    Returns:
+        True if all agree.
+
+    Raises:
+        GradcheckError: something does not agree (with ``raise_exception``).
+
+    >>> import rgrad as torch
+    >>> x = torch.tensor([0.5, 2.0], dtype=torch.float64, requires_grad=True)
+    >>> torch.autograd.gradcheck(torch.sin, x)
+    True
+    """
+    if not (check_forward_ad or check_backward_ad):
+        raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
+    if check_batched_grad and not check_backward_ad:
+        raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
+    if check_batched_forward_grad and not check_forward_ad:
+        raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
+    if check_forward_ad:
+        raise NotImplementedError("gradcheck(check_forward_ad=True): there is no forward mode here")
+    check = _Check(func, _as_tuple(inputs), eps, atol, rtol, nondet_tol, check_grad_dtypes)
+    try:
+        _check_inputs(check.inputs)
+        all_outputs = check.call()
+        outputs = _differentiable(all_outputs)
+        (_compare_products if fast_mode else _compare_matrices)(check, outputs, all_outputs)
+        if check_batched_grad:
+            _check_batched(check, outputs)
+        _check_linear_in_gradient(check, outputs)
+        if check_undefined_grad:
+            _check_undefined(check)
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
+) -> bool:
+    """Compares the gradients of a function's gradients with finite differences.
+
+    Args:
+        func: as for :func:`gradcheck`.
+        inputs: as for :func:`gradcheck`.
+        grad_outputs: the weights of the outputs; random ones by default.
+        eps: how far inputs and weights are moved for a difference.
+        atol: absolute tolerance.
+        rtol: relative tolerance.
+        gen_non_contig_grad_outputs: make random weights that are not contiguous.
+        raise_exception: raise where the check fails, rather than return False.
+        nondet_tol: how much two runs of backward may differ.
+        check_undefined_grad: as for :func:`gradcheck`.
+        check_grad_dtypes: as for :func:`gradcheck`.
+        check_batched_grad: as for :func:`gradcheck`.
+        check_fwd_over_rev: of forward mode, which this library does not have.
+        check_rev_over_rev: whether to check anything.
+        fast_mode: as for :func:`gradcheck`.
+        masked: of sparse tensors, which this library does not have.
+
+    Returns:
+        True if all agree.
+    """
+    if not (check_fwd_over_rev or check_rev_over_rev):
+        raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
+    if check_undefined_grad and not check_rev_over_rev:
+        raise AssertionError("Setting check_undefined_grad=True requires check_rev_over_rev to be True")
+    if check_batched_grad and not check_rev_over_rev:
+        raise AssertionError("Setting check_batched_grad=True requires check_rev_over_rev to be True")
+    points = _as_tuple(inputs)
+    if grad_outputs is None:
+        outputs = _differentiable(func(*points))
+        weights = tuple(_random_weight(o, gen_non_contig_grad_outputs) for o in outputs)
+    else:
+        weights = _as_tuple(grad_outputs)
+    differentiated = [i for i, x in enumerate(points) if isinstance(x, Tensor) and x.requires_grad]
+
+    def gradients(*args: Any) -> tuple[Tensor, ...]:
+        here, weighted = args[: len(points)], args[len(points) :]
+        roots = _differentiable(func(*here))
+        wanted = [here[i] for i in differentiated]
+        found = grad(roots, wanted, weighted, create_graph=True, allow_unused=True)
+        return tuple(g for g in found if g is not None)
+
+    return gradcheck(
+        gradients,
+        points + weights,
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
+        fast_mode=fast_mode,
+        masked=masked,
+    )
+
+
+def _random_weight(like: Tensor, noncontiguous: bool) -> Tensor:
+    dtype = like.dtype if like.is_floating_point() else rgrad.float64
+    values = rgrad.empty(like.shape, dtype=dtype, device=like.device).uniform_(-1, 1)
+    if noncontiguous and values.numel() > 1:
+        values = values.repeat_interleave(2, -1)[..., ::2]
+    return values.requires_grad_()

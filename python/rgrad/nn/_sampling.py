@@ -1,0 +1,173 @@
+"""Reading an image at places between its pixels."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from collections.abc import Sequence
+
+import rgrad
+from rgrad import _C
+
+Tensor = _C.Tensor
+
+_ALIGN_WARNING = (
+    "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. "
+    "Please specify align_corners=True if the old behavior is desired. "
+    "See the documentation of grid_sample for details."
+)
+
+
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """The places that :func:`grid_sample` reads to apply affine maps to images.
+
+    Args:
+        theta: the maps, ``(N, 2, 3)`` for images or ``(N, 3, 4)`` for volumes.
+        size: shape of the result of the sampling, ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
+        align_corners: whether -1 and 1 are the centres of the border pixels, or their outer edges.
+
+    Shape:
+        Output: ``(N, *spatial, 2 or 3)``.
+    """
+    if align_corners is None:
+        warnings.warn(_ALIGN_WARNING, stacklevel=2)
+        align_corners = False
+    if not theta.is_floating_point():
+        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
+    spatial = len(size) - 2
+    if spatial not in (2, 3):
+        raise NotImplementedError(
+            "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. "
+            f"Got size {size}."
+        )
+    if theta.dim() != 3 or tuple(theta.shape[1:]) != (spatial, spatial + 1):
+        raise ValueError(
+            f"Expected a batch of {spatial}D affine matrices of shape Nx{spatial}x{spatial + 1} for size {size}. "
+            f"Got {theta.shape}."
+        )
+    if min(size) <= 0:
+        raise ValueError(f"Expected non-zero, positive output size. Got {size}")
+
+    def ticks(n: int) -> Tensor:
+        values = rgrad.linspace(-1, 1, n, dtype=theta.dtype, device=theta.device) if n > 1 else theta.new_zeros(1)
+        return values if align_corners else values * ((n - 1) / n)
+
+    axes = rgrad.meshgrid(*(ticks(n) for n in size[2:]), indexing="ij")
+    # Coordinates go from the last dimension to the first, as (x, y, z), with a 1 for the shift.
+    points = rgrad.stack([*reversed(axes), rgrad.ones_like(axes[0])], -1)
+    flat = points.view(1, -1, spatial + 1) @ theta.transpose(1, 2)
+    return flat.view(size[0], *size[2:], spatial)
+
+
+def _reflected(x: Tensor, low: float, high: float) -> Tensor:
+    """Coordinates mirrored at the borders as often as needed."""
+    if high == low:
+        return rgrad.zeros_like(x)
+    span = high - low
+    distance = (x - low).abs()
+    turns = (distance / span).floor()
+    rest = distance - turns * span
+    return rgrad.where(turns % 2 == 0, rest + low, high - rest)
+
+
+def _inside(x: Tensor, n: int, padding_mode: str, align_corners: bool) -> Tensor:
+    """Coordinates brought into the image by the padding mode; with zeros they stay where they are."""
+    if padding_mode == "zeros":
+        return x
+    if padding_mode == "reflection":
+        x = _reflected(x, 0, n - 1) if align_corners else _reflected(x, -0.5, n - 0.5)
+    return x.clamp(0, n - 1)
+
+
+def _taps(x: Tensor, mode: str) -> list[tuple[Tensor, Tensor]]:
+    """The pixels along one dimension that a value is made of, with their weights."""
+    if mode == "nearest":
+        nearest = x.round()
+        # A weight of one, whose derivative is zero rather than absent.
+        return [(nearest, (nearest * 0).nan_to_num() + 1)]
+    left = x.floor()
+    t = x - left
+    if mode == "bilinear":
+        return [(left, 1 - t), (left + 1, t)]
+    a = -0.75
+
+    def near(d: Tensor) -> Tensor:
+        return ((a + 2) * d - (a + 3)) * d * d + 1
+
+    def far(d: Tensor) -> Tensor:
+        return ((d - 5) * d + 8) * d * a - 4 * a
+
+    return [(left - 1, far(t + 1)), (left, near(t)), (left + 1, near(1 - t)), (left + 2, far(2 - t))]
+
+
+def grid_sample(
+    input: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """Reads images at given places.
+
+    Args:
+        input: ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
+        grid: places, ``(N, *output, 2)`` as (x, y) or ``(N, *output, 3)`` as (x, y, z), from -1 to 1.
+        mode: ``"bilinear"``, ``"nearest"``, or ``"bicubic"``.
+        padding_mode: what stands outside: ``"zeros"``, ``"border"`` or ``"reflection"``.
+        align_corners: whether -1 and 1 are the centres of the border pixels, or their outer edges.
+
+    Shape:
+        Output: ``(N, C, *output)``.
+    """
+    if mode not in ("bilinear", "nearest", "bicubic"):
+        raise ValueError(
+            f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'"
+        )
+    if padding_mode not in ("zeros", "border", "reflection"):
+        raise ValueError(
+            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', "
+            f"but got: '{padding_mode}'"
+        )
+    if align_corners is None:
+        warnings.warn(_ALIGN_WARNING, stacklevel=2)
+        align_corners = False
+    _check_grid(input, grid)
+    spatial = input.dim() - 2
+    sizes = input.shape[2:]
+    per_dimension = []
+    for dim, n in enumerate(sizes):
+        x = grid[..., spatial - 1 - dim]
+        x = (x + 1) / 2 * (n - 1) if align_corners else ((x + 1) * n - 1) / 2
+        if mode == "bicubic":
+            per_dimension.append([(_inside(i, n, padding_mode, align_corners), w) for i, w in _taps(x, mode)])
+        else:
+            per_dimension.append(_taps(_inside(x, n, padding_mode, align_corners), mode))
+    flat = input.flatten(2)
+    result = input.new_zeros((*input.shape[:2], math.prod(grid.shape[1:-1])))
+    for taps in itertools.product(*per_dimension):
+        place = rgrad.zeros(grid.shape[:-1], dtype=rgrad.int64, device=grid.device)
+        weight = rgrad.ones_like(grid[..., 0])
+        for (index, part), n in zip(taps, sizes, strict=True):
+            # A pixel outside counts as zero.
+            weight = weight * part * ((index >= 0) & (index <= n - 1))
+            place = place * n + index.detach().clamp(0, n - 1).to(rgrad.int64)
+        read = flat.gather(2, place.flatten(1).unsqueeze(1).expand(-1, input.size(1), -1))
+        result = result + read * weight.flatten(1).unsqueeze(1)
+    return result.view(*input.shape[:2], *grid.shape[1:-1])
+
+
+def _check_grid(input: Tensor, grid: Tensor) -> None:
+    sizes = f"but got input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
+    if input.dim() not in (4, 5) or input.dim() != grid.dim():
+        expected = f"{input.dim()}D" if input.dim() in (4, 5) else "4D or 5D"
+        raise RuntimeError(
+            f"grid_sampler(): expected {expected} input and grid with same number of dimensions, {sizes}"
+        )
+    if input.size(0) != grid.size(0):
+        raise RuntimeError(f"grid_sampler(): expected grid and input to have same batch size, {sizes}")
+    if grid.size(-1) != input.dim() - 2:
+        raise RuntimeError(
+            f"grid_sampler(): expected grid to have size {input.dim() - 2} in last dimension, but got grid with "
+            f"sizes {list(grid.shape)}"
+        )

@@ -1,0 +1,206 @@
+"""Functions over sliding windows: `unfold` and `fold`, pooling by a norm, and the undoing of max pooling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import rgrad
+from rgrad import _C
+
+from ._ntuple import _pair, _single, _triple
+
+Tensor = _C.Tensor
+_nn = _C._nn
+
+
+def _window_places(
+    size: Sequence[int], kernel: Sequence[int], dilation: Sequence[int], stride: Sequence[int]
+) -> tuple[Tensor, list[int]]:
+    """Where in a flat plane of ``size`` the elements of every window are.
+
+    Returns:
+        Places of shape ``(kernel elements, windows)``, and the number of windows by dimension.
+    """
+    counts = [(n - d * (k - 1) - 1) // s + 1 for n, k, d, s in zip(size, kernel, dilation, stride, strict=True)]
+    if min(counts) < 1:
+        return rgrad.empty((0, 0), dtype=rgrad.int64), counts
+    rows, columns = (
+        rgrad.arange(k).unsqueeze(1) * d + rgrad.arange(c) * s
+        for k, d, c, s in zip(kernel, dilation, counts, stride, strict=True)
+    )
+    places = rows[:, None, :, None] * size[1] + columns[None, :, None, :]
+    return places.reshape(kernel[0] * kernel[1], -1), counts
+
+
+def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
+    """The windows of an image, as columns.
+
+    Shape:
+        Input: ``(N, C, H, W)`` or without N. Output: ``(N, C * kernel elements, windows)``.
+
+    Example:
+        >>> rgrad.nn.functional.unfold(rgrad.zeros(1, 3, 10, 12), (4, 5)).shape
+        torch.Size([1, 60, 56])
+    """
+    kernel, dilation, padding, stride = (_pair(v) for v in (kernel_size, dilation, padding, stride))
+    if input.dim() not in (3, 4):
+        raise RuntimeError(
+            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
+            f"input, but got: {list(input.shape)}"
+        )
+    batched = input.dim() == 4
+    x = _nn.pad(input if batched else input.unsqueeze(0), (padding[1], padding[1], padding[0], padding[0]))
+    places, counts = _window_places(x.shape[2:], kernel, dilation, stride)
+    if min(counts) < 1:
+        raise RuntimeError(
+            f"Given input with spatial size ({', '.join(map(str, input.shape[-2:]))}), "
+            f"kernel_size=({', '.join(map(str, kernel))}), dilation=({', '.join(map(str, dilation))}), "
+            f"padding=({', '.join(map(str, padding))}), calculated shape of the "
+            f"array of sliding blocks as ({', '.join(map(str, counts))}), but its components must be at least one."
+        )
+    places = places.to(input.device)
+    columns = x.flatten(2).index_select(2, places.flatten())
+    columns = columns.view(x.size(0), x.size(1) * places.size(0), places.size(1))
+    return columns if batched else columns.squeeze(0)
+
+
+def fold(
+    input: Tensor,
+    output_size: Any,
+    kernel_size: Any,
+    dilation: Any = 1,
+    padding: Any = 0,
+    stride: Any = 1,
+) -> Tensor:
+    """Sums windows back into an image: the transpose of :func:`unfold`.
+
+    Shape:
+        Input: ``(N, C * kernel elements, windows)`` or without N. Output: ``(N, C, *output_size)``.
+    """
+    size, kernel, dilation, padding, stride = (_pair(v) for v in (output_size, kernel_size, dilation, padding, stride))
+    if input.dim() not in (2, 3):
+        raise RuntimeError(
+            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for "
+            f"input, but got: {list(input.shape)}"
+        )
+    batched = input.dim() == 3
+    x = input if batched else input.unsqueeze(0)
+    elements = kernel[0] * kernel[1]
+    if x.size(1) % elements:
+        raise RuntimeError(
+            "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
+            f"input.size(1)={x.size(1)} and kernel_size=({kernel[0]}, {kernel[1]})."
+        )
+    padded = [n + 2 * p for n, p in zip(size, padding, strict=True)]
+    places, counts = _window_places(padded, kernel, dilation, stride)
+    if x.size(2) != counts[0] * counts[1]:
+        raise RuntimeError(
+            f"Given output_size=({size[0]}, {size[1]}), kernel_size=({kernel[0]}, {kernel[1]}), "
+            f"dilation=({dilation[0]}, {dilation[1]}), padding=({padding[0]}, {padding[1]}), "
+            f"stride=({stride[0]}, {stride[1]}), expected size of input's dimension 2 to match the calculated number "
+            f"of sliding blocks {counts[0]} * {counts[1]} = {counts[0] * counts[1]}, but got "
+            f"input.size(2)={x.size(2)}."
+        )
+    channels = x.size(1) // elements
+    plane = x.new_zeros((x.size(0), channels, padded[0] * padded[1]))
+    columns = x.reshape(x.size(0), channels, -1)
+    image = plane.index_add(2, places.flatten().to(x.device), columns).view(x.size(0), channels, *padded)
+    image = image[:, :, padding[0] : padding[0] + size[0], padding[1] : padding[1] + size[1]]
+    return image if batched else image.squeeze(0)
+
+
+def _lp_pool(spatial: int, input: Tensor, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool) -> Tensor:
+    expand, average, largest = {
+        1: (_single, _nn.avg_pool1d, _nn.max_pool1d),
+        2: (_pair, _nn.avg_pool2d, _nn.max_pool2d),
+        3: (_triple, _nn.avg_pool3d, _nn.max_pool3d),
+    }[spatial]
+    kernel = expand(kernel_size)
+    step = kernel if stride is None else expand(stride)
+    if norm_type == 0:
+        raise ValueError(f"norm_type must be a non-zero value, but got {norm_type}")
+    if abs(norm_type) == math.inf:
+        sign = math.copysign(1, norm_type)
+        return sign * largest(sign * input.abs(), kernel, step, 0, 1, ceil_mode)
+    mean = average(input.pow(norm_type), kernel, step, 0, ceil_mode)
+    return (mean.sign() * mean.abs().relu() * math.prod(kernel)).pow(1.0 / norm_type)
+
+
+def lp_pool1d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
+    """The p-norm of each window of the last dimension."""
+    return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool2d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
+    """The p-norm of each window of the last two dimensions."""
+    return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool3d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
+    """The p-norm of each window of the last three dimensions."""
+    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def _unpooled_size(
+    input: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    output_size: Sequence[int] | None,
+) -> list[int]:
+    spatial = len(kernel)
+    usual = [
+        (n - 1) * s + k - 2 * p for n, k, s, p in zip(input.shape[-spatial:], kernel, stride, padding, strict=True)
+    ]
+    if output_size is None:
+        return usual
+    wanted = list(output_size)[2:] if len(output_size) == spatial + 2 else list(output_size)
+    if len(wanted) != spatial:
+        raise ValueError(
+            f"output_size should be a sequence containing {spatial} or {spatial + 2} elements, but it has a length "
+            f"of '{len(wanted)}'"
+        )
+    for d, (n, s) in enumerate(zip(usual, stride, strict=True)):
+        if not n - s < wanted[d] < n + s:
+            raise ValueError(f'invalid output_size "{wanted}" (dim {d} must be between {n - s} and {n + s})')
+    return wanted
+
+
+def _max_unpool(
+    spatial: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any, output_size: Any
+) -> Tensor:
+    expand = (_single, _pair, _triple)[spatial - 1]
+    kernel, padding = expand(kernel_size), expand(padding)
+    step = kernel if stride is None else expand(stride)
+    size = _unpooled_size(input, kernel, step, padding, output_size)
+    if input.shape != indices.shape:
+        raise RuntimeError(
+            f"Expected shape of indices to be same as that of the input tensor ({list(input.shape)}) but got indices "
+            f"tensor with shape: {list(indices.shape)}"
+        )
+    leading = input.shape[:-spatial]
+    plane = input.new_zeros((*leading, math.prod(size)))
+    return plane.scatter(-1, indices.flatten(-spatial), input.flatten(-spatial)).view(*leading, *size)
+
+
+def max_unpool1d(
+    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Tensor:
+    """Puts maxima back to where :func:`max_pool1d` found them, and zeros elsewhere."""
+    return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(
+    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Tensor:
+    """Puts maxima back to where :func:`max_pool2d` found them, and zeros elsewhere."""
+    return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(
+    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Tensor:
+    """Puts maxima back to where :func:`max_pool3d` found them, and zeros elsewhere."""
+    return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)

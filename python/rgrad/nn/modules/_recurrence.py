@@ -1,0 +1,139 @@
+"""What recurrent networks compute: one step of each kind of cell, and its run along sequences.
+
+A state is a tuple of tensors of shape ``(batch, size)`` whose first is the output: ``(h,)``, or ``(h, c)`` for an LSTM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import rgrad
+from rgrad import _C
+
+Tensor = _C.Tensor
+State = tuple[Tensor, ...]
+
+_linear = _C._nn.linear
+
+
+def tanh_step(gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
+    """One step of the plain network with tanh."""
+    return ((gates + _linear(state[0], weight, bias)).tanh(),)
+
+
+def relu_step(gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
+    """One step of the plain network with ReLU."""
+    return ((gates + _linear(state[0], weight, bias)).relu(),)
+
+
+def lstm_step(gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
+    """One step of an LSTM: gates for input, forgetting, candidate and output, in this order."""
+    h, c = state
+    enter, forget, candidate, leave = (gates + _linear(h, weight, bias)).chunk(4, -1)
+    c = forget.sigmoid() * c + enter.sigmoid() * candidate.tanh()
+    return leave.sigmoid() * c.tanh(), c
+
+
+def gru_step(gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
+    """One step of a GRU: gates for resetting and updating, and the candidate, in this order."""
+    (h,) = state
+    reset_x, update_x, new_x = gates.chunk(3, -1)
+    reset_h, update_h, new_h = _linear(h, weight, bias).chunk(3, -1)
+    new = (new_x + (reset_x + reset_h).sigmoid() * new_h).tanh()
+    return (new + (update_x + update_h).sigmoid() * (h - new),)
+
+
+STEPS: dict[str, tuple[int, Callable[..., State]]] = {
+    "RNN_TANH": (1, tanh_step),
+    "RNN_RELU": (1, relu_step),
+    "LSTM": (4, lstm_step),
+    "GRU": (3, gru_step),
+}
+
+
+# Note [Batches that shrink]
+#
+# Packed sequences lie step by step, longest first, so a step has as many rows as sequences are that long. Going
+# forward, the rows of a state that the next step lacks are final and are set aside. Going backward, the sequences that
+# start at a step join with their initial state. Sequences of one length are the case in which nothing shrinks.
+def run(
+    mode: str,
+    steps: Sequence[Tensor],
+    state: State,
+    weights: Sequence[Tensor | None],
+    backward: bool,
+) -> tuple[list[Tensor], State]:
+    """Runs one layer in one direction.
+
+    Args:
+        mode: a key of `STEPS`.
+        steps: the input by step, each of shape ``(rows, features)``; see Note [Batches that shrink].
+        state: the initial state of every sequence.
+        weights: ``weight_ih, weight_hh, bias_ih, bias_hh, weight_hr``, None where absent.
+        backward: whether to go from the last step to the first.
+
+    Returns:
+        The outputs by step, and the state of each sequence after its last.
+    """
+    weight_ih, weight_hh, bias_ih, bias_hh, weight_hr = weights
+    _, step = STEPS[mode]
+    sizes = [x.size(0) for x in steps]
+    # All steps at once: their gates do not depend on the state.
+    gates = _linear(rgrad.cat(list(steps)), weight_ih, bias_ih).split(sizes)
+    outputs: list[Tensor] = []
+    finished: list[State] = []
+    current = tuple(s[: sizes[-1]] for s in state) if backward else state
+    for t in reversed(range(len(steps))) if backward else range(len(steps)):
+        rows, here = sizes[t], current[0].size(0)
+        if rows < here:
+            finished.append(tuple(s[rows:] for s in current))
+            current = tuple(s[:rows] for s in current)
+        elif rows > here:
+            current = tuple(rgrad.cat([s, first[here:rows]]) for s, first in zip(current, state, strict=True))
+        current = step(gates[t], current, weight_hh, bias_hh)
+        if weight_hr is not None:
+            current = (_linear(current[0], weight_hr), *current[1:])
+        outputs.append(current[0])
+    if finished:
+        current = tuple(rgrad.cat(parts) for parts in zip(current, *reversed(finished), strict=True))
+    return outputs[::-1] if backward else outputs, current
+
+
+def run_layers(
+    mode: str,
+    steps: Sequence[Tensor],
+    state: State,
+    weights: Sequence[Sequence[Tensor | None]],
+    directions: int,
+    between: Callable[[Tensor], Tensor],
+) -> tuple[list[Tensor], State]:
+    """Runs all layers.
+
+    Args:
+        mode: a key of `STEPS`.
+        steps: the input by step.
+        state: tensors of shape ``(layers * directions, batch, size)``.
+        weights: those of every layer and direction.
+        directions: 1 or 2.
+        between: what happens to the output of each layer but the last.
+
+    Returns:
+        The outputs of the last layer by step, and the final states, shaped as `state`.
+    """
+    finals: list[State] = []
+    current: Any = steps
+    for first in range(0, len(weights), directions):
+        by_direction = []
+        for d in range(directions):
+            initial = tuple(s[first + d] for s in state)
+            outputs, final = run(mode, current, initial, weights[first + d], backward=d == 1)
+            by_direction.append(outputs)
+            finals.append(final)
+        current = by_direction[0]
+        if directions == 2:
+            current = [rgrad.cat(pair, -1) for pair in zip(*by_direction, strict=True)]
+        if first + directions < len(weights):
+            sizes = [x.size(0) for x in current]
+            current = between(rgrad.cat(current)).split(sizes)
+    return list(current), tuple(rgrad.stack(parts) for parts in zip(*finals, strict=True))

@@ -1,0 +1,461 @@
+"""Recurrent networks and their cells."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from typing import Any
+
+import rgrad
+from rgrad import _C
+
+from .. import functional as F
+from .. import init
+from ..parameter import Parameter
+from ..utils.rnn import PackedSequence
+from . import _recurrence
+from ._recurrence import STEPS, State
+from .module import Module
+
+__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
+
+Tensor = _C.Tensor
+
+_PARTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
+
+
+class RNNBase(Module):
+    """What `RNN`, `LSTM` and `GRU` share: parameters, checks, and the run over the layers.
+
+    Args:
+        mode: ``"RNN_TANH"``, ``"RNN_RELU"``, ``"LSTM"`` or ``"GRU"``.
+        input_size: features of the input.
+        hidden_size: features of the state.
+        num_layers: how many networks are stacked.
+        bias: whether to add learned biases.
+        batch_first: whether input and output are ``(N, L, features)`` rather than ``(L, N, features)``.
+        dropout: probability of dropout between layers.
+        bidirectional: whether a second network reads each sequence from its end.
+        proj_size: features to which an LSTM's output is mapped; 0 for no mapping.
+    """
+
+    def __init__(
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        _check_dropout(dropout, num_layers)
+        _check_options(mode, input_size, hidden_size, num_layers, bias, batch_first, proj_size)
+        self.mode = mode
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        self.proj_size = proj_size
+        gates, _ = STEPS[mode]
+        output_size = proj_size or hidden_size
+        for layer, suffix in self._places():
+            features = input_size if layer == 0 else output_size * self._directions
+            shapes: list[tuple[int, ...]] = [
+                (gates * hidden_size, features),
+                (gates * hidden_size, output_size),
+                (gates * hidden_size,),
+                (gates * hidden_size,),
+                (proj_size, hidden_size),
+            ]
+            for part, shape in zip(_PARTS, shapes, strict=True):
+                if (bias or not part.startswith("bias")) and (proj_size or part != "weight_hr"):
+                    values = rgrad.empty(shape, device=device, dtype=dtype)
+                    self.register_parameter(f"{part}_l{layer}{suffix}", Parameter(values))
+        self.reset_parameters()
+
+    @property
+    def _directions(self) -> int:
+        return 2 if self.bidirectional else 1
+
+    def _places(self) -> list[tuple[int, str]]:
+        """Layer and suffix of the names, for every layer and direction."""
+        suffixes = ("", "_reverse")[: self._directions]
+        return [(layer, suffix) for layer in range(self.num_layers) for suffix in suffixes]
+
+    @property
+    def all_weights(self) -> list[list[Parameter]]:
+        """The parameters of every layer and direction."""
+        return [
+            [self._parameters[name] for part in _PARTS if (name := f"{part}_l{layer}{suffix}") in self._parameters]
+            for layer, suffix in self._places()
+        ]
+
+    def flatten_parameters(self) -> None:
+        """Nothing to do: no kernel here asks for the parameters in one block."""
+
+    def reset_parameters(self) -> None:
+        """Draws new initial values, from U(-k, k) with k = 1 / sqrt(hidden_size)."""
+        bound = 1 / math.sqrt(self.hidden_size)
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def _zero_state(self, batch: int, like: Tensor) -> State:
+        """The initial state of a batch."""
+        places = self.num_layers * self._directions
+        sizes = [self.proj_size or self.hidden_size] + [self.hidden_size] * (self.mode == "LSTM")
+        return tuple(rgrad.zeros((places, batch, size), dtype=like.dtype, device=like.device) for size in sizes)
+
+    def _check_input(self, input: Tensor, packed: bool) -> None:
+        dtype = self.weight_ih_l0.dtype
+        if input.dtype != dtype and not _C._get_autocast()[0]:
+            raise ValueError(
+                f"RNN input dtype ({input.dtype}) does not match weight dtype ({dtype}). "
+                f"Convert input: input.to({dtype}), or convert model: model.to({input.dtype})"
+            )
+        if input.dim() != (2 if packed else 3):
+            raise RuntimeError(f"input must have {2 if packed else 3} dimensions, got {input.dim()}")
+        if input.size(-1) != self.input_size:
+            raise RuntimeError(
+                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.size(-1)}"
+            )
+
+    def _check_state(self, state: State, batch: int) -> None:
+        places = self.num_layers * self._directions
+        sizes = (self.proj_size or self.hidden_size, self.hidden_size)
+        for i, (s, size) in enumerate(zip(state, sizes, strict=False)):
+            expected = (places, batch, size)
+            if tuple(s.shape) != expected:
+                which = f"hidden[{i}]" if self.mode == "LSTM" else "hidden"
+                raise RuntimeError(f"Expected {which} size {expected}, got {list(s.shape)}")
+
+    def _check_state_dims(self, state: State, batched: bool) -> None:
+        dim, kind = (3, "batched 3-D") if batched else (2, "unbatched 2-D")
+        if all(s.dim() == dim for s in state):
+            return
+        if self.mode == "LSTM":
+            got = ", ".join(f"{s.dim()}-D" for s in state)
+            raise RuntimeError(f"For {kind} input, hx and cx should also be {dim}-D but got ({got}) tensors")
+        raise RuntimeError(f"For {kind} input, hx should also be {dim}-D but got {state[0].dim()}-D tensor")
+
+    def _run(self, steps: Any, state: State) -> tuple[list[Tensor], State]:
+        weights = [
+            [self._parameters.get(f"{part}_l{layer}{suffix}") for part in _PARTS] for layer, suffix in self._places()
+        ]
+
+        def between(output: Tensor) -> Tensor:
+            return F.dropout(output, self.dropout, self.training) if self.dropout else output
+
+        return _recurrence.run_layers(self.mode, steps, state, weights, self._directions, between)
+
+    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
+        """Runs the network.
+
+        Args:
+            input: shape ``(L, N, input_size)``, or with N first, or without N, or a `PackedSequence`.
+            hx: the initial state, zeros by default.
+
+        Returns:
+            The outputs of the last layer, as the input was given, and the final state.
+        """
+        state = None if hx is None else tuple(hx) if self.mode == "LSTM" else (hx,)
+        output, final = self._packed(input, state) if isinstance(input, PackedSequence) else self._dense(input, state)
+        return output, (final if self.mode == "LSTM" else final[0])
+
+    def _packed(self, input: PackedSequence, state: State | None) -> tuple[PackedSequence, State]:
+        data, batch_sizes, order, order_back = input
+        sizes = [int(n) for n in batch_sizes.tolist()]
+        self._check_input(data, packed=True)
+        if state is None:
+            state = self._zero_state(sizes[0], data)
+        elif order is not None:
+            state = tuple(s.index_select(1, order) for s in state)
+        self._check_state(state, sizes[0])
+        outputs, final = self._run(data.split(sizes), state)
+        if order_back is not None:
+            final = tuple(s.index_select(1, order_back) for s in final)
+        return PackedSequence(rgrad.cat(outputs), batch_sizes, order, order_back), final
+
+    def _dense(self, input: Tensor, state: State | None) -> tuple[Tensor, State]:
+        if input.dim() not in (2, 3):
+            kind = type(self).__name__ if self.mode in ("LSTM", "GRU") else "RNN"
+            end = "" if self.mode in ("LSTM", "GRU") else " tensor"
+            raise ValueError(f"{kind}: Expected input to be 2D or 3D, got {input.dim()}D{end} instead")
+        batched = input.dim() == 3
+        time, batch = (1, 0) if self.batch_first else (0, 1)
+        if state is not None:
+            self._check_state_dims(state, batched)
+        if not batched:
+            input = input.unsqueeze(batch)
+            state = None if state is None else tuple(s.unsqueeze(1) for s in state)
+        if state is None:
+            state = self._zero_state(input.size(batch), input)
+        self._check_input(input, packed=False)
+        self._check_state(state, input.size(batch))
+        if input.size(time) == 0:
+            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+        outputs, final = self._run(input.unbind(time), state)
+        output = rgrad.stack(outputs, time)
+        if batched:
+            return output, final
+        return output.squeeze(batch), tuple(s.squeeze(1) for s in final)
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        defaults = {
+            "proj_size": 0,
+            "num_layers": 1,
+            "bias": True,
+            "batch_first": False,
+            "dropout": 0,
+            "bidirectional": False,
+        }
+        return text + "".join(f", {k}={getattr(self, k)}" for k, v in defaults.items() if getattr(self, k) != v)
+
+
+def _check_dropout(dropout: Any, num_layers: int) -> None:
+    if not isinstance(dropout, numbers.Number) or isinstance(dropout, bool) or not 0 <= float(dropout) <= 1:  # type: ignore[arg-type]
+        raise ValueError(
+            "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
+        )
+    if float(dropout) > 0 and num_layers == 1:  # type: ignore[arg-type]
+        warnings.warn(
+            "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
+            f"num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}",
+            stacklevel=4,
+        )
+
+
+def _check_options(
+    mode: str,
+    input_size: Any,
+    hidden_size: Any,
+    num_layers: int,
+    bias: Any,
+    batch_first: Any,
+    proj_size: int,
+) -> None:
+    for name, value in (("bias", bias), ("batch_first", batch_first)):
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} should be of type bool, got: {type(value).__name__}")
+    for name, value in (("input_size", input_size), ("hidden_size", hidden_size)):
+        if not isinstance(value, int):
+            raise TypeError(f"{name} should be of type int, got: {type(value).__name__}")
+        if value <= 0:
+            raise ValueError(f"{name} must be greater than zero")
+    if num_layers <= 0:
+        raise ValueError("num_layers must be greater than zero")
+    if proj_size < 0:
+        raise ValueError("proj_size should be a positive integer or zero to disable projections")
+    if proj_size >= hidden_size:
+        raise ValueError("proj_size has to be smaller than hidden_size")
+    if mode not in STEPS:
+        raise ValueError("Unrecognized RNN mode: " + mode)
+
+
+class RNN(RNNBase):
+    """The plain recurrent network: ``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)``.
+
+    The arguments are those of :class:`RNNBase` without `mode` and `proj_size`, and:
+
+    Args:
+        nonlinearity: ``"tanh"`` or ``"relu"``, by name or as the fourth argument.
+
+    Shape:
+        Input: ``(L, N, input_size)``, with N first under ``batch_first``, or without N. Output: the same with
+        ``directions * hidden_size`` features, and the final state ``(layers * directions, N, hidden_size)``.
+
+    Example:
+        >>> output, h = rgrad.nn.RNN(10, 20, 2)(rgrad.zeros(5, 3, 10))
+        >>> output.shape, h.shape
+        (torch.Size([5, 3, 20]), torch.Size([2, 3, 20]))
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if "proj_size" in kwargs:
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        if len(args) > 3:
+            nonlinearity = args[3]
+            args = args[:3] + args[4:]
+        else:
+            nonlinearity = kwargs.pop("nonlinearity", "tanh")
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+        super().__init__(f"RNN_{nonlinearity.upper()}", *args, **kwargs)
+        self.nonlinearity = nonlinearity
+
+
+class LSTM(RNNBase):
+    """Long short-term memory. The arguments are those of :class:`RNNBase` without `mode`.
+
+    Shape:
+        Input: ``(L, N, input_size)``, with N first under ``batch_first``, or without N. Output: the same with
+        ``directions * hidden_size`` features, and the final states ``h`` and ``c``, each
+        ``(layers * directions, N, hidden_size)``.
+
+    Example:
+        >>> output, (h, c) = rgrad.nn.LSTM(10, 20, 2)(rgrad.zeros(5, 3, 10))
+        >>> output.shape, c.shape
+        (torch.Size([5, 3, 20]), torch.Size([2, 3, 20]))
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__("LSTM", *args, **kwargs)
+
+
+class GRU(RNNBase):
+    """Gated recurrent units. The arguments are those of :class:`RNNBase` without `mode` and `proj_size`.
+
+    Shape:
+        As :class:`RNN`.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if "proj_size" in kwargs:
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        super().__init__("GRU", *args, **kwargs)
+
+
+class RNNCellBase(Module):
+    """What the cells share: parameters, and one step.
+
+    Args:
+        input_size: features of the input.
+        hidden_size: features of the state.
+        bias: whether to add learned biases.
+        num_chunks: number of gates.
+    """
+
+    nonlinearity = "tanh"
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool,
+        num_chunks: int,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        rows = num_chunks * hidden_size
+        self.weight_ih = Parameter(rgrad.empty((rows, input_size), device=device, dtype=dtype))
+        self.weight_hh = Parameter(rgrad.empty((rows, hidden_size), device=device, dtype=dtype))
+        for name in ("bias_ih", "bias_hh"):
+            values = Parameter(rgrad.empty(rows, device=device, dtype=dtype)) if bias else None
+            self.register_parameter(name, values)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws new initial values, from U(-k, k) with k = 1 / sqrt(hidden_size)."""
+        bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def _step(self, mode: str, input: Tensor, state: State | None) -> State:
+        name = type(self).__name__
+        if input.dim() not in (1, 2):
+            raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+        for i, s in enumerate(state or ()):
+            if s.dim() not in (1, 2):
+                which = f"hx[{i}]" if mode == "LSTM" else "hidden"
+                raise ValueError(f"{name}: Expected {which} to be 1D or 2D, got {s.dim()}D instead")
+        batched = input.dim() == 2
+        if not batched:
+            input = input.unsqueeze(0)
+            state = None if state is None else tuple(s.unsqueeze(0) for s in state)
+        if state is None:
+            zeros = rgrad.zeros((input.size(0), self.hidden_size), dtype=input.dtype, device=input.device)
+            state = (zeros,) * (2 if mode == "LSTM" else 1)
+        self._check_sizes(input, state)
+        gates = F.linear(input, self.weight_ih, self.bias_ih)
+        final = STEPS[mode][1](gates, state, self.weight_hh, self.bias_hh)
+        return final if batched else tuple(s.squeeze(0) for s in final)
+
+    def _check_sizes(self, input: Tensor, state: State) -> None:
+        if input.size(1) != self.input_size:
+            raise RuntimeError(f"input has inconsistent input_size: got {input.size(1)} expected {self.input_size}")
+        for i, s in enumerate(state):
+            if s.size(0) != input.size(0):
+                raise RuntimeError(f"Input batch size {input.size(0)} doesn't match hidden{i} batch size {s.size(0)}")
+            if s.size(1) != self.hidden_size:
+                raise RuntimeError(
+                    f"hidden{i} has inconsistent hidden_size: got {s.size(1)}, expected {self.hidden_size}"
+                )
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        if self.bias is not True:
+            text += f", bias={self.bias}"
+        if self.nonlinearity != "tanh":
+            text += f", nonlinearity={self.nonlinearity}"
+        return text
+
+
+class RNNCell(RNNCellBase):
+    """One step of :class:`RNN`.
+
+    Shape:
+        Input: ``(N, input_size)`` or ``(input_size,)``. Result: the state, ``(N, hidden_size)`` or without N.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        if self.nonlinearity not in ("tanh", "relu"):
+            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
+        return self._step(f"RNN_{self.nonlinearity.upper()}", input, None if hx is None else (hx,))[0]
+
+
+class LSTMCell(RNNCellBase):
+    """One step of :class:`LSTM`; the state is the pair ``(h, c)``.
+
+    Shape:
+        Input: ``(N, input_size)`` or ``(input_size,)``. Result: h and c, each ``(N, hidden_size)`` or without N.
+    """
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> State:
+        return self._step("LSTM", input, None if hx is None else tuple(hx))
+
+
+class GRUCell(RNNCellBase):
+    """One step of :class:`GRU`.
+
+    Shape:
+        As :class:`RNNCell`.
+    """
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        return self._step("GRU", input, None if hx is None else (hx,))[0]

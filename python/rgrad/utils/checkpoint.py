@@ -1,0 +1,207 @@
+"""Trading time for memory: regions of a network that keep no activations and are computed again in backward.
+
+>>> import rgrad as torch
+>>> from rgrad.utils.checkpoint import checkpoint
+>>> layer, x = torch.nn.Linear(2, 2), torch.ones(1, 2, requires_grad=True)
+>>> checkpoint(layer, x, use_reentrant=True).sum().backward()
+>>> x.grad.shape
+torch.Size([1, 2])
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import rgrad
+from rgrad import _C
+from rgrad.autograd import Function, backward
+from rgrad.autograd.grad_mode import enable_grad, no_grad
+
+from ._recompute import DETERMINISM_CHECKS, CheckpointError, Region, Surroundings
+
+__all__ = [
+    "CheckpointError",
+    "CheckpointFunction",
+    "check_backward_validity",
+    "checkpoint",
+    "checkpoint_sequential",
+    "detach_variable",
+    "noop_context_fn",
+    "set_checkpoint_early_stop",
+]
+
+Tensor = _C.Tensor
+
+
+_early_stop: bool | None = None
+
+
+@contextlib.contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """Whether regions that begin in the block stop their second run as soon as all that is needed is computed."""
+    global _early_stop
+    before, _early_stop = _early_stop, enable
+    try:
+        yield
+    finally:
+        _early_stop = before
+
+
+def noop_context_fn() -> tuple[Any, Any]:
+    """The contexts of a region that needs none."""
+    return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The inputs, with tensors that require a gradient as before and have no history."""
+    if not isinstance(inputs, tuple):
+        raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
+    return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
+
+
+def check_backward_validity(inputs: Iterable[Any]) -> None:
+    """Warns when no input requires a gradient, as then no gradient reaches the region's parameters either."""
+    if not any(x.requires_grad for x in inputs if isinstance(x, Tensor)):
+        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+
+
+class CheckpointFunction(Function):
+    """The reentrant form: forward records nothing, and backward runs the region anew and a backward over it."""
+
+    @staticmethod
+    def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
+        check_backward_validity(args)
+        ctx.run_function = run_function
+        ctx.surroundings = Surroundings(preserve_rng_state)
+        ctx.args = [None if isinstance(x, Tensor) else x for x in args]
+        ctx.places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
+        ctx.save_for_backward(*(args[i] for i in ctx.places))
+        with no_grad():
+            return run_function(*args)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
+        args = list(ctx.args)
+        for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
+            args[place] = tensor
+        again = detach_variable(tuple(args))
+        with enable_grad():
+            outputs = ctx.surroundings.run(ctx.run_function, *again)
+        outputs = (outputs,) if isinstance(outputs, Tensor) else outputs
+        pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if isinstance(o, Tensor) and o.requires_grad]
+        if not pairs:
+            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
+        roots, weights = zip(*pairs, strict=True)
+        backward(roots, weights)
+        return None, None, *(x.grad if isinstance(x, Tensor) else None for x in again)
+
+
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Callable[[], tuple[Any, Any]] = noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    preserve_rng_state: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """Calls a function without keeping what its operations save for backward, which calls it again.
+
+    Args:
+        function: the region.
+        *args: its arguments.
+        use_reentrant: by a backward inside backward; then gradients reach parameters only if an argument requires one,
+            and neither `grad` nor keyword arguments can be used. False is the better choice.
+        context_fn: makes two contexts, for the first and the second run.
+        determinism_check: ``"default"`` compares shape, dtype and device of what both runs save, ``"none"`` nothing.
+        debug: not offered, as operations are not logged here.
+        early_stop: end the second run as soon as all that is needed is computed.
+        preserve_rng_state: whether the second run draws the random numbers of the first.
+        **kwargs: keyword arguments of the function.
+
+    Returns:
+        What the function returns.
+    """
+    if use_reentrant is None:
+        warnings.warn(
+            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. In a future release, "
+            "calling checkpoint without use_reentrant will raise an exception. use_reentrant=False is recommended, "
+            "but if you need to preserve the current default behavior, you can pass use_reentrant=True. Refer to docs "
+            "for more details on the differences between the two variants.",
+            stacklevel=2,
+        )
+        use_reentrant = True
+    if use_reentrant:
+        if kwargs:
+            raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+        if context_fn is not noop_context_fn or debug:
+            raise ValueError(
+                "Passing `context_fn`, `debug`, or `respect_saved_tensors_hooks` "
+                "is only supported when use_reentrant=False."
+            )
+        return CheckpointFunction.apply(function, preserve_rng_state, *args)
+    if debug:
+        raise NotImplementedError("checkpoint(debug=True): operations are not logged here")
+    if determinism_check not in DETERMINISM_CHECKS:
+        raise ValueError(f"determinism_check should be one of {list(DETERMINISM_CHECKS)}, but got {determinism_check}")
+    region = Region(
+        function,
+        args,
+        kwargs,
+        preserve_rng_state,
+        context_fn,
+        DETERMINISM_CHECKS[determinism_check],
+        early_stop if _early_stop is None else _early_stop,
+    )
+    return region.forward()
+
+
+def checkpoint_sequential(
+    functions: Any,
+    segments: int,
+    input: Any,
+    use_reentrant: bool | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Runs a chain of functions in segments, of which all but the last are checkpointed.
+
+    Args:
+        functions: a `Sequential`, or a list of functions or modules.
+        segments: how many.
+        input: the argument of the first function.
+        use_reentrant: as for :func:`checkpoint`.
+        **kwargs: ``preserve_rng_state``, as for :func:`checkpoint`.
+    """
+    if use_reentrant is None:
+        warnings.warn(
+            "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly. "
+            "In a future release, we will raise an exception if use_reentrant is not passed. use_reentrant=False is "
+            "recommended, but if you need to preserve the current default behavior, you can pass use_reentrant=True. "
+            "Refer to docs for more details on the differences between the two variants.",
+            stacklevel=2,
+        )
+        use_reentrant = True
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if kwargs:
+        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+    chain = list(functions.children()) if isinstance(functions, rgrad.nn.Sequential) else list(functions)
+
+    def segment(part: list[Any]) -> Callable[[Any], Any]:
+        def run(x: Any) -> Any:
+            for f in part:
+                x = f(x)
+            return x
+
+        return run
+
+    size = len(chain) // segments
+    last = size * (segments - 1)
+    for start in range(0, last, size) if size else ():
+        part = segment(chain[start : start + size])
+        input = checkpoint(part, input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
+    return segment(chain[last:])(input)

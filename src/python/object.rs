@@ -1,0 +1,415 @@
+//! The Python object of a tensor: what it holds, how it is made and recycled, and the slots of the busiest operators.
+//!
+//! Note [Two classes of tensors]
+//! PyO3 makes `TensorBase` and all its methods. `Tensor`, the class that users see, is a subclass made here by hand, for
+//! what PyO3 has no place for: objects are recycled through a free list, `+ - * /` are C slots that read their operands
+//! where they lie, and the dict of attributes is a plain pointer that stays null until an attribute is set. On tensors of
+//! a few elements the class is half of what an operation costs.
+//!
+//! Note [A tensor's Python object]
+//! Users compare tensors by identity (`p.grad is g`), so one tensor has one Python object while that lives. The
+//! tensor holds a borrowed pointer to it, set here and cleared when the object dies; both happen under the GIL.
+#![allow(unsafe_code)]
+
+use std::cell::UnsafeCell;
+use std::ffi::{c_int, c_void};
+use std::ptr::{null_mut, write};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use pyo3::ffi;
+use pyo3::impl_::trampoline::{self, MethodDef, binaryfunc};
+use pyo3::prelude::*;
+use pyo3::types::{PySlice, PyType};
+
+use super::error::IntoPy;
+use super::hooks::visit_objects;
+use super::tensor::operator;
+use crate::dtype::Scalar;
+use crate::graph::{Held, anything_held};
+use crate::ops::pointwise::{Arg, Row};
+use crate::ops::rows;
+use crate::tensor::Tensor;
+
+/// A value that is read and changed only under the GIL.
+struct GilCell<T>(UnsafeCell<T>);
+
+// SAFETY: the accessors of `PyTensor` are the only way in, and their callers hold the GIL.
+unsafe impl<T: Send> Sync for GilCell<T> {}
+
+impl<T> GilCell<T> {
+    /// # Safety
+    /// The caller holds the GIL, and while the reference lives neither gives it up nor lets Python code run.
+    #[inline(always)]
+    unsafe fn peek(&self) -> &T {
+        // SAFETY: only `replace` writes, and it would need the GIL.
+        unsafe { &*self.0.get() }
+    }
+
+    fn replace(&self, _: Python<'_>, value: T) -> T {
+        // SAFETY: the GIL is held, and no reference of `peek` lives while anything else runs.
+        unsafe { std::mem::replace(&mut *self.0.get(), value) }
+    }
+}
+
+/// The class that carries the methods; see Note [Two classes of tensors].
+#[pyclass(name = "TensorBase", module = "rgrad._C", subclass, weakref, frozen)]
+pub struct PyTensor {
+    tensor: GilCell<Tensor>,
+}
+
+impl PyTensor {
+    pub fn of(t: Tensor) -> PyTensor {
+        PyTensor { tensor: GilCell(UnsafeCell::new(t)) }
+    }
+
+    /// The tensor. To be called under the GIL.
+    #[inline]
+    pub fn inner(&self) -> Tensor {
+        // SAFETY: cloning a handle runs no Python code.
+        unsafe { self.tensor.peek() }.clone()
+    }
+
+    /// The value of a tensor of one element. A device is waited for without the GIL.
+    #[inline]
+    pub fn value(&self, py: Python<'_>) -> PyResult<Scalar> {
+        // SAFETY: reading an element of the host runs no Python code.
+        let t = unsafe { self.tensor.peek() };
+        if t.device().is_gpu() {
+            let t = t.clone();
+            return py.detach(|| t.item()).py();
+        }
+        t.item().py()
+    }
+
+    /// The object is from now on another tensor: after `.data = …`, `resize_`, `out=`.
+    pub fn replace(slf: &Bound<'_, PyTensor>, new: Tensor) {
+        new.set_host(slf.as_ptr().cast());
+        let old = slf.get().tensor.replace(slf.py(), new);
+        old.set_host(null_mut());
+    }
+
+    /// As `replace`, for a change of geometry: a leaf stays the same leaf.
+    pub fn replace_view(slf: &Bound<'_, PyTensor>, view: Tensor) {
+        let old = slf.get().inner();
+        let new = if old.is_leaf() && old.meta().is_some() { old.with_data(&view) } else { view };
+        PyTensor::replace(slf, new);
+    }
+}
+
+impl Drop for PyTensor {
+    fn drop(&mut self) {
+        self.tensor.0.get_mut().set_host(null_mut());
+    }
+}
+
+// ---- objects
+
+/// The class `Tensor`, once the module is loaded.
+static CLASS: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(null_mut());
+
+/// Where its objects keep their dict.
+static DICT_OFFSET: AtomicUsize = AtomicUsize::new(0);
+
+#[inline(always)]
+fn class() -> *mut ffi::PyTypeObject {
+    CLASS.load(Ordering::Relaxed)
+}
+
+/// Whether an object is of the class itself, not of a subclass.
+pub fn is_exact(slf: &Bound<'_, PyTensor>) -> bool {
+    slf.get_type_ptr() == class()
+}
+
+/// Dead objects of exactly this class, to be made tensors again.
+struct FreeList {
+    objects: [*mut ffi::PyObject; FREE],
+    len: usize,
+}
+
+const FREE: usize = 128;
+static FREE_LIST: GilCell<FreeList> =
+    GilCell(UnsafeCell::new(FreeList { objects: [null_mut(); FREE], len: 0 }));
+
+// SAFETY: the list is used under the GIL alone.
+unsafe impl Send for FreeList {}
+
+/// Where an object of the class or of a subclass keeps its tensor.
+///
+/// # Safety
+/// `obj` is such an object, dead or alive.
+#[inline(always)]
+unsafe fn contents(py: Python<'_>, obj: *mut ffi::PyObject) -> *mut PyTensor {
+    // SAFETY: the place follows from the class that PyO3 laid out; nothing is read.
+    unsafe {
+        let bound = Borrowed::from_ptr(py, obj);
+        std::ptr::from_ref(bound.cast_unchecked::<PyTensor>().get()).cast_mut()
+    }
+}
+
+/// The place of an object's dict, which holds null until an attribute is set.
+///
+/// # Safety
+/// `obj` is an object of the class or of a subclass.
+#[inline(always)]
+unsafe fn dict(obj: *mut ffi::PyObject) -> *mut *mut ffi::PyObject {
+    // SAFETY: the offset is that of the class's layout.
+    unsafe { obj.byte_add(DICT_OFFSET.load(Ordering::Relaxed)).cast() }
+}
+
+/// The tensor of an object, if it is one.
+///
+/// # Safety
+/// As for `GilCell::peek`; `obj` is alive.
+#[inline(always)]
+unsafe fn peek<'a>(py: Python<'_>, obj: *mut ffi::PyObject) -> Option<&'a Tensor> {
+    // SAFETY: the type is checked first; the rest is the caller's.
+    unsafe {
+        let ty = ffi::Py_TYPE(obj);
+        if ty != class() && ffi::PyType_IsSubtype(ty, class()) == 0 {
+            return None;
+        }
+        Some((*contents(py, obj)).tensor.peek())
+    }
+}
+
+/// The Python object of a tensor.
+#[inline]
+pub fn wrap(py: Python<'_>, t: Tensor) -> PyResult<Py<PyAny>> {
+    let p: *mut ffi::PyObject = t.host().cast();
+    // SAFETY: the pointer is cleared when the object dies, under the GIL that `py` proves; an object that is being
+    // torn down has no references left and is not handed out again.
+    unsafe {
+        if !p.is_null() && ffi::Py_REFCNT(p) > 0 {
+            return Ok(Bound::from_borrowed_ptr(py, p).unbind());
+        }
+        Ok(Bound::from_owned_ptr_or_err(py, fresh(py, t))?.unbind())
+    }
+}
+
+/// A new object for a tensor; null, with an exception set, where there is no memory.
+#[inline]
+fn fresh(py: Python<'_>, t: Tensor) -> *mut ffi::PyObject {
+    // SAFETY: a dead object from the list becomes a live one by PyObject_Init and a new value in its place; a new one is
+    // all zeroes, which is what the rest of the layout starts from. The list is used under the GIL.
+    unsafe {
+        let free = &mut *FREE_LIST.0.get();
+        let obj = if free.len > 0 {
+            free.len -= 1;
+            let obj = ffi::PyObject_Init(free.objects[free.len], class());
+            t.set_host(obj.cast());
+            write(contents(py, obj), PyTensor::of(t));
+            ffi::PyObject_GC_Track(obj.cast());
+            return obj;
+        } else {
+            ffi::PyType_GenericAlloc(class(), 0)
+        };
+        if !obj.is_null() {
+            t.set_host(obj.cast());
+            write(contents(py, obj), PyTensor::of(t));
+        }
+        obj
+    }
+}
+
+/// The class's deallocator, also of Python subclasses once their own part is gone.
+unsafe extern "C" fn dealloc(obj: *mut ffi::PyObject) {
+    // SAFETY: the last reference is gone and the GIL is held. The value is dropped once, the memory goes to the list or
+    // back to Python, and the object's reference to its class is given up, as deallocators of such classes must.
+    unsafe {
+        ffi::PyObject_GC_UnTrack(obj.cast());
+        ffi::PyObject_ClearWeakRefs(obj);
+        clear_dict(obj);
+        let me = contents(Python::assume_attached(), obj);
+        let t = (*me).tensor.peek();
+        let plain = |t: &Tensor| t.meta().is_none() && !t.storage().is_borrowed();
+        if plain(t) && t.base().is_none_or(plain) {
+            std::ptr::drop_in_place(me);
+        } else {
+            // What hangs below may be Python's, and is to die at once. At the end of the process it need not.
+            let _ = Python::try_attach(|_| std::ptr::drop_in_place(me));
+        }
+        let ty = ffi::Py_TYPE(obj);
+        let free = &mut *FREE_LIST.0.get();
+        if ty == class() && free.len < FREE {
+            free.objects[free.len] = obj;
+            free.len += 1;
+        } else {
+            ffi::PyObject_GC_Del(obj.cast());
+        }
+        ffi::Py_DECREF(ty.cast());
+    }
+}
+
+unsafe fn clear_dict(obj: *mut ffi::PyObject) {
+    // SAFETY: the place is the object's own; it is emptied before the dict dies, which may run Python code.
+    unsafe { ffi::Py_XDECREF(dict(obj).replace(null_mut())) };
+}
+
+/// Breaks the cycles of an object that the collector found dead: it gives up its dict and its tensor.
+unsafe extern "C" fn clear(obj: *mut ffi::PyObject) -> c_int {
+    // SAFETY: the collector passes an object of the class, under the GIL.
+    unsafe {
+        clear_dict(obj);
+        let _ = Python::try_attach(|py| {
+            if let Ok(nothing) = Tensor::empty([0], crate::dtype::DType::F32) {
+                let old = (*contents(py, obj)).tensor.replace(py, nothing);
+                old.set_host(null_mut());
+            }
+        });
+    }
+    0
+}
+
+unsafe extern "C" fn traverse(obj: *mut ffi::PyObject, visit: ffi::visitproc, arg: *mut c_void) -> c_int {
+    // SAFETY: the collector passes an object of the class. It holds its class, its dict and, by the graph, what hooks
+    // and functions hold; see Note [Cycles through the graph]. The collector lets no Python code run meanwhile.
+    unsafe {
+        let dict = *dict(obj);
+        let mut done = visit(ffi::Py_TYPE(obj).cast(), arg);
+        if done == 0 && !dict.is_null() {
+            done = visit(dict, arg);
+        }
+        let t = (*contents(Python::assume_attached(), obj)).tensor.peek();
+        if done == 0 && anything_held() && (t.meta().is_some() || t.base().is_some()) {
+            let mut held = Held::default();
+            held.tensor(t);
+            held.visit(&mut |object| {
+                visit_objects(object, &mut |o| {
+                    if done == 0 {
+                        done = visit(o.as_ptr(), arg);
+                    }
+                });
+            });
+        }
+        done
+    }
+}
+
+/// The bounds of a slice, with Python's defaults for those left out; an error where one is no integer, or the step zero.
+pub fn slice_bounds(slice: &Bound<'_, PySlice>) -> PyResult<(isize, isize, isize)> {
+    let (mut start, mut stop, mut step) = (0, 0, 0);
+    // SAFETY: a live slice and three places to write to.
+    match unsafe { ffi::PySlice_Unpack(slice.as_ptr(), &mut start, &mut stop, &mut step) } {
+        0 => Ok((start, stop, step)),
+        _ => Err(PyErr::fetch(slice.py())),
+    }
+}
+
+// ---- operators
+
+static OPERATORS: [&Row; 4] = [&rows::add, &rows::sub, &rows::mul, &rows::div];
+
+/// An operator where its operands need arranging, or are not both tensors or numbers.
+struct Arranged<const I: usize>;
+
+impl<const I: usize> MethodDef<binaryfunc::Func> for Arranged<I> {
+    const METH: binaryfunc::Func = arranged::<I>;
+}
+
+/// # Safety
+/// As a binary slot: two live objects.
+unsafe fn arranged<const I: usize>(
+    py: Python<'_>,
+    a: *mut ffi::PyObject,
+    b: *mut ffi::PyObject,
+) -> PyResult<*mut ffi::PyObject> {
+    // SAFETY: borrowed for this call.
+    let (a, b) = unsafe { (Bound::from_borrowed_ptr(py, a), Bound::from_borrowed_ptr(py, b)) };
+    let out = match a.cast::<PyTensor>() {
+        Ok(t) => operator(py, OPERATORS[I], &t.get().inner(), &b, false),
+        Err(_) => match b.cast::<PyTensor>() {
+            Ok(t) => operator(py, OPERATORS[I], &t.get().inner(), &a, true),
+            Err(_) => Ok(py.NotImplemented()),
+        },
+    };
+    out.map(Py::into_ptr)
+}
+
+/// A float or a small int.
+#[inline(always)]
+fn plain_number(obj: *mut ffi::PyObject) -> Option<Scalar> {
+    // SAFETY: the type is exactly float or int, whose conversions run no Python code.
+    unsafe {
+        if ffi::PyFloat_CheckExact(obj) != 0 {
+            return Some(Scalar::Float(ffi::PyFloat_AsDouble(obj)));
+        }
+        if ffi::PyLong_CheckExact(obj) != 0 {
+            let mut overflow: c_int = 0;
+            let v = ffi::PyLong_AsLongLongAndOverflow(obj, &mut overflow);
+            return (overflow == 0).then_some(Scalar::Int(v));
+        }
+        None
+    }
+}
+
+unsafe extern "C" fn binary<const I: usize>(
+    a: *mut ffi::PyObject,
+    b: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: Python holds the GIL and passes live objects. Between the peeks and the end of `call_small` no Python
+    // code runs and nothing gives the GIL up.
+    unsafe {
+        let py = Python::assume_attached();
+        let out = match (peek(py, a), peek(py, b)) {
+            (Some(x), Some(y)) => OPERATORS[I].call_small([Arg::T(x), Arg::T(y)]),
+            (Some(x), None) => plain_number(b).and_then(|s| OPERATORS[I].call_small([Arg::T(x), Arg::S(s)])),
+            (None, Some(y)) => plain_number(a).and_then(|s| OPERATORS[I].call_small([Arg::S(s), Arg::T(y)])),
+            (None, None) => None,
+        };
+        match out {
+            Some(t) => fresh(py, t),
+            None => trampoline::binaryfunc::<Arranged<I>>(a, b),
+        }
+    }
+}
+
+/// Makes the class `Tensor` and adds it to the module.
+pub fn add_class(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = m.py();
+    let base = py.get_type::<PyTensor>();
+    let size: usize = base.getattr("__basicsize__")?.extract()?;
+    DICT_OFFSET.store(size, Ordering::Relaxed);
+    let slot = |id: c_int, f: *mut c_void| ffi::PyType_Slot { slot: id, pfunc: f };
+    let doc = c"A multi-dimensional array of one element type, with autograd.";
+    // SAFETY: an all-zero entry ends each of the two tables.
+    let (mut members, mut getters): ([ffi::PyMemberDef; 2], [ffi::PyGetSetDef; 2]) =
+        unsafe { std::mem::zeroed() };
+    members[0].name = c"__dictoffset__".as_ptr();
+    members[0].type_code = ffi::Py_T_PYSSIZET;
+    members[0].offset = size as ffi::Py_ssize_t;
+    members[0].flags = ffi::Py_READONLY;
+    getters[0].name = c"__dict__".as_ptr();
+    getters[0].get = Some(ffi::PyObject_GenericGetDict);
+    getters[0].set = Some(ffi::PyObject_GenericSetDict);
+    // Python keeps a pointer to the getters.
+    let getters = Box::leak(Box::new(getters));
+    let mut slots = [
+        slot(ffi::Py_tp_dealloc, dealloc as *mut _),
+        slot(ffi::Py_tp_traverse, traverse as *mut _),
+        slot(ffi::Py_tp_clear, clear as *mut _),
+        slot(ffi::Py_tp_doc, doc.as_ptr().cast_mut().cast()),
+        slot(ffi::Py_tp_members, members.as_mut_ptr().cast()),
+        slot(ffi::Py_tp_getset, getters.as_mut_ptr().cast()),
+        slot(ffi::Py_nb_add, binary::<0> as *mut _),
+        slot(ffi::Py_nb_subtract, binary::<1> as *mut _),
+        slot(ffi::Py_nb_multiply, binary::<2> as *mut _),
+        slot(ffi::Py_nb_true_divide, binary::<3> as *mut _),
+        slot(0, null_mut()),
+    ];
+    let mut spec = ffi::PyType_Spec {
+        name: c"rgrad.Tensor".as_ptr(),
+        basicsize: (size + size_of::<*mut ffi::PyObject>()) as c_int,
+        itemsize: 0,
+        flags: (ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_BASETYPE | ffi::Py_TPFLAGS_HAVE_GC) as _,
+        slots: slots.as_mut_ptr(),
+    };
+    // SAFETY: the specification lives as long as the call. The class adds one pointer to the base's layout.
+    let class =
+        unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpecWithBases(&mut spec, base.as_ptr()))? };
+    let class = class.cast_into::<PyType>()?;
+    CLASS.store(class.as_type_ptr(), Ordering::Relaxed);
+    m.add("Tensor", &class)?;
+    // The class lives as long as the process: objects on the free list have given their reference up.
+    std::mem::forget(class);
+    Ok(())
+}

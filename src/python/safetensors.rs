@@ -1,0 +1,123 @@
+//! Files of the safetensors format, through the format's own crate.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use safetensors::tensor::{SafeTensors, View, serialize, serialize_to_file};
+use safetensors::{Dtype, SafeTensorError};
+
+use super::dtype::{PyDType, dtype_object};
+use super::tensor::PyTensor;
+use crate::dtype::DType;
+use crate::tensor::Tensor;
+use crate::with_dtype;
+
+const DTYPES: [(DType, Dtype); 10] = [
+    (DType::Bool, Dtype::BOOL),
+    (DType::U8, Dtype::U8),
+    (DType::I8, Dtype::I8),
+    (DType::I16, Dtype::I16),
+    (DType::I32, Dtype::I32),
+    (DType::I64, Dtype::I64),
+    (DType::F16, Dtype::F16),
+    (DType::BF16, Dtype::BF16),
+    (DType::F32, Dtype::F32),
+    (DType::F64, Dtype::F64),
+];
+
+/// A dense tensor on the CPU, as the crate wants to see it.
+struct Stored {
+    tensor: Tensor,
+    dtype: Dtype,
+}
+
+impl View for Stored {
+    fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    fn shape(&self) -> &[usize] {
+        self.tensor.shape()
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        // The slice is there: `stored` made the tensor dense. An empty answer would be refused for its length.
+        with_dtype!(self.tensor.dtype(), T => {
+            Cow::Borrowed(self.tensor.slice::<T>().map_or(&[], |s| bytemuck::cast_slice(s)))
+        })
+    }
+
+    fn data_len(&self) -> usize {
+        self.tensor.numel() * self.tensor.dtype().size()
+    }
+}
+
+fn stored(tensors: HashMap<String, Py<PyTensor>>) -> PyResult<Vec<(String, Stored)>> {
+    tensors
+        .into_iter()
+        .map(|(name, t)| {
+            let tensor = t.get().inner();
+            let Some((_, dtype)) = DTYPES.iter().find(|(d, _)| *d == tensor.dtype()) else {
+                return Err(PyValueError::new_err(format!("safetensors has no dtype for `{name}`")));
+            };
+            Ok((name, Stored { tensor, dtype: *dtype }))
+        })
+        .collect()
+}
+
+fn refused(what: &str, e: SafeTensorError) -> PyErr {
+    PyValueError::new_err(format!("Error while {what}: {e}"))
+}
+
+/// The bytes of a file with these tensors, which are dense and on the CPU; or, given a path, writes them there.
+#[pyfunction(name = "_safetensors_save")]
+pub fn save<'py>(
+    py: Python<'py>,
+    tensors: HashMap<String, Py<PyTensor>>,
+    metadata: Option<HashMap<String, String>>,
+    path: Option<std::path::PathBuf>,
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let tensors = stored(tensors)?;
+    match path {
+        Some(path) => {
+            py.detach(|| serialize_to_file(tensors, metadata, &path)).map_err(|e| match e {
+                SafeTensorError::IoError(e) => e.into(),
+                e => refused("serializing", e),
+            })?;
+            Ok(None)
+        }
+        None => {
+            let bytes = py.detach(|| serialize(tensors, metadata)).map_err(|e| refused("serializing", e))?;
+            Ok(Some(PyBytes::new(py, &bytes)))
+        }
+    }
+}
+
+/// What the bytes of a file hold: by name, a dtype, a shape, and where the elements begin and end. The bytes are a uint8
+/// tensor. The whole header has then been checked against them.
+#[pyfunction(name = "_safetensors_index")]
+pub fn index<'py>(py: Python<'py>, file: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyDict>> {
+    let bytes = file.get().inner();
+    let bytes = bytes.slice::<u8>().map_err(|e| PyValueError::new_err(e.to_string()))?;
+    let failed = |e| refused("deserializing header", e);
+    let (header, metadata) = SafeTensors::read_metadata(bytes).map_err(failed)?;
+    // Eight bytes of length come before the header.
+    let data = 8 + header;
+    let out = PyDict::new(py);
+    for name in metadata.offset_keys() {
+        let Some(info) = metadata.info(&name) else { continue };
+        let Some((dtype, _)) = DTYPES.iter().find(|(_, d)| *d == info.dtype) else {
+            return Err(PyValueError::new_err(format!(
+                "dtype {:?} of tensor `{name}` is not supported",
+                info.dtype
+            )));
+        };
+        let dtype: Py<PyDType> = dtype_object(py, *dtype)?;
+        let (begin, end) = info.data_offsets;
+        out.set_item(name, (dtype, info.shape.clone(), data + begin, data + end))?;
+    }
+    Ok(out)
+}

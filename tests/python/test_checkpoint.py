@@ -1,0 +1,97 @@
+"""Checkpointing by a backward inside backward."""
+
+from __future__ import annotations
+
+import pytest
+
+import rgrad as torch
+from rgrad.utils.checkpoint import checkpoint, checkpoint_sequential
+
+
+def test_a_checkpointed_region_gives_the_gradients_of_a_plain_one():
+    torch.manual_seed(0)
+    layer, x = torch.nn.Linear(3, 2), torch.randn(4, 3, requires_grad=True)
+    recorded = []
+
+    def region(v):
+        recorded.append(torch.is_grad_enabled())
+        return layer(v).tanh()
+
+    checkpoint(region, x, use_reentrant=True).sum().backward()
+    assert recorded == [False, True]
+    by_checkpoint = [x.grad, layer.weight.grad, layer.bias.grad]
+    x.grad = None
+    layer.zero_grad()
+    layer(x).tanh().sum().backward()
+    for found, expected in zip(by_checkpoint, [x.grad, layer.weight.grad, layer.bias.grad], strict=True):
+        assert torch.allclose(found, expected)
+
+
+def test_the_second_run_draws_the_random_numbers_of_the_first():
+    torch.manual_seed(0)
+    x = torch.ones(100, requires_grad=True)
+    y = checkpoint(torch.nn.Dropout(0.5), x, use_reentrant=True)
+    state = torch.get_rng_state()
+    y.sum().backward()
+    assert torch.equal(x.grad, y)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_regions_nest_and_return_values_that_are_no_tensors():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+
+    def inner(v):
+        return v * v, "label", None
+
+    def outer(v):
+        square, label, nothing = checkpoint(inner, v, use_reentrant=True)
+        assert label == "label" and nothing is None
+        return square * 3
+
+    checkpoint(outer, x, use_reentrant=True).sum().backward()
+    assert x.grad.tolist() == [6.0, 12.0]
+
+
+def test_a_region_runs_again_under_the_autocast_of_its_first_run():
+    layer, x = torch.nn.Linear(2, 2), torch.ones(1, 2, requires_grad=True)
+    dtypes = []
+
+    def region(v):
+        y = layer(v)
+        dtypes.append(y.dtype)
+        return y
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = checkpoint(region, x, use_reentrant=True)
+    y.sum().backward()
+    assert dtypes == [torch.bfloat16, torch.bfloat16]
+
+
+def test_a_chain_is_checkpointed_in_segments():
+    torch.manual_seed(0)
+    calls = []
+
+    class Counted(torch.nn.Linear):
+        def forward(self, v):
+            calls.append(1)
+            return super().forward(v)
+
+    net, x = torch.nn.Sequential(*(Counted(2, 2) for _ in range(5))), torch.ones(1, 2, requires_grad=True)
+    y = checkpoint_sequential(net, 2, x, use_reentrant=True)
+    assert torch.allclose(y, net(x))
+    calls.clear()
+    y.sum().backward()
+    assert len(calls) == 2
+
+
+def test_misuse_of_checkpointing_is_told():
+    x = torch.ones(2)
+    with pytest.warns(UserWarning, match="None of the inputs have requires_grad=True"):
+        checkpoint(torch.sin, x, use_reentrant=True)
+    with pytest.warns(UserWarning, match="the use_reentrant parameter should be passed explicitly"):
+        checkpoint(torch.sin, x.requires_grad_())
+    with pytest.raises(ValueError, match="Unexpected keyword arguments: scale"):
+        checkpoint(torch.sin, x, use_reentrant=True, scale=2)
+    y = checkpoint(lambda v: v.detach(), torch.ones(1, requires_grad=True), use_reentrant=True)
+    with pytest.raises(RuntimeError, match="none of output has requires_grad=True"):
+        y.sum().backward()

@@ -1,0 +1,242 @@
+"""Recurrent networks, attention, transformers, and sequences of different lengths."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+
+import rgrad as torch
+from rgrad import nn
+from rgrad.autograd import gradcheck
+from rgrad.nn.utils.rnn import (
+    PackedSequence,
+    pack_padded_sequence,
+    pack_sequence,
+    pad_packed_sequence,
+    pad_sequence,
+    unpack_sequence,
+)
+
+KINDS = [nn.RNN, nn.LSTM, nn.GRU]
+
+
+def hidden(state):
+    return state if isinstance(state, torch.Tensor) else state[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_network_of_one_layer_is_its_cell_step_by_step(kind):
+    torch.manual_seed(0)
+    net = kind(3, 4)
+    cell = {nn.RNN: nn.RNNCell, nn.LSTM: nn.LSTMCell, nn.GRU: nn.GRUCell}[kind](3, 4)
+    cell.load_state_dict({name.removesuffix("_l0"): value for name, value in net.state_dict().items()})
+    x, state = torch.randn(5, 2, 3), None
+    steps = []
+    for t in range(5):
+        state = cell(x[t], state)
+        steps.append(hidden(state))
+    output, final = net(x)
+    assert torch.allclose(output, torch.stack(steps), atol=1e-6)
+    assert torch.allclose(hidden(final)[0], steps[-1], atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_second_direction_reads_from_the_end(kind):
+    torch.manual_seed(0)
+    net, forward = kind(3, 4, bidirectional=True, batch_first=True), kind(3, 4, batch_first=True)
+    forward.load_state_dict({n.removesuffix("_reverse"): v for n, v in net.state_dict().items() if "_reverse" in n})
+    x = torch.randn(2, 5, 3)
+    output, final = net(x)
+    expected, _ = forward(x.flip(1))
+    assert torch.allclose(output[..., 4:], expected.flip(1), atol=1e-6)
+    assert torch.allclose(hidden(final)[1], output[:, 0, 4:], atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_packed_sequences_give_what_each_gives_alone(kind):
+    torch.manual_seed(0)
+    net = kind(3, 4, num_layers=2, bidirectional=True)
+    sequences = [torch.randn(n, 3) for n in (2, 5, 3)]
+    output, final = net(pack_sequence(sequences, enforce_sorted=False))
+    for i, (one, sequence) in enumerate(zip(unpack_sequence(output), sequences, strict=True)):
+        alone, alone_final = net(sequence)
+        assert torch.allclose(one, alone, atol=1e-6)
+        assert torch.allclose(hidden(final)[:, i], hidden(alone_final), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_recurrent_gradients_agree_with_finite_differences(kind):
+    torch.manual_seed(0)
+    net = kind(2, 3, num_layers=2, bidirectional=True).double()
+    x = torch.randn(3, 2, 2, dtype=torch.float64, requires_grad=True)
+    assert gradcheck(lambda x, *_: net(x)[0], (x, *net.parameters()), fast_mode=True)
+
+
+def test_an_lstm_may_project_its_output():
+    net = nn.LSTM(3, 4, num_layers=2, proj_size=2)
+    output, (h, c) = net(torch.zeros(5, 6, 3))
+    assert output.shape == (5, 6, 2) and h.shape == (2, 6, 2) and c.shape == (2, 6, 4)
+    assert list(net.state_dict())[:5] == [
+        "weight_ih_l0",
+        "weight_hh_l0",
+        "bias_ih_l0",
+        "bias_hh_l0",
+        "weight_hr_l0",
+    ]
+    assert repr(net) == "LSTM(3, 4, proj_size=2, num_layers=2)"
+
+
+def test_recurrent_networks_start_between_bounds_and_keep_their_keys_when_copied():
+    net = nn.GRU(3, 16, bias=False, bidirectional=True)
+    assert all(float(p.detach().abs().max()) <= 1 / math.sqrt(16) for p in net.parameters())
+    assert list(copy.deepcopy(net).state_dict()) == [
+        "weight_ih_l0",
+        "weight_hh_l0",
+        "weight_ih_l0_reverse",
+        "weight_hh_l0_reverse",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: nn.LSTM(3, 4)(torch.ones(2, 2, 5)),
+            RuntimeError,
+            "input.size.-1. must be equal to input_size. Expected 3",
+        ),
+        (lambda: nn.GRU(3, 4)(torch.ones(3)), ValueError, "GRU: Expected input to be 2D or 3D, got 1D instead"),
+        (
+            lambda: nn.RNN(3, 4)(torch.ones(1, 2, 3), torch.ones(1, 5, 4)),
+            RuntimeError,
+            r"Expected hidden size \(1, 2, 4\)",
+        ),
+        (lambda: nn.RNN(3, 4, dropout=2), ValueError, r"dropout should be a number in range \[0, 1\]"),
+        (lambda: nn.RNN(3, 4, nonlinearity="sin"), ValueError, "Unknown nonlinearity 'sin'"),
+        (
+            lambda: nn.GRUCell(3, 4)(torch.ones(2, 5)),
+            RuntimeError,
+            "input has inconsistent input_size: got 5 expected 3",
+        ),
+        (lambda: pack_padded_sequence(torch.ones(2, 2, 1), [1, 2]), RuntimeError, "must be sorted in decreasing order"),
+        (lambda: pad_sequence([]), RuntimeError, "received an empty list of sequences"),
+    ],
+)
+def test_errors_about_sequences_say_what_is_wrong(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_packing_goes_step_by_step_and_padding_undoes_it():
+    a, b = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([4.0])
+    packed = pack_sequence([a, b])
+    assert packed.data.tolist() == [1.0, 4.0, 2.0, 3.0] and packed.batch_sizes.tolist() == [2, 1, 1]
+    assert isinstance(packed.double(), PackedSequence) and packed.double().data.dtype == torch.float64
+    padded, lengths = pad_packed_sequence(packed, batch_first=True, padding_value=-1.0, total_length=4)
+    assert padded.tolist() == [[1.0, 2.0, 3.0, -1.0], [4.0, -1.0, -1.0, -1.0]] and lengths.tolist() == [3, 1]
+    assert pad_sequence([a, b], batch_first=True, padding_side="left").tolist() == [[1.0, 2.0, 3.0], [0.0, 0.0, 4.0]]
+
+
+def plain_attention(module, query, key, value, mask=0.0):
+    """What the module computes, for inputs without a batch, written out."""
+    weights, biases = module.in_proj_weight.chunk(3), module.in_proj_bias.chunk(3)
+    q, k, v = (x @ w.T + b for x, w, b in zip((query, key, value), weights, biases, strict=True))
+    q, k, v = (x.view(len(x), module.num_heads, -1).transpose(0, 1) for x in (q, k, v))
+    scores = (q @ k.transpose(1, 2)) / math.sqrt(q.shape[-1]) + mask
+    attention = scores.softmax(-1)
+    mixed = (attention @ v).transpose(0, 1).reshape(len(query), -1)
+    return module.out_proj(mixed), attention
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_attention_is_its_formula(need_weights):
+    torch.manual_seed(0)
+    module = nn.MultiheadAttention(8, 2)
+    query, key = torch.randn(4, 8), torch.randn(5, 8)
+    expected, attention = plain_attention(module, query, key, key)
+    output, weights = module(query, key, key, need_weights=need_weights)
+    assert torch.allclose(output, expected, atol=1e-6)
+    if need_weights:
+        assert torch.allclose(weights, attention.mean(0), atol=1e-6)
+    else:
+        assert weights is None
+
+
+def test_masks_of_attention_are_numbers_or_truth_values():
+    torch.manual_seed(0)
+    module, x = nn.MultiheadAttention(8, 2, batch_first=True), torch.randn(1, 4, 8)
+    later = torch.ones(4, 4).triu(1).bool()
+    numbers = torch.zeros(4, 4).masked_fill(later, -math.inf)
+    expected, _ = plain_attention(module, x[0], x[0], x[0], numbers)
+    for mask in (later, numbers):
+        output, weights = module(x, x, x, attn_mask=mask)
+        assert torch.allclose(output[0], expected, atol=1e-6)
+        assert float(weights[0][later].detach().abs().max()) == 0.0
+    padding = torch.tensor([[False, False, True, True]])
+    short = x[:, :2]
+    with_padding, _ = module(x, x, x, key_padding_mask=padding)
+    alone, _ = module(x, short, short)
+    assert torch.allclose(with_padding, alone, atol=1e-6)
+
+
+def test_attention_may_have_other_keys_values_and_extra_positions():
+    module = nn.MultiheadAttention(8, 2, kdim=3, vdim=5, add_bias_kv=True, add_zero_attn=True)
+    output, weights = module(
+        torch.randn(4, 2, 8), torch.randn(6, 2, 3), torch.randn(6, 2, 5), average_attn_weights=False
+    )
+    assert output.shape == (4, 2, 8) and weights.shape == (2, 2, 4, 8)
+    with pytest.raises(AssertionError, match="embed_dim must be divisible by num_heads"):
+        nn.MultiheadAttention(8, 3)
+    with pytest.raises(RuntimeError, match="Need attn_mask if specifying the is_causal hint"):
+        module(torch.randn(4, 8), torch.randn(6, 3), torch.randn(6, 5), is_causal=True)
+
+
+def test_a_layer_of_a_transformer_normalises_before_or_after_its_blocks():
+    torch.manual_seed(0)
+    x = torch.randn(5, 3, 8)
+    for norm_first in (False, True):
+        layer = nn.TransformerEncoderLayer(8, 2, 16, norm_first=norm_first).eval()
+
+        def attend(v, layer=layer):
+            return layer.self_attn(v, v, v)[0]
+
+        def feed(v, layer=layer):
+            return layer.linear2(layer.linear1(v).relu())
+
+        if norm_first:
+            y = x + attend(layer.norm1(x))
+            expected = y + feed(layer.norm2(y))
+        else:
+            y = layer.norm1(x + attend(x))
+            expected = layer.norm2(y + feed(y))
+        assert torch.allclose(layer(x), expected, atol=1e-5)
+
+
+def test_the_causal_mask_keeps_later_positions_from_earlier_ones():
+    torch.manual_seed(0)
+    model = nn.Transformer(8, 2, 1, 2, 16, batch_first=True).eval()
+    mask = model.generate_square_subsequent_mask(4)
+    src, tgt = torch.randn(1, 5, 8), torch.randn(1, 4, 8)
+    changed = tgt.clone()
+    changed[:, -1] += 1
+    before, after = model(src, tgt, tgt_mask=mask), model(src, changed, tgt_mask=mask)
+    assert torch.allclose(before[:, :-1], after[:, :-1], atol=1e-6)
+    assert not torch.allclose(before[:, -1], after[:, -1], atol=1e-3)
+    with pytest.raises(RuntimeError, match="the batch number of src and tgt must be equal"):
+        model(torch.randn(2, 5, 8), tgt)
+
+
+def test_a_transformer_has_the_keys_of_its_layers():
+    model = nn.Transformer(8, 2, 1, 1, 16)
+    keys = list(model.state_dict())
+    assert keys[:4] == [
+        f"encoder.layers.0.self_attn.{n}"
+        for n in ("in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias")
+    ]
+    assert "decoder.layers.0.multihead_attn.in_proj_weight" in keys and keys[-2:] == [
+        "decoder.norm.weight",
+        "decoder.norm.bias",
+    ]
+    assert all(float(p.detach().abs().max()) > 0 for p in model.parameters() if p.dim() > 1)

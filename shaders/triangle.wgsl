@@ -41,7 +41,7 @@ fn element(i: u32) -> T {
     let column = i - row * params.columns;
     // How far to the right of the diagonal.
     let right = i32(column) - i32(row - row / params.rows * params.rows) - params.diagonal;
-    let outside = select(right < 0, right > 0, params.lower == 1u);
+    let outside = (params.lower == 1u && right > 0) || (params.lower == 0u && right < 0);
     return select(load_x(params.first_x + i), T(0), outside);
 }
 

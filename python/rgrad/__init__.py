@@ -17,34 +17,44 @@ from rgrad import _C
 from rgrad._C import *  # noqa: F403 - every function of the operation table, under PyTorch's name
 from rgrad._C import Generator, Tensor, device, dtype
 
+from ._dtypes import broadcast_shapes, can_cast, finfo, iinfo, promote_types, result_type
+from ._modes import (
+    are_deterministic_algorithms_enabled,
+    get_autocast_dtype,
+    get_default_device,
+    get_deterministic_debug_mode,
+    get_float32_matmul_precision,
+    is_autocast_enabled,
+    is_deterministic_algorithms_warn_only_enabled,
+    set_default_device,
+    set_deterministic_debug_mode,
+    set_float32_matmul_precision,
+    use_deterministic_algorithms,
+)
 from ._products import chain_matmul, einsum, tensordot
 from ._size import Size
 from ._top import (
-    are_deterministic_algorithms_enabled,
-    broadcast_shapes,
-    can_cast,
     compiled_with_cxx11_abi,
-    finfo,
+    default_generator,
     get_printoptions,
     get_rng_state,
-    iinfo,
     initial_seed,
     is_floating_point,
     is_storage,
     is_tensor,
+    layout,
     manual_seed,
-    promote_types,
-    result_type,
+    memory_format,
     seed,
-    set_default_device,
     set_default_tensor_type,
     set_printoptions,
     set_rng_state,
     typename,
-    use_deterministic_algorithms,
 )
 from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 
+detach = Tensor.detach
+detach_ = Tensor.detach_
 resize_as_ = Tensor.resize_as_
 
 __version__ = "0.1.0"
@@ -64,6 +74,7 @@ if TYPE_CHECKING:
         backends,
         cpu,
         cuda,
+        gpu,
         linalg,
         mps,
         nn,
@@ -90,6 +101,7 @@ _LAZY = {
     "backends",
     "cpu",
     "cuda",
+    "gpu",
     "linalg",
     "mps",
     "nn",
@@ -113,6 +125,20 @@ _FROM = {
     "channels_last": ("rgrad._top", "channels_last"),
     "channels_last_3d": ("rgrad._top", "channels_last_3d"),
     "strided": ("rgrad._top", "strided"),
+    # Functions of rgrad.nn that PyTorch offers at the top too.
+    **{
+        name: ("rgrad.nn.functional", name)
+        for name in (
+            "bilinear",
+            "channel_shuffle",
+            "cosine_similarity",
+            "pairwise_distance",
+            "pdist",
+            "pixel_shuffle",
+            "pixel_unshuffle",
+            "rms_norm",
+        )
+    },
 }
 
 

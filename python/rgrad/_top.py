@@ -1,20 +1,26 @@
-"""Functions of the top level that are no operations: seeds, limits of dtypes, defaults."""
+"""Functions of the top level that are no operations: seeds, names, printing."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from rgrad import _C
 from rgrad._C import Generator, Tensor
 
-from ._size import Size
-
 
 class _Named:
-    """A constant with a name: memory formats and layouts."""
+    """A constant with a name, one of a closed set."""
 
-    def __init__(self, name: str) -> None:
+    _name: str
+
+    def __new__(cls) -> _Named:
+        raise TypeError(f"cannot create 'torch.{cls.__name__}' instances")
+
+    @classmethod
+    def _make(cls, name: str) -> Self:
+        self = object.__new__(cls)
         self._name = name
+        return self
 
     def __repr__(self) -> str:
         return f"torch.{self._name}"
@@ -23,11 +29,19 @@ class _Named:
         return self._name
 
 
-contiguous_format = _Named("contiguous_format")
-preserve_format = _Named("preserve_format")
-channels_last = _Named("channels_last")
-channels_last_3d = _Named("channels_last_3d")
-strided = _Named("strided")
+class memory_format(_Named):
+    """The order in which the dimensions of a tensor lie in memory."""
+
+
+class layout(_Named):
+    """How a tensor's elements are kept: `strided` is the only one here."""
+
+
+contiguous_format = memory_format._make("contiguous_format")
+preserve_format = memory_format._make("preserve_format")
+channels_last = memory_format._make("channels_last")
+channels_last_3d = memory_format._make("channels_last_3d")
+strided = layout._make("strided")
 
 default_generator: Generator = _C._default_generator()
 
@@ -100,92 +114,6 @@ def typename(obj: Any) -> str:
     return module + cls.__qualname__
 
 
-def promote_types(type1: _C.dtype, type2: _C.dtype) -> _C.dtype:
-    """The smallest dtype that both convert to."""
-    return _C._promote_types(type1, type2)
-
-
-def result_type(tensor1: Any, tensor2: Any) -> _C.dtype:
-    """The dtype of arithmetic between two tensors or numbers."""
-    return _C._result_type(tensor1, tensor2)
-
-
-def can_cast(from_: _C.dtype, to: _C.dtype) -> bool:
-    """Whether PyTorch's rules allow the conversion: never to a lower category."""
-
-    def rank(d: _C.dtype) -> int:
-        return 2 if d.is_floating_point else 0 if d == _C.bool else 1
-
-    if rank(from_) > rank(to):
-        return False
-    return not (rank(from_) == rank(to) == 1 and from_.is_signed and not to.is_signed)
-
-
-def broadcast_shapes(*shapes: Any) -> Size:
-    """The shape that the given shapes broadcast to."""
-    out: list[int] = []
-    for shape in shapes:
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        out = [1] * (len(shape) - len(out)) + out
-        for i in range(-1, -len(shape) - 1, -1):
-            if shape[i] == 1 or shape[i] == out[i]:
-                continue
-            if out[i] != 1:
-                raise RuntimeError(
-                    "Shape mismatch: objects cannot be broadcast to a single shape"
-                )
-            out[i] = shape[i]
-    return Size(out)
-
-
-class finfo:
-    """Limits of a floating point dtype.
-
-    >>> import rgrad
-    >>> rgrad.finfo(rgrad.float32).eps
-    1.1920928955078125e-07
-    """
-
-    _LIMITS = {
-        "float16": (16, 2.0**-10, 65504.0, 2.0**-14, 0.001, 2.0**-24),
-        "bfloat16": (16, 2.0**-7, 3.3895313892515355e38, 2.0**-126, 0.01, 2.0**-133),
-        "float32": (32, 2.0**-23, 3.4028234663852886e38, 2.0**-126, 1e-06, 2.0**-149),
-        "float64": (64, 2.0**-52, 1.7976931348623157e308, 2.0**-1022, 1e-15, 5e-324),
-    }
-
-    def __init__(self, type: _C.dtype | None = None) -> None:
-        d = _C.get_default_dtype() if type is None else type
-        if not isinstance(d, _C.dtype) or not d.is_floating_point:
-            raise TypeError(
-                f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{d!r}'"
-            )
-        self.dtype = repr(d).removeprefix("torch.")
-        self.bits, self.eps, self.max, self.tiny, self.resolution, self.smallest_subnormal = self._LIMITS[self.dtype]
-        self.min = -self.max
-        self.smallest_normal = self.tiny
-
-    def __repr__(self) -> str:
-        return (
-            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
-            f"smallest_normal={self.tiny:g}, tiny={self.tiny:g}, dtype={self.dtype})"
-        )
-
-
-class iinfo:
-    """Limits of an integer dtype."""
-
-    def __init__(self, type: _C.dtype) -> None:
-        if not isinstance(type, _C.dtype) or type.is_floating_point:
-            raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type!r}'")
-        self.dtype = repr(type).removeprefix("torch.")
-        self.bits = type.itemsize * 8
-        self.min = -(2 ** (self.bits - 1)) if type.is_signed else 0
-        self.max = 2 ** (self.bits - (1 if type.is_signed else 0)) - 1
-
-    def __repr__(self) -> str:
-        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
-
-
 def set_printoptions(
     precision: int | None = None,
     threshold: float | None = None,
@@ -196,14 +124,12 @@ def set_printoptions(
 ) -> None:
     """Changes how tensors are printed; profiles are "default", "short" and "full"."""
     options = get_printoptions()
-    if profile is not None:
-        options.update(
-            {
-                "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
-                "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80},
-                "full": {"precision": 4, "threshold": float("inf"), "edgeitems": 3, "linewidth": 80},
-            }[profile]
-        )
+    profiles = {
+        "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
+        "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80},
+        "full": {"precision": 4, "threshold": float("inf"), "edgeitems": 3, "linewidth": 80},
+    }
+    options.update(profiles.get(profile or "", {}))
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     options.update({k: v for k, v in given.items() if v is not None})
     options["sci_mode"] = sci_mode
@@ -223,21 +149,6 @@ def set_default_tensor_type(t: Any) -> None:
     if key not in names:
         raise TypeError(f"invalid type object: {t!r}")
     _C.set_default_dtype(names[key])
-
-
-def set_default_device(device: Any) -> None:
-    """Where new tensors are made; the CPU is the one device of this build."""
-    if device is not None:
-        _C.device(device)
-
-
-def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Accepted: every operation here is deterministic."""
-
-
-def are_deterministic_algorithms_enabled() -> bool:
-    """True: every operation here is deterministic."""
-    return True
 
 
 def compiled_with_cxx11_abi() -> bool:

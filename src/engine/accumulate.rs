@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::run::check_replacement;
 use crate::error::Result;
 use crate::graph::{AccumulateGrad, GradFn, Grads, Meta, grad_enabled};
+use crate::layout::Layout;
 use crate::ops::{arith, rows};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, write_untracked};
 
 /// `a + b`, in the memory of `a` if nobody else sees it and nothing is being recorded.
 pub fn sum(a: Tensor, b: Tensor) -> Result<Tensor> {
@@ -60,16 +61,16 @@ pub fn leaf(acc: &AccumulateGrad, node: &GradFn, mut inbox: Grads, create_graph:
 /// Adds `g` to `.grad`.
 ///
 /// Note [Who owns a leaf's gradient]
-/// Without a gradient, a buffer that nobody else holds becomes `.grad` as it is; any other is copied, so that a
-/// later write to `.grad` changes nothing else. With one, the sum is made in place, so that `.grad` stays the same
+/// Without a gradient, a buffer that nobody else holds and that lies in memory as the leaf does becomes `.grad` as it
+/// is; any other is copied, so that a later write to `.grad` changes nothing else. With one, the sum is made in place, so that `.grad` stays the same
 /// tensor, unless the sum itself is to be differentiated. The leaf's lock is held throughout, so two threads that
 /// reach one leaf add both.
 pub fn add_to(t: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
     let meta: &Arc<Meta> = t.meta_or_new();
     meta.update_grad(|slot| {
         *slot = Some(match slot.take() {
-            None if create_graph => g,
-            None => own(g)?,
+            None if create_graph => arith::clone(&g)?,
+            None => own(g, t)?,
             Some(old) if create_graph => arith::add(&old, &g)?,
             Some(old) => match rows::add.call_inplace(&[(&old).into(), (&g).into()], &[]) {
                 Ok(true) => old,
@@ -84,16 +85,25 @@ pub fn add_to(t: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
     })
 }
 
-/// `g` if nobody else holds its memory and it is dense, else a copy.
-fn own(g: Tensor) -> Result<Tensor> {
-    if g.is_sole_owner() && g.is_contiguous() { Ok(g) } else { g.copied(g.dtype()) }
+/// `g` if nobody else holds its memory and it has the leaf's geometry, else a copy.
+fn own(g: Tensor, leaf: &Tensor) -> Result<Tensor> {
+    if leaf.is_contiguous() || !leaf.layout().is_non_overlapping_and_dense() {
+        return if g.is_sole_owner() && g.is_contiguous() { Ok(g) } else { g.copied(g.dtype()) };
+    }
+    if g.is_sole_owner() && g.strides() == leaf.strides() {
+        return Ok(g);
+    }
+    let layout = Layout { offset: 0, ..leaf.layout().clone() };
+    let out = Tensor::empty(leaf.shape().clone(), g.dtype())?.with_layout(layout);
+    write_untracked(&out, &g)?;
+    Ok(out)
 }
 
 /// Keeps the gradient of a tensor with history.
 pub fn retain(meta: &Arc<Meta>, g: &Tensor) -> Result<()> {
     let before = meta.grad();
     let new = match before {
-        None if grad_enabled() => g.clone(),
+        None if grad_enabled() => arith::clone(g)?,
         None => g.copied(g.dtype())?,
         Some(old) => arith::add(&old, g)?,
     };

@@ -1,11 +1,16 @@
-//! A tensor that a function keeps for its backward.
+//! A tensor that a function keeps for its backward, and the hooks that may keep something else in its place.
 
-use std::sync::{Mutex, PoisonError};
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Cx, GradFn, grad_enabled};
-use crate::bail;
+use super::held::visit_hook;
+use super::hooks::{PackedTensor, SavedTensorHooks};
+use super::{Cx, Edge, GradFn, Meta, ModeGuard, grad_enabled};
 use crate::error::{Error, Result};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, operation_of};
+use crate::{bail, ensure};
 
 /// A tensor at the version that it had when it was saved. Freed when its node has run.
 ///
@@ -20,22 +25,65 @@ enum Slot {
     Kept {
         tensor: Tensor,
         version: u32,
+        /// Which output of the node the tensor is, if it is one.
+        number: u16,
         output: bool,
     },
+    Packed(Arc<Packed>),
     Freed,
+}
+
+/// What a pack hook made of a tensor, and the history that the unpacked tensor is to have.
+struct Packed {
+    object: Box<dyn PackedTensor>,
+    history: History,
+}
+
+enum History {
+    None,
+    Leaf(Arc<Meta>),
+    Recorded(Edge),
+    Output(u16),
 }
 
 impl SavedTensor {
     /// Saves an input of the operation.
     #[inline]
     pub fn input(t: &Tensor) -> SavedTensor {
-        SavedTensor(Mutex::new(Slot::Kept { tensor: t.clone(), version: t.version(), output: false }))
+        if t.is_inference() {
+            return SavedTensor::failed(Error::Runtime(INFERENCE.into()));
+        }
+        if saved_tensor_hooks_active() {
+            return SavedTensor(Mutex::new(pack(t, || history_of(t))));
+        }
+        SavedTensor(Mutex::new(Slot::Kept {
+            tensor: t.clone(),
+            version: t.version(),
+            number: 0,
+            output: false,
+        }))
     }
 
-    /// Saves an output of the operation; see Note [Outputs that their own node saves].
+    /// Saves the output of the operation; see Note [Outputs that their own node saves].
     #[inline]
     pub fn output(t: &Tensor) -> SavedTensor {
-        SavedTensor(Mutex::new(Slot::Kept { tensor: t.detach(), version: t.version(), output: true }))
+        SavedTensor::numbered_output(t, 0)
+    }
+
+    /// As [`SavedTensor::output`], for an operation with several.
+    #[inline]
+    pub fn numbered_output(t: &Tensor, number: usize) -> SavedTensor {
+        let (tensor, number) = (t.detach(), number as u16);
+        if saved_tensor_hooks_active() {
+            return SavedTensor(Mutex::new(pack(&tensor, || History::Output(number))));
+        }
+        SavedTensor(Mutex::new(Slot::Kept { tensor, version: t.version(), number, output: true }))
+    }
+
+    #[cold]
+    fn failed(e: Error) -> SavedTensor {
+        fail(e);
+        SavedTensor(Mutex::new(Slot::Freed))
     }
 
     pub const fn unused() -> SavedTensor {
@@ -73,39 +121,268 @@ impl SavedTensor {
         match &*slot {
             Slot::Unused => Ok(None),
             Slot::Freed => Err(Error::FreedGraph),
-            Slot::Kept { tensor, version, output } => {
+            Slot::Packed(packed) => {
+                // The lock is given up first, as the hook may ask for this tensor too.
+                let packed = packed.clone();
+                drop(slot);
+                packed.unpack(node).map(Some)
+            }
+            Slot::Kept { tensor, version, number, output } => {
                 if tensor.version() != *version {
                     let t = tensor;
                     let producer = if *output { node.cloned() } else { t.grad_fn() };
                     bail!(Error::SavedVersion {
                         ty: t.dtype().scalar_name(),
                         shape: Box::new(t.shape().clone()),
-                        output: t.meta().map_or(0, |m| m.output()),
-                        producer: producer
-                            .map_or("an operation without history".into(), |n| n.name().to_string()),
+                        output: if *output { *number as usize } else { t.meta().map_or(0, |m| m.output()) },
+                        producer: producer.map(|n| operation_of(&n.name()).to_string()),
+                        saver: node.map(|n| n.name().into_owned()),
                         found: t.version(),
                         expected: *version,
                     });
                 }
                 if let (true, true, Some(node)) = (*output, grad_enabled(), node) {
-                    let t = tensor.detach();
-                    t.meta_or_new().set_history(node.clone(), 0);
-                    return Ok(Some(t));
+                    return Ok(Some(with_history(tensor, node.clone(), *number as usize)));
                 }
                 Ok(Some(tensor.clone()))
             }
         }
     }
 
+    /// As [`SavedTensor::unpack`]; an output has its history again also where nothing is recorded.
+    pub fn unpack_with_history(&self, node: &GradFn) -> Result<Option<Tensor>> {
+        let number = match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Slot::Kept { number, output: true, .. } => Some(*number as usize),
+            _ => None,
+        };
+        let t = self.unpack(Some(node))?;
+        Ok(match (t, number) {
+            (Some(t), Some(number)) if !t.requires_grad() => Some(with_history(&t, node.clone(), number)),
+            (t, _) => t,
+        })
+    }
+
+    /// Packs what was kept as it is.
+    ///
+    /// # Errors
+    /// `RuntimeError` when nothing is kept, or hooks were given before; what the hook raises.
+    pub fn register_hooks(&self, hooks: &dyn SavedTensorHooks) -> Result<()> {
+        let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (tensor, history) = match &*slot {
+            Slot::Unused => {
+                bail!(Runtime, "Calling register_hooks on a saved tensor with value None is forbidden")
+            }
+            Slot::Freed => bail!(
+                Runtime,
+                "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph \
+                 are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward \
+                 through the graph a second time or if you need to access saved variables after calling backward."
+            ),
+            Slot::Packed(_) => {
+                bail!(
+                    Runtime,
+                    "Calling register_hooks on a saved tensor whose hooks have already been set is forbidden"
+                )
+            }
+            Slot::Kept { tensor, number, output: true, .. } => (tensor.clone(), History::Output(*number)),
+            Slot::Kept { tensor, .. } => (tensor.clone(), history_of(tensor)),
+        };
+        drop(slot);
+        let packed = Packed { object: run_pack(hooks, &tensor)?, history };
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = std::mem::replace(&mut *slot, Slot::Packed(Arc::new(packed)));
+        drop(slot);
+        drop(old);
+        Ok(())
+    }
+
+    /// Meets what is kept; see Note [Cycles through the graph].
+    pub(super) fn visit_held(&self, tensor: &mut dyn FnMut(&Tensor), visit: &mut dyn FnMut(&dyn Any)) {
+        let Ok(slot) = self.0.try_lock() else { return };
+        match &*slot {
+            Slot::Kept { tensor: t, .. } => tensor(t),
+            Slot::Packed(packed) => visit_hook(packed, packed.object.as_any(), visit),
+            Slot::Unused | Slot::Freed => {}
+        }
+    }
+
     /// Lets go of the tensor.
     pub fn free(&self) {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = if matches!(*slot, Slot::Kept { .. }) {
-            std::mem::replace(&mut *slot, Slot::Freed)
-        } else {
-            Slot::Unused
+        let old = match *slot {
+            Slot::Kept { .. } | Slot::Packed(_) => std::mem::replace(&mut *slot, Slot::Freed),
+            _ => Slot::Unused,
         };
         drop(slot);
         drop(old);
     }
+}
+
+fn with_history(t: &Tensor, node: GradFn, number: usize) -> Tensor {
+    let t = t.detach();
+    t.meta_or_new().set_history(node, number);
+    t
+}
+
+fn history_of(t: &Tensor) -> History {
+    match (t.grad_edge(), t.meta()) {
+        (None, _) => History::None,
+        (Some(_), Some(meta)) if t.is_leaf() => History::Leaf(meta.clone()),
+        (Some(edge), _) => History::Recorded(edge),
+    }
+}
+
+impl Packed {
+    fn unpack(&self, node: Option<&GradFn>) -> Result<Tensor> {
+        let t = self.object.unpack()?;
+        Ok(match (&self.history, node) {
+            (History::Leaf(meta), _) => t.with_meta(meta),
+            (History::Recorded(e), _) => with_history(&t, e.node.clone(), e.input()),
+            (History::Output(number), Some(node)) => with_history(&t, node.clone(), *number as usize),
+            _ if t.requires_grad() => t.detach(),
+            _ => t,
+        })
+    }
+}
+
+// ---- hooks on whatever is saved
+
+thread_local! {
+    static HOOKS: RefCell<Vec<Arc<dyn SavedTensorHooks>>> = const { RefCell::new(Vec::new()) };
+    /// Inside a pack hook, what is saved is saved as it is.
+    static PACKING: Cell<bool> = const { Cell::new(false) };
+    static FAILED: Cell<Option<Error>> = const { Cell::new(None) };
+    static FORBIDDEN: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Pairs of hooks on the stacks of all threads: while there are none, a save looks no further.
+static PAIRS: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether what this thread saves goes through hooks.
+#[inline(always)]
+pub fn saved_tensor_hooks_active() -> bool {
+    PAIRS.load(Ordering::Relaxed) != 0 && active_here()
+}
+
+#[cold]
+fn active_here() -> bool {
+    !PACKING.get() && HOOKS.with_borrow(|h| !h.is_empty())
+}
+
+/// Has `hooks` pack what this thread saves from now on.
+///
+/// # Errors
+/// `RuntimeError` with the message given to [`forbid_saved_tensor_hooks`].
+pub fn push_saved_tensor_hooks(hooks: Arc<dyn SavedTensorHooks>) -> Result<()> {
+    if let Some(message) = FORBIDDEN.with_borrow(Clone::clone) {
+        bail!(Error::Runtime(message));
+    }
+    HOOKS.with_borrow_mut(|h| h.push(hooks));
+    PAIRS.fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Takes back the last push.
+pub fn pop_saved_tensor_hooks() {
+    let last = HOOKS.with_borrow_mut(Vec::pop);
+    if last.is_some() {
+        PAIRS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// While there is a message, a push fails with it. Returns the one before.
+pub fn forbid_saved_tensor_hooks(message: Option<String>) -> Option<String> {
+    FORBIDDEN.replace(message)
+}
+
+/// The hooks of a thread, for one that continues its work.
+pub(super) struct HookStack {
+    hooks: Vec<Arc<dyn SavedTensorHooks>>,
+    packing: bool,
+    forbidden: Option<String>,
+}
+
+impl HookStack {
+    pub(super) fn capture() -> HookStack {
+        HookStack {
+            hooks: HOOKS.with_borrow(Clone::clone),
+            packing: PACKING.get(),
+            forbidden: FORBIDDEN.with_borrow(Clone::clone),
+        }
+    }
+
+    pub(super) fn install(self) {
+        // They stay counted by the thread that pushed them, which waits for this one.
+        HOOKS.replace(self.hooks);
+        PACKING.set(self.packing);
+        FORBIDDEN.replace(self.forbidden);
+    }
+}
+
+const INFERENCE: &str = "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode \
+                         in computation tracked by autograd. To work around this, you can make a clone to get a normal tensor \
+                         and use it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.";
+
+/// Errors that wait on all threads: while there are none, a check looks no further.
+static FAILURES: AtomicUsize = AtomicUsize::new(0);
+
+fn take_failure() -> Option<Error> {
+    let e = FAILED.take();
+    if e.is_some() {
+        FAILURES.fetch_sub(1, Ordering::Relaxed);
+    }
+    e
+}
+
+/// Has [`check_saved`] return an error, unless one waits already.
+fn fail(e: Error) {
+    let first = take_failure().unwrap_or(e);
+    FAILED.set(Some(first));
+    FAILURES.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The first error of a save since the last call. Whoever makes a node asks once its function has saved.
+#[inline(always)]
+pub fn check_saved() -> Result<()> {
+    if FAILURES.load(Ordering::Relaxed) == 0 {
+        return Ok(());
+    }
+    take_failure().map_or(Ok(()), Err)
+}
+
+/// Packs with the last pair of hooks. An error waits for [`check_saved`], and until then nothing more is packed.
+#[cold]
+fn pack(t: &Tensor, history: impl FnOnce() -> History) -> Slot {
+    let failed = FAILED.take();
+    let packed = match (failed, HOOKS.with_borrow(|h| h.last().cloned())) {
+        (None, Some(hooks)) => run_pack(&*hooks, t),
+        (None, None) => return Slot::Freed,
+        (earlier, _) => {
+            FAILED.set(earlier);
+            return Slot::Freed;
+        }
+    };
+    match packed {
+        Ok(object) => Slot::Packed(Arc::new(Packed { object, history: history() })),
+        Err(e) => {
+            fail(e);
+            Slot::Freed
+        }
+    }
+}
+
+fn run_pack(hooks: &dyn SavedTensorHooks, t: &Tensor) -> Result<Box<dyn PackedTensor>> {
+    let _off = ModeGuard::grad(false);
+    let version = t.version();
+    let outer = PACKING.replace(true);
+    let packed = hooks.pack(t);
+    PACKING.set(outer);
+    ensure!(
+        t.version() == version,
+        Runtime,
+        "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be \
+         modified by in-place operations as this can lead to unexpected side-effects. Please open an issue if you need to \
+         perform in-place operations on the input to a pack hook."
+    );
+    packed
 }

@@ -63,7 +63,7 @@ fn identity(rows: usize, columns: usize, dtype: DType) -> Result<Tensor> {
         strides: Strides::from([columns as isize + 1]),
         offset: 0,
     };
-    crate::backend::cpu::copy::fill(out.with_layout(diagonal).raw(), 1i64.into());
+    crate::backend::copy::fill(out.with_layout(diagonal).raw(), 1i64.into())?;
     Ok(out)
 }
 
@@ -131,9 +131,9 @@ impl Function for CrossBackward {
         Ok(smallvec![dx, dy])
     }
 
-    fn release(&self) {
-        self.x.free();
-        self.y.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("self", &self.x);
+        visit("other", &self.y);
     }
 }
 

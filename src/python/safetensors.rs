@@ -110,7 +110,10 @@ pub fn index<'py>(py: Python<'py>, file: &Bound<'py, PyTensor>) -> PyResult<Boun
     for name in metadata.offset_keys() {
         let Some(info) = metadata.info(&name) else { continue };
         let Some((dtype, _)) = DTYPES.iter().find(|(_, d)| *d == info.dtype) else {
-            return Err(PyValueError::new_err(format!("dtype {:?} of tensor `{name}` is not supported", info.dtype)));
+            return Err(PyValueError::new_err(format!(
+                "dtype {:?} of tensor `{name}` is not supported",
+                info.dtype
+            )));
         };
         let dtype: Py<PyDType> = dtype_object(py, *dtype)?;
         let (begin, end) = info.data_offsets;

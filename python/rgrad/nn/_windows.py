@@ -62,7 +62,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
         )
     places = places.to(input.device)
     columns = x.flatten(2).index_select(2, places.flatten())
-    columns = columns.view(x.size(0), -1, places.size(1))
+    columns = columns.view(x.size(0), x.size(1) * places.size(0), places.size(1))
     return columns if batched else columns.squeeze(0)
 
 

@@ -235,7 +235,11 @@ pub fn run_small_number(kernel: Kernel, a: View, s: Scalar, swapped: bool) -> Op
 #[inline(always)]
 fn few<T: Element>(v: View<'_>) -> Option<&[T]> {
     let n = v.layout.numel();
-    if n > SMALL { None } else { v.storage.slice::<T>().get(v.layout.offset..v.layout.offset + n) }
+    if n > SMALL || v.on_host().is_err() {
+        None
+    } else {
+        v.storage.slice::<T>().get(v.layout.offset..v.layout.offset + n)
+    }
 }
 
 #[inline(always)]

@@ -62,8 +62,8 @@ impl Function for Dropout {
         Ok(smallvec![Some(masked(g, &self.mask.get(cx)?, self.scale)?)])
     }
 
-    fn release(&self) {
-        self.mask.free();
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("mask", &self.mask);
     }
 }
 
@@ -76,7 +76,7 @@ fn dropout_op(a: &Args) -> Result<Out> {
     if !inplace {
         return Ok(dropout(t, p)?.into());
     }
-    check_inplace(t)?;
+    check_inplace(t, false)?;
     let result = dropout(t, p)?;
     if !result.same(t) {
         assign(t, &result, "MulBackward0")?;

@@ -165,9 +165,10 @@ fn resize(t: &Tensor, axes: &[Resize], mode: Mode, align_corners: bool) -> Resul
             map_planes(t, Arc::new(PlaneMap::Nearest(whole, scales)), &shape, name)
         }
         _ => {
-            // Of integers there are images, whose bytes are rounded and kept in range at the end.
-            let image = t.dtype() == DType::U8;
-            let compute = if image { DType::F32 } else { float_compute(name, t.dtype())? };
+            if t.dtype() == DType::U8 {
+                return resize_image(t, axes, mode, align_corners);
+            }
+            let compute = float_compute(name, t.dtype())?;
             // One axis after the other, in the wider type between.
             let mut out = arith::to_dtype(t, compute)?;
             for (a, r) in axes.iter().enumerate() {
@@ -177,15 +178,45 @@ fn resize(t: &Tensor, axes: &[Resize], mode: Mode, align_corners: bool) -> Resul
                 let map = PlaneMap::Axis { n: r.from, inner, taps: r.taps(mode, align_corners, compute) };
                 out = map_planes(&out, Arc::new(map), &next, name)?;
             }
-            if image {
-                out = rows::clamp.call(
-                    &[(&rows::round.call(&[(&out).into()], &[])?).into(), 0.0.into(), 255.0.into()],
-                    &[],
-                )?;
-            }
             arith::to_dtype(&out, t.dtype())
         }
     }
+}
+
+/// Bytes, as images have them: one axis after the other from the last, each with weights of 16 bits, and each result
+/// rounded to a byte again.
+fn resize_image(t: &Tensor, axes: &[Resize], mode: Mode, align_corners: bool) -> Result<Tensor> {
+    let lead = t.rank() - axes.len();
+    let mut out = arith::to_dtype(t, DType::F64)?;
+    for (a, r) in axes.iter().enumerate().rev() {
+        let mut next = out.shape().clone();
+        let inner = next[lead + a + 1..].iter().product();
+        next[lead + a] = r.to;
+        let taps = in_16_bits(r.taps(mode, align_corners, DType::F64));
+        let map = PlaneMap::Axis { n: r.from, inner, taps };
+        let sums = map_planes(&out, Arc::new(map), &next, node(mode, axes.len()))?;
+        let rounded = rows::floor.call(&[(&arith::add(&sums, 0.5)?).into()], &[])?;
+        out = rows::clamp.call(&[(&rounded).into(), 0.0.into(), 255.0.into()], &[])?;
+    }
+    arith::to_dtype(&out, t.dtype())
+}
+
+/// Weights rounded to as many fractional bits as the largest leaves of 16, those of one element added up first.
+fn in_16_bits(mut taps: Vec<Vec<(usize, f64)>>) -> Vec<Vec<(usize, f64)>> {
+    for tap in &mut taps {
+        tap.dedup_by(|later, earlier| {
+            let same = later.0 == earlier.0;
+            if same {
+                earlier.1 += later.1;
+            }
+            same
+        });
+    }
+    let largest = taps.iter().flatten().fold(0.0, |m, &(_, w)| f64::max(m, w));
+    let fits = |bits: &i32| (0.5 + largest * f64::from(1 << (bits + 1))) < f64::from(1 << 15);
+    let one = f64::from(1 << (0..22).take_while(fits).count());
+    taps.iter_mut().flatten().for_each(|(_, w)| *w = (*w * one).round() / one);
+    taps
 }
 
 /// `(2, 3)`, as messages show a tuple.

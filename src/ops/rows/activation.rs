@@ -1,6 +1,9 @@
 //! Activation functions.
 
 use super::unary::sigmoid_of;
+use crate::dtype::Scalar;
+use crate::ensure;
+use crate::error::Result;
 use crate::formula::Num;
 use crate::ops::schema::Surface;
 use crate::rows;
@@ -9,6 +12,12 @@ const NN: Surface = Surface::NN;
 
 fn softplus_of<E: Num>(x: E) -> E {
     x.maximum(E::zero()) + (-(x.abs())).exp().log1p()
+}
+
+fn ordered(bounds: &[Scalar]) -> Result<()> {
+    let crossed = bounds[0].to_f64() > bounds[1].to_f64();
+    ensure!(!crossed, Value, "min_val cannot be greater than max_val");
+    Ok(())
 }
 
 fn tanh_inner<E: Num>(x: E) -> E {
@@ -66,7 +75,7 @@ rows! { ACTIVATION;
     /// x limited to [min_val, max_val].
     num hardtanh(input; min_val: "-1.0", max_val: "1.0") = input.maximum(min_val).minimum(max_val)
     => d(g, y) = [E::select(E::or(input.le(min_val), max_val.le(input)), E::zero(), g)];
-    { inplace_argument: true, surface: NN, sig: "input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0", refuses_bool: "Bool inputs not supported for hardtanh" }
+    { inplace_argument: true, surface: NN, sig: "input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0", refuses_bool: "Bool inputs not supported for hardtanh", check: ordered }
     /// min(max(x, 0), 6).
     num relu6(input) = input.maximum(E::zero()).minimum(E::lit(6.0))
     => d(g, y) = [E::select(E::or(input.le(E::zero()), E::lit(6.0).le(input)), E::zero(), g)]; { inplace_argument: true, surface: NN, node: "HardtanhBackward0", refuses_bool: "Bool inputs not supported for hardtanh" }

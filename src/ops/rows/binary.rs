@@ -1,6 +1,7 @@
 //! Functions of two and three numbers.
 
 use crate::formula::Arith;
+use crate::ops::pointwise::Rounds;
 use crate::ops::schema::Surface;
 use crate::rows;
 
@@ -44,7 +45,7 @@ rows! { BINARY;
     /// Angle of the point (other, input), in radians.
     float atan2(input, other) = input.atan2(other)
     => d(g, y) = [g * (other / (input * input + other * other)), g * ((-input) / (input * input + other * other))];
-    { on: (0.3, 2.0), stepwise: true, aliases: &["arctan2"], sig: "input: Tensor, other: Tensor" }
+    { on: (0.3, 2.0), rounds: Rounds::Mixed, aliases: &["arctan2"], sig: "input: Tensor, other: Tensor" }
     /// The larger of two elements; NaN if either is.
     num maximum(input, other) = input.maximum(other)
     => d(g, y) = [tied(g, input, other, g * E::lit(0.5)), tied(g, other, input, g * E::lit(0.5))];
@@ -78,7 +79,7 @@ rows! { BINARY;
     => d(g, y) = [
         g * E::select(E::and(input.eq(E::zero()), other.le(E::zero())), E::zero(), other.log()),
         g * input / other,
-    ]; { on: (0.3, 2.0), sig: NUMBER_EITHER_SIDE, aliases: &["special_xlogy"], number_nodes: &["XlogyBackward1", "XlogyBackward2"] }
+    ]; { on: (0.3, 2.0), sig: NUMBER_EITHER_SIDE, rounds: Rounds::Steps, aliases: &["special_xlogy"], number_nodes: &["XlogyBackward1", "XlogyBackward2"] }
     /// log(exp(input) + exp(other)), without overflow.
     float logaddexp(input, other) = {
         let m = input.maximum(other);

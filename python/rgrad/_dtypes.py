@@ -1,0 +1,133 @@
+"""Questions about dtypes and shapes: promotion, conversion, limits, broadcasting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rgrad import _C
+
+from ._size import Size
+
+
+def _check_dtype(function: str, argument: str, position: int, value: Any) -> None:
+    if not isinstance(value, _C.dtype):
+        raise TypeError(
+            f"{function}(): argument '{argument}' (position {position}) must be torch.dtype, not {type(value).__name__}"
+        )
+
+
+def promote_types(type1: _C.dtype, type2: _C.dtype) -> _C.dtype:
+    """The smallest dtype that both convert to."""
+    _check_dtype("promote_types", "type1", 1, type1)
+    _check_dtype("promote_types", "type2", 2, type2)
+    return _C._promote_types(type1, type2)
+
+
+def result_type(tensor1: Any, tensor2: Any) -> _C.dtype:
+    """The dtype of arithmetic between two tensors or numbers."""
+    return _C._result_type(tensor1, tensor2)
+
+
+def can_cast(from_: _C.dtype, to: _C.dtype) -> bool:
+    """Whether a result of one dtype may be written to another: never from a float to an integer, nor to bool."""
+    _check_dtype("can_cast", "from_", 1, from_)
+    _check_dtype("can_cast", "to", 2, to)
+    if from_.is_floating_point:
+        return to.is_floating_point
+    return from_ == _C.bool or to != _C.bool
+
+
+def broadcast_shapes(*shapes: Any) -> Size:
+    """The shape that the given shapes broadcast to.
+
+    >>> import rgrad
+    >>> rgrad.broadcast_shapes((2, 1), (3,))
+    torch.Size([2, 3])
+    """
+    result: list[int] = []
+    for number, shape in enumerate(shapes):
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        if any(n < 0 for n in shape):
+            raise ValueError("Attempting to broadcast a dimension with negative length!")
+        result = [1] * (len(shape) - len(result)) + result
+        for i in range(-1, -len(shape) - 1, -1):
+            if result[i] == 1:
+                result[i] = shape[i]
+            elif shape[i] not in (1, result[i]):
+                raise RuntimeError(
+                    f"Attempting to broadcast a dimension of length {shape[i]} at {i}! Mismatching argument at index "
+                    f"{number} had {shape}; but expected shape should be broadcastable to {result}"
+                )
+    return Size(result)
+
+
+_UNSET = object()
+
+
+class _Limits:
+    """What `finfo` and `iinfo` share: equal for equal dtypes."""
+
+    dtype: str
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and other.dtype == self.dtype
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+
+# bits, eps, largest, smallest normal, resolution
+_FLOATS = {
+    "float16": (16, 2.0**-10, 65504.0, 2.0**-14, 0.001),
+    "bfloat16": (16, 2.0**-7, 3.3895313892515355e38, 2.0**-126, 0.01),
+    "float32": (32, 2.0**-23, 3.4028234663852886e38, 2.0**-126, 1e-06),
+    "float64": (64, 2.0**-52, 1.7976931348623157e308, 2.0**-1022, 1e-15),
+}
+
+
+class finfo(_Limits):
+    """Limits of a floating point dtype, the default one if none is given.
+
+    >>> import rgrad
+    >>> rgrad.finfo(rgrad.float32).eps
+    1.1920928955078125e-07
+    """
+
+    def __init__(self, type: Any = _UNSET) -> None:
+        d = _C.get_default_dtype() if type is _UNSET else type
+        _check_dtype("finfo", "type", 1, d)
+        if not d.is_floating_point:
+            raise TypeError(
+                "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'"
+            )
+        self.dtype = repr(d).removeprefix("torch.")
+        self.bits, self.eps, self.max, self.tiny, self.resolution = _FLOATS[self.dtype]
+        self.min = -self.max
+        self.smallest_normal = self.tiny
+
+    def __repr__(self) -> str:
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+            f"smallest_normal={self.tiny:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+        )
+
+
+class iinfo(_Limits):
+    """Limits of an integer dtype."""
+
+    def __init__(self, type: Any = _UNSET) -> None:
+        if type is _UNSET:
+            raise TypeError('iinfo() missing 1 required positional arguments: "type"')
+        d = type
+        _check_dtype("iinfo", "type", 1, d)
+        if d.is_floating_point:
+            raise TypeError("torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'")
+        if d == _C.bool:
+            raise TypeError("torch.bool is not supported by torch.iinfo")
+        self.dtype = repr(d).removeprefix("torch.")
+        self.bits = d.itemsize * 8
+        self.min = -(2 ** (self.bits - 1)) if d.is_signed else 0
+        self.max = 2 ** (self.bits - (1 if d.is_signed else 0)) - 1
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

@@ -1,0 +1,110 @@
+"""Settings that programs make once: the default device, determinism, precision of products."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import rgrad
+from rgrad import _C
+
+_default_device = _C.device("cpu")
+
+
+def get_default_device() -> _C.device:
+    """Where new tensors are made."""
+    return _default_device
+
+
+def set_default_device(device: Any) -> None:
+    """Sets where new tensors are made; None stands for the CPU.
+
+    Raises:
+        NotImplementedError: the device is not the CPU. Pass ``device=`` to what makes the tensors.
+    """
+    global _default_device
+    wanted = _C.device("cpu") if device is None else _C.device(device)
+    if wanted.type != "cpu":
+        raise NotImplementedError(
+            f"set_default_device('{wanted}'): new tensors are made on the CPU unless device= says otherwise"
+        )
+    _default_device = wanted
+
+
+class _Deterministic:
+    """What was asked for. Every operation here is deterministic anyway."""
+
+    enabled = False
+    warn_only = False
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Asks for deterministic algorithms, which all here are."""
+    _Deterministic.enabled = bool(mode)
+    _Deterministic.warn_only = bool(warn_only)
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Whether `use_deterministic_algorithms` asked for them."""
+    return _Deterministic.enabled
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether `use_deterministic_algorithms` asked for warnings rather than errors."""
+    return _Deterministic.warn_only
+
+
+_DEBUG_MODES = {"default": 0, "warn": 1, "error": 2}
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """Another form of `use_deterministic_algorithms`: 0 or "default", 1 or "warn", 2 or "error"."""
+    if not isinstance(debug_mode, (int, str)):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
+    if isinstance(debug_mode, str):
+        if debug_mode not in _DEBUG_MODES:
+            raise RuntimeError(
+                f"invalid value of debug_mode, expected one of `default`, `warn`, `error`, but got {debug_mode}"
+            )
+        debug_mode = _DEBUG_MODES[debug_mode]
+    if debug_mode not in (0, 1, 2):
+        raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}")
+    use_deterministic_algorithms(debug_mode > 0, warn_only=debug_mode == 1)
+
+
+def get_deterministic_debug_mode() -> int:
+    """0, 1 or 2: see `set_deterministic_debug_mode`."""
+    if not _Deterministic.enabled:
+        return 0
+    return 1 if _Deterministic.warn_only else 2
+
+
+_matmul_precision = "highest"
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """How little precision products of float32 matrices may have; all here have the full one."""
+    global _matmul_precision
+    if precision not in ("highest", "high", "medium"):
+        warnings.warn(
+            f"{precision} is not one of 'highest', 'high', or 'medium'; the current"
+            "setFloat32MatmulPrecision call has no effect.",
+            stacklevel=2,
+        )
+        return
+    _matmul_precision = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """What `set_float32_matmul_precision` was last given."""
+    return _matmul_precision
+
+
+def is_autocast_enabled(device_type: str = "cuda") -> bool:
+    """Whether autocast is on for a type of device, in this thread."""
+    return device_type == "cpu" and _C._get_autocast()[0]
+
+
+def get_autocast_dtype(device_type: str) -> _C.dtype:
+    """The dtype that autocast computes in."""
+    return _C._get_autocast()[1] if device_type == "cpu" else rgrad.float16

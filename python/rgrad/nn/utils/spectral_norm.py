@@ -1,0 +1,97 @@
+"""Spectral normalisation by a hook: the older form of `parametrizations.spectral_norm`."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import rgrad
+from rgrad import _C
+
+from .. import functional as F
+from ..modules.module import Module
+from ..parameter import Parameter
+from .parametrizations import matrix_of, output_dim
+
+__all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
+
+M = TypeVar("M", bound=Module)
+
+
+class SpectralNorm:
+    """The hook that divides a weight by its largest singular value before each forward."""
+
+    def __init__(self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
+        if n_power_iterations <= 0:
+            raise ValueError(
+                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+            )
+        self.name = name
+        self.dim = dim
+        self.n_power_iterations = n_power_iterations
+        self.eps = eps
+
+    def compute_weight(self, module: Module, do_power_iteration: bool) -> _C.Tensor:
+        """The weight."""
+        weight, u, v = (getattr(module, self.name + suffix) for suffix in ("_orig", "_u", "_v"))
+        matrix = matrix_of(weight, self.dim)
+        if do_power_iteration:
+            with rgrad.no_grad():
+                for _ in range(self.n_power_iterations):
+                    v.copy_(F.normalize(rgrad.mv(matrix.t(), u), dim=0, eps=self.eps))
+                    u.copy_(F.normalize(rgrad.mv(matrix, v), dim=0, eps=self.eps))
+                # Clones, as the next iteration writes the vectors in place.
+                u, v = u.clone(), v.clone()
+        return weight / rgrad.dot(u, rgrad.mv(matrix, v))
+
+    @staticmethod
+    def apply(module: Module, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
+        """Puts the hook on a module."""
+        if any(isinstance(h, SpectralNorm) and h.name == name for h in module._forward_pre_hooks.values()):
+            raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
+        hook = SpectralNorm(name, n_power_iterations, dim, eps)
+        weight = module._parameters[name]
+        if weight is None:
+            raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
+        rows, columns = matrix_of(weight.detach(), dim).shape
+        delattr(module, name)
+        module.register_parameter(f"{name}_orig", weight)
+        # A plain attribute, so that the module looks complete before its first forward.
+        setattr(module, name, weight.data)
+        for suffix, size in (("_u", rows), ("_v", columns)):
+            vector = weight.detach().new_empty(size).normal_(0, 1)
+            module.register_buffer(name + suffix, F.normalize(vector, dim=0, eps=eps))
+        module.register_forward_pre_hook(hook)
+        return hook
+
+    def remove(self, module: Module) -> None:
+        """Makes the weight a parameter again."""
+        with rgrad.no_grad():
+            weight = self.compute_weight(module, do_power_iteration=False)
+        for suffix in ("", "_u", "_v", "_orig"):
+            delattr(module, self.name + suffix)
+        module.register_parameter(self.name, Parameter(weight.detach()))
+
+    def __call__(self, module: Module, inputs: Any) -> None:
+        setattr(module, self.name, self.compute_weight(module, do_power_iteration=module.training))
+
+
+def spectral_norm(
+    module: M,
+    name: str = "weight",
+    n_power_iterations: int = 1,
+    eps: float = 1e-12,
+    dim: int | None = None,
+) -> M:
+    """Divides a weight by its largest singular value; see :func:`rgrad.nn.utils.parametrizations.spectral_norm`."""
+    SpectralNorm.apply(module, name, n_power_iterations, output_dim(module) if dim is None else dim, eps)
+    return module
+
+
+def remove_spectral_norm(module: M, name: str = "weight") -> M:
+    """Undoes :func:`spectral_norm`."""
+    for key, hook in module._forward_pre_hooks.items():
+        if isinstance(hook, SpectralNorm) and hook.name == name:
+            hook.remove(module)
+            del module._forward_pre_hooks[key]
+            return module
+    raise ValueError(f"spectral_norm of '{name}' not found in {module}")

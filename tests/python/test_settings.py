@@ -1,0 +1,97 @@
+"""Questions about dtypes and shapes, and settings that programs make once."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+import rgrad as torch
+
+
+def test_results_may_be_cast_upward_in_kind_only():
+    assert torch.can_cast(torch.float64, torch.float16) and torch.can_cast(torch.int64, torch.uint8)
+    assert torch.can_cast(torch.bool, torch.float32) and torch.can_cast(torch.bool, torch.bool)
+    assert not torch.can_cast(torch.float16, torch.int64) and not torch.can_cast(torch.int8, torch.bool)
+    with pytest.raises(TypeError, match=r"argument 'from_' \(position 1\) must be torch.dtype, not int"):
+        torch.can_cast(1, torch.int8)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_limits_of_floats_hold_in_arithmetic(dtype):
+    limits = torch.finfo(dtype)
+    one = torch.ones((), dtype=dtype)
+    assert (one + limits.eps).item() > 1 and (one + limits.eps / 4).item() == 1
+    assert torch.tensor(limits.max, dtype=dtype).isfinite().item()
+    assert torch.tensor(limits.max, dtype=dtype).mul(2).isinf().item()
+    assert limits == torch.finfo(type=dtype) and limits.bits == 8 * dtype.itemsize
+
+
+def test_limits_of_integers_hold_in_arithmetic():
+    for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
+        limits = torch.iinfo(dtype)
+        assert torch.tensor(limits.max, dtype=dtype).add(1).item() == limits.min
+    assert torch.iinfo(torch.int8) != torch.iinfo(torch.uint8)
+    with pytest.raises(TypeError, match="torch.bool is not supported by torch.iinfo"):
+        torch.iinfo(torch.bool)
+    with pytest.raises(TypeError, match="torch.finfo.. requires a floating point input type"):
+        torch.finfo(torch.int32)
+
+
+def test_shapes_broadcast_as_tensors_do():
+    shapes = [(2, 1, 4), (3, 1), 4]
+    tensors = torch.broadcast_tensors(torch.ones(2, 1, 4), torch.ones(3, 1), torch.ones(4))
+    assert torch.broadcast_shapes(*shapes) == tensors[0].shape
+    assert torch.broadcast_shapes() == torch.Size([])
+    with pytest.raises(RuntimeError, match=r"length 4 at -1! Mismatching argument at index 1 had \(4,\).*\[2, 3\]"):
+        torch.broadcast_shapes((2, 3), (4,))
+    with pytest.raises(ValueError, match="negative length"):
+        torch.broadcast_shapes((2, -1))
+
+
+def test_the_default_device_is_what_new_tensors_have():
+    before = torch.get_default_device()
+    torch.set_default_device("cpu")
+    assert torch.zeros(1).device == torch.get_default_device() == torch.device("cpu")
+    torch.set_default_device(None)
+    with pytest.raises(RuntimeError):
+        torch.set_default_device("cuda")
+    assert torch.get_default_device() == before
+
+
+def test_determinism_is_what_was_asked_for():
+    assert not torch.are_deterministic_algorithms_enabled()
+    try:
+        torch.set_deterministic_debug_mode("warn")
+        assert torch.are_deterministic_algorithms_enabled() and torch.is_deterministic_algorithms_warn_only_enabled()
+        torch.use_deterministic_algorithms(True)
+        assert torch.get_deterministic_debug_mode() == 2
+    finally:
+        torch.use_deterministic_algorithms(False)
+    with pytest.raises(RuntimeError, match="expected 0, 1, or 2, but got 7"):
+        torch.set_deterministic_debug_mode(7)
+
+
+def test_layouts_and_memory_formats_are_closed_sets_of_constants():
+    assert isinstance(torch.strided, torch.layout) and isinstance(torch.channels_last, torch.memory_format)
+    assert torch.ones(1).layout is torch.strided
+    for constant in (torch.strided, torch.preserve_format):
+        assert pickle.loads(pickle.dumps(constant)) is constant and copy.deepcopy(constant) is constant
+    with pytest.raises(TypeError, match="cannot create 'torch.layout' instances"):
+        torch.layout()
+
+
+def test_the_precision_of_products_is_remembered():
+    torch.set_float32_matmul_precision("high")
+    with pytest.warns(UserWarning, match="is not one of 'highest', 'high', or 'medium'"):
+        torch.set_float32_matmul_precision("low")
+    assert torch.get_float32_matmul_precision() == "high"
+    torch.set_float32_matmul_precision("highest")
+
+
+def test_autocast_is_asked_about_by_device():
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
+        assert not torch.is_autocast_enabled()
+    assert not torch.is_autocast_enabled("cpu")

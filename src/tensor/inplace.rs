@@ -223,7 +223,7 @@ struct CopySlices {
 
 impl Function for CopySlices {
     fn name(&self) -> &'static str {
-        "CopySlices"
+        "torch::autograd::CopySlices"
     }
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {

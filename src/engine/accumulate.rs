@@ -95,7 +95,7 @@ fn own(g: Tensor, leaf: &Tensor) -> Result<Tensor> {
     }
     let layout = Layout { offset: 0, ..leaf.layout().clone() };
     let out = Tensor::empty(leaf.shape().clone(), g.dtype())?.with_layout(layout);
-    write_untracked(&out, &g);
+    write_untracked(&out, &g)?;
     Ok(out)
 }
 

@@ -13,6 +13,7 @@ pub use run::set_interrupt_check;
 
 use run::{Goal, run};
 
+use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::Edge;
@@ -43,10 +44,10 @@ impl Target {
     }
 
     /// What its gradient looks like; None where the node does not say.
-    fn looks(&self) -> Option<(&Dims, DType)> {
+    fn looks(&self) -> Option<(&Dims, DType, Device)> {
         match self {
-            Target::Tensor(t) => Some((t.shape(), t.dtype())),
-            Target::Edge(e) => e.node.outputs().get(e.input()).map(|o| (&o.shape, o.dtype)),
+            Target::Tensor(t) => Some((t.shape(), t.dtype(), t.device())),
+            Target::Edge(e) => e.node.outputs().get(e.input()).map(|o| (&o.shape, o.dtype, o.device)),
         }
     }
 }
@@ -71,7 +72,7 @@ fn root_gradients(roots: &[Target], grads: &[Option<Tensor>], create_graph: bool
         let looks = root.looks();
         out.push(match (grads.get(i).cloned().flatten(), looks) {
             (Some(g), looks) => {
-                if let Some((shape, _)) = looks {
+                if let Some((shape, ..)) = looks {
                     ensure!(
                         g.shape() == shape,
                         Runtime,
@@ -83,7 +84,7 @@ fn root_gradients(roots: &[Target], grads: &[Option<Tensor>], create_graph: bool
                 if create_graph { g } else { g.detach() }
             }
             (None, None) => bail!(Runtime, "grad can be implicitly created only for scalar outputs"),
-            (None, Some((shape, dtype))) => {
+            (None, Some((shape, dtype, device))) => {
                 ensure!(root.edge().is_some(), Runtime, "{}", no_grad_message(i));
                 ensure!(shape.numel() == 1, Runtime, "grad can be implicitly created only for scalar outputs");
                 ensure!(
@@ -91,7 +92,7 @@ fn root_gradients(roots: &[Target], grads: &[Option<Tensor>], create_graph: bool
                     Runtime,
                     "grad can be implicitly created only for real scalar outputs but got {dtype}"
                 );
-                Tensor::ones(shape.clone(), dtype)?
+                Tensor::full_on(shape.clone(), 1i64, dtype, device)?
             }
         });
     }
@@ -169,8 +170,8 @@ pub fn grad(
         .zip(found)
         .map(|(t, g)| match (g, t.looks()) {
             (Some(g), _) => Ok(Some(g)),
-            (None, Some((shape, dtype))) if options.materialize => {
-                Tensor::zeros(shape.clone(), dtype).map(Some)
+            (None, Some((shape, dtype, device))) if options.materialize => {
+                Tensor::full_on(shape.clone(), 0i64, dtype, device).map(Some)
             }
             (None, _) => {
                 ensure!(

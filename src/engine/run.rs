@@ -64,7 +64,7 @@ fn run_here(
     }
     for (e, g) in roots.iter().zip(grads) {
         if let Some(i) = task.find(&e.node) {
-            let g = fit(g, &e.node, e.input())?;
+            let g = fit(g, e, (&e.node, e.input()))?;
             add_into(&mut task.slots[i].inbox, e.input(), g)?;
         }
     }
@@ -224,7 +224,7 @@ fn wanted_edges(node: &GradFn, task: &Task, wanted: Option<&[Edge]>) -> u64 {
 /// The function itself; in anomaly mode whatever goes wrong is traced to where the node was made.
 fn call(node: &GradFn, cx: &Cx, grads: Grads) -> Result<Grads> {
     if !anomaly::enabled() {
-        return node.function().backward(cx, grads);
+        return node.function().backward(cx, grads).map_err(|e| e.of_operation(node.name()));
     }
     anomaly::observe(node, || {
         let outs = node.function().backward(cx, grads)?;
@@ -248,12 +248,12 @@ fn refuse_nan(node: &GradFn, outs: &Grads) -> Result<()> {
 
 fn deliver(task: &mut Task, ready: &mut BinaryHeap<Ready>, node: &GradFn, outs: Grads) -> Result<()> {
     let mut outs = outs.into_iter();
-    for e in node.edges() {
+    for (k, e) in node.edges().iter().enumerate() {
         let g = outs.next().flatten();
         let Some(e) = e else { continue };
         let Some(j) = task.find(&e.node) else { continue };
         if let Some(g) = g {
-            let g = fit(g, &e.node, e.input())?;
+            let g = fit(g, e, (node, k))?;
             add_into(&mut task.slots[j].inbox, e.input(), g)?;
         }
         let slot = &mut task.slots[j];
@@ -265,9 +265,10 @@ fn deliver(task: &mut Task, ready: &mut BinaryHeap<Ready>, node: &GradFn, outs: 
     Ok(())
 }
 
-/// Gives a gradient the shape and dtype of the tensor that it belongs to: the one place that undoes a broadcast.
-fn fit(g: Tensor, node: &GradFn, input: usize) -> Result<Tensor> {
-    let Some(OutputMeta { shape, dtype }) = node.outputs().get(input) else { return Ok(g) };
+/// Gives a gradient the shape and dtype of the tensor that it belongs to: the one place that undoes a broadcast. An
+/// error names the node that the gradient is `from`, and its number there.
+fn fit(g: Tensor, to: &Edge, from: (&GradFn, usize)) -> Result<Tensor> {
+    let Some(OutputMeta { shape, dtype, device }) = to.node.outputs().get(to.input()) else { return Ok(g) };
     let g = if g.shape() == shape {
         g
     } else if crate::layout::broadcast("backward", shape, g.shape()).is_ok_and(|s| s == *g.shape()) {
@@ -275,13 +276,15 @@ fn fit(g: Tensor, node: &GradFn, input: usize) -> Result<Tensor> {
     } else {
         bail!(
             Runtime,
-            "Function {} returned an invalid gradient at index {input} - got {} but expected shape compatible with {}",
-            node.name(),
+            "Function {} returned an invalid gradient at index {} - got {} but expected shape compatible with {}",
+            from.0.name(),
+            from.1,
             g.shape(),
             shape
         );
     };
-    if g.dtype() == *dtype { Ok(g) } else { arith::to_dtype(&g, *dtype) }
+    // A 0-d tensor may be used on a device other than its own.
+    if g.dtype() == *dtype && g.device() == *device { Ok(g) } else { arith::to(&g, *device, *dtype) }
 }
 
 /// Adds a gradient to those that wait. The first is moved in; into a temporary that nobody else holds, later ones

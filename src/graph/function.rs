@@ -12,6 +12,7 @@ use smallvec::{SmallVec, smallvec};
 use super::hooks::{Handle, Hooks, NodeHook, TensorHook};
 use super::saved::{SavedTensor, check_saved};
 use super::{Meta, anomaly, grad_enabled};
+use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::layout::Dims;
@@ -103,6 +104,13 @@ impl Edge {
 pub struct OutputMeta {
     pub shape: Dims,
     pub dtype: DType,
+    pub device: Device,
+}
+
+impl OutputMeta {
+    fn of(t: &Tensor) -> OutputMeta {
+        OutputMeta { shape: t.shape().clone(), dtype: t.dtype(), device: t.device() }
+    }
 }
 
 /// A function in the graph.
@@ -151,7 +159,7 @@ pub const LEAF_SEQUENCE: u64 = u64::MAX;
 pub fn node<F: Function>(f: F, edges: Edges, outputs: &[&Tensor]) -> GradFn {
     let mut metas = SmallVec::new();
     for t in outputs {
-        metas.push(OutputMeta { shape: t.shape().clone(), dtype: t.dtype() });
+        metas.push(OutputMeta::of(t));
     }
     let made = GradFn::new(Arc::new(Node {
         seq: SEQUENCE.fetch_add(1, Ordering::Relaxed),
@@ -420,7 +428,7 @@ impl AccumulateGrad {
             seq: LEAF_SEQUENCE,
             scratch: AtomicU64::new(0),
             edges: smallvec![],
-            outputs: smallvec![OutputMeta { shape: t.shape().clone(), dtype: t.dtype() }],
+            outputs: smallvec![OutputMeta::of(t)],
             extras: OnceLock::new(),
             f: AccumulateGrad { leaf: t.clone() },
         })

@@ -7,6 +7,8 @@ mod table;
 use super::pointwise::{Arg, result_type};
 use super::rows;
 use super::schema::{Args, Out};
+use crate::backend::memory;
+use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::tensor::Tensor;
@@ -140,7 +142,7 @@ impl crate::graph::Function for RoundedDiv {
 
     fn backward(&self, _: &crate::graph::Cx, grads: crate::graph::Grads) -> Result<crate::graph::Grads> {
         let Some(g) = &grads[0] else { return Ok(self.shapes.iter().map(|_| None).collect()) };
-        self.shapes.iter().map(|s| Tensor::zeros(s.clone(), g.dtype()).map(Some)).collect()
+        self.shapes.iter().map(|s| g.new_zeros(s.clone()).map(Some)).collect()
     }
 }
 
@@ -342,6 +344,7 @@ pub fn clone(t: &Tensor) -> Result<Tensor> {
 
 struct ToCopy {
     from: DType,
+    device: Device,
 }
 
 impl crate::graph::Function for ToCopy {
@@ -350,7 +353,7 @@ impl crate::graph::Function for ToCopy {
     }
 
     fn backward(&self, _: &crate::graph::Cx, grads: crate::graph::Grads) -> Result<crate::graph::Grads> {
-        grads.into_iter().map(|g| g.map(|g| to_dtype(&g, self.from)).transpose()).collect()
+        grads.into_iter().map(|g| g.map(|g| to(&g, self.device, self.from)).transpose()).collect()
     }
 }
 
@@ -359,5 +362,15 @@ pub fn to_dtype(t: &Tensor, dtype: DType) -> Result<Tensor> {
     if t.dtype() == dtype {
         return Ok(t.clone());
     }
-    crate::graph::record(t.copied(dtype)?, &[t], |_| ToCopy { from: t.dtype() })
+    crate::graph::record(t.copied(dtype)?, &[t], |_| ToCopy { from: t.dtype(), device: t.device() })
+}
+
+/// `t` on a device, in a dtype; the same tensor if it is so already.
+pub fn to(t: &Tensor, device: Device, dtype: DType) -> Result<Tensor> {
+    if t.device() == device {
+        return to_dtype(t, dtype);
+    }
+    let out = Tensor::empty_on(t.shape().clone(), dtype, device)?;
+    memory::transfer(t.raw(), out.raw())?;
+    crate::graph::record(out, &[t], |_| ToCopy { from: t.dtype(), device: t.device() })
 }

@@ -4,11 +4,11 @@ use smallvec::smallvec;
 
 use super::arith;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
-use crate::backend::cpu::copy;
+use crate::backend::{copy, memory};
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, grad_enabled, record};
+use crate::graph::{Cx, Function, Grads, NotImplemented, grad_enabled, record};
 use crate::layout::{Layout, broadcast};
 use crate::tensor::{Tensor, assign, check_inplace};
 use crate::{bail, ensure};
@@ -24,13 +24,29 @@ fn to_dtype(a: &Args) -> Result<Out> {
     Ok(converted(a.tensor(0)?, a.dtype(1)?, a.bool(3)?)?.into())
 }
 
+/// As `converted`, on a device.
+fn moved(t: &Tensor, device: Device, dtype: DType, copy: bool) -> Result<Out> {
+    if t.device() == device {
+        Ok(converted(t, dtype, copy)?.into())
+    } else {
+        Ok(arith::to(t, device, dtype)?.into())
+    }
+}
+
 fn to_device(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
-    Ok(converted(t, a.opt_dtype(2)?.unwrap_or(t.dtype()), a.bool(4)?)?.into())
+    let dtype = a.opt_dtype(2)?.unwrap_or(t.dtype());
+    moved(t, a.opt_device(1)?.unwrap_or(t.device()), dtype, a.bool(4)?)
 }
 
 fn to_other(a: &Args) -> Result<Out> {
-    Ok(converted(a.tensor(0)?, a.tensor(1)?.dtype(), a.bool(3)?)?.into())
+    let other = a.tensor(1)?;
+    moved(a.tensor(0)?, other.device(), other.dtype(), a.bool(3)?)
+}
+
+fn cpu(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    moved(t, Device::Cpu, t.dtype(), false)
 }
 
 fn type_as(a: &Args) -> Result<Out> {
@@ -52,9 +68,14 @@ fn type_name(a: &Args) -> Result<Out> {
     }
 }
 
-fn cuda(_: &Args) -> Result<Out> {
-    Device::parse("cuda")?;
-    bail!(Runtime, "this build of rgrad holds the CPU backend only")
+fn cuda(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    let device = match a.opt_device(1)? {
+        Some(device) => device,
+        None => Device::parse("cuda")?,
+    };
+    ensure!(device.is_gpu(), Value, "Invalid device, must be cuda device");
+    moved(t, device, t.dtype(), false)
 }
 
 fn identity(a: &Args) -> Result<Out> {
@@ -63,7 +84,9 @@ fn identity(a: &Args) -> Result<Out> {
 
 // ---- copy_
 
-struct Copy;
+struct Copy {
+    from: Device,
+}
 
 impl Function for Copy {
     fn name(&self) -> &'static str {
@@ -71,7 +94,7 @@ impl Function for Copy {
     }
 
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
-        Ok(smallvec![grads[0].clone()])
+        Ok(smallvec![grads[0].as_ref().map(|g| arith::to(g, self.from, g.dtype())).transpose()?])
     }
 }
 
@@ -84,13 +107,15 @@ pub fn copy_into(t: &Tensor, src: &Tensor) -> Result<()> {
     };
     let wide = src.with_layout(layout);
     if grad_enabled() && (t.requires_grad() || src.requires_grad()) {
-        let value = record(wide.copied(t.dtype())?, &[src], |_| Copy)?;
+        let copy = t.new_empty(shape)?;
+        memory::transfer(wide.raw(), copy.raw())?;
+        let value = record(copy, &[src], |_| Copy { from: src.device() })?;
         return assign(t, &value, "CopyBackwards");
     }
     // Another geometry over the same memory: what is read must not be what was just written.
     let overlaps = t.storage().same(src.storage()) && t.layout() != wide.layout();
     let wide = if overlaps { wide.copied(t.dtype())? } else { wide };
-    copy::copy(wide.raw(), t.raw());
+    memory::transfer(wide.raw(), t.raw())?;
     t.bump_version();
     Ok(())
 }
@@ -116,8 +141,8 @@ fn resized(t: &Tensor, shape: crate::layout::Dims) -> Result<Tensor> {
         return Ok(t.with_layout(layout));
     }
     let row = |n| Layout::contiguous([n].into());
-    let memory = Tensor::empty([needed], t.dtype())?;
-    copy::copy(t.with_layout(row(held)).raw(), memory.with_layout(row(held)).raw());
+    let memory = t.new_empty([needed])?;
+    copy::copy(t.with_layout(row(held)).raw(), memory.with_layout(row(held)).raw())?;
     Ok(memory.with_layout(layout))
 }
 
@@ -131,7 +156,7 @@ fn resize_as(a: &Args) -> Result<Out> {
 
 fn set(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
-    let Some(source) = a.opt_tensor(1)? else { return Ok(Tensor::empty([0], t.dtype())?.into()) };
+    let Some(source) = a.opt_tensor(1)? else { return Ok(t.new_empty([0usize])?.into()) };
     ensure!(
         source.dtype() == t.dtype(),
         Runtime,
@@ -139,7 +164,7 @@ fn set(a: &Args) -> Result<Out> {
         source.dtype().scalar_name().to_lowercase(),
         t.dtype().scalar_name().to_lowercase()
     );
-    Ok(source.detach().into())
+    Ok(record(source.detach(), &[t], |_| NotImplemented { op: "set_" })?.into())
 }
 
 // ---- questions
@@ -256,18 +281,18 @@ pub static OPS: &[Op] = &[
     cast_method!("char", DType::I8),
     cast_method!("byte", DType::U8),
     cast_method!("bool", DType::Bool),
-    identity!(
+    op(
         "cpu",
         Surface::METHOD,
-        "input: Tensor, memory_format: memory_format? = None",
-        "The tensor in the memory of the CPU, where it is."
+        "The tensor in the memory of the CPU; itself if it is there already.",
+        &[overload!("input: Tensor, memory_format: memory_format? = None", cpu)],
     ),
     op(
         "cuda",
         Surface::METHOD,
-        "The tensor on a CUDA device; an error where the build has none.",
+        "The tensor on a GPU of any vendor; an error where there is none.",
         &[overload!(
-            "input: Tensor, device: any? = None, non_blocking: bool = False, memory_format: memory_format? = None",
+            "input: Tensor, device: device? = None, non_blocking: bool = False, memory_format: memory_format? = None",
             cuda
         )],
     ),

@@ -2,11 +2,12 @@
 
 mod fill;
 
-use super::default_dtype;
 use super::pointwise::Arg;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
-use crate::backend::cpu::copy;
+use super::{default_device, default_dtype};
+use crate::backend::copy;
 use crate::backend::cpu::parallel::for_chunks_mut;
+use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::{Dims, Layout, Strides};
@@ -36,14 +37,44 @@ pub(super) use options;
 
 /// How far `requires_grad` stands behind `dtype` among the options.
 const REQUIRES_GRAD: usize = 4;
+const DEVICE: usize = 2;
 
 /// The `dtype` of options that start at argument `at`.
 pub(super) fn dtype_or(a: &Args, at: usize, default: DType) -> Result<DType> {
     Ok(a.opt_dtype(at)?.unwrap_or(default))
 }
 
-/// Applies the `requires_grad` of options that start at argument `at`.
+/// The `device` of options that start at argument `at`.
+fn device_or(a: &Args, at: usize, default: Device) -> Result<Device> {
+    Ok(a.opt_device(at + DEVICE)?.unwrap_or(default))
+}
+
+/// A tensor filled with one value where the options want it.
+fn filled_at(a: &Args, at: usize, shape: Dims, value: Scalar, dtype: DType, default: Device) -> Result<Out> {
+    let t = Tensor::empty_on(shape, dtype, device_or(a, at, default)?)?;
+    copy::fill(t.raw(), value)?;
+    finish_like(a, at, t.clone(), &t)
+}
+
+/// As `filled_at`, of unspecified contents.
+fn empty_at(a: &Args, at: usize, shape: Dims, dtype: DType, default: Device) -> Result<Out> {
+    let t = Tensor::empty_on(shape, dtype, device_or(a, at, default)?)?;
+    finish_like(a, at, t.clone(), &t)
+}
+
+/// Applies the `device` and `requires_grad` of options that start at argument `at` to a tensor that was made on the
+/// host, from where its elements go to the device.
 pub(super) fn finish(a: &Args, at: usize, t: Tensor) -> Result<Out> {
+    finish_on(a, at, t, default_device())
+}
+
+/// As `finish`, where the default is the device of `like`.
+pub(super) fn finish_like(a: &Args, at: usize, t: Tensor, like: &Tensor) -> Result<Out> {
+    finish_on(a, at, t, like.device())
+}
+
+fn finish_on(a: &Args, at: usize, t: Tensor, default: Device) -> Result<Out> {
+    let t = t.on_device(device_or(a, at, default)?)?;
     if a.bool(at + REQUIRES_GRAD)? {
         ensure!(
             t.dtype().is_float(),
@@ -57,7 +88,9 @@ pub(super) fn finish(a: &Args, at: usize, t: Tensor) -> Result<Out> {
 
 /// A tensor of `dtype` and shape of `t`, zeroed.
 pub fn zeros_like(t: &Tensor, dtype: DType) -> Result<Tensor> {
-    Tensor::zeros(t.shape().clone(), dtype)
+    let out = Tensor::empty_on(t.shape().clone(), dtype, t.device())?;
+    copy::fill(out.raw(), Scalar::Int(0))?;
+    Ok(out)
 }
 
 /// The dtype of a tensor made from a number alone.
@@ -72,49 +105,52 @@ fn dtype_of(value: Scalar) -> DType {
 // ---- one value
 
 fn filled(a: &Args, value: Scalar) -> Result<Out> {
-    finish(a, 1, Tensor::full(a.size(0)?, value, dtype_or(a, 1, default_dtype())?)?)
+    filled_at(a, 1, a.size(0)?, value, dtype_or(a, 1, default_dtype())?, default_device())
 }
 
 fn filled_like(a: &Args, value: Scalar) -> Result<Out> {
     let t = a.tensor(0)?;
-    finish(a, 1, Tensor::full(t.shape().clone(), value, dtype_or(a, 1, t.dtype())?)?)
+    filled_at(a, 1, t.shape().clone(), value, dtype_or(a, 1, t.dtype())?, t.device())
 }
 
 fn new_filled(a: &Args, value: Scalar) -> Result<Out> {
-    finish(a, 2, Tensor::full(a.size(1)?, value, dtype_or(a, 2, a.tensor(0)?.dtype())?)?)
+    let t = a.tensor(0)?;
+    filled_at(a, 2, a.size(1)?, value, dtype_or(a, 2, t.dtype())?, t.device())
 }
 
 fn full(a: &Args) -> Result<Out> {
     let value = a.number(1)?;
-    finish(a, 2, Tensor::full(a.size(0)?, value, dtype_or(a, 2, dtype_of(value))?)?)
+    filled_at(a, 2, a.size(0)?, value, dtype_or(a, 2, dtype_of(value))?, default_device())
 }
 
 fn full_like(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
-    finish(a, 2, Tensor::full(t.shape().clone(), a.number(1)?, dtype_or(a, 2, t.dtype())?)?)
+    filled_at(a, 2, t.shape().clone(), a.number(1)?, dtype_or(a, 2, t.dtype())?, t.device())
 }
 
 fn new_full(a: &Args) -> Result<Out> {
-    finish(a, 3, Tensor::full(a.size(1)?, a.number(2)?, dtype_or(a, 3, a.tensor(0)?.dtype())?)?)
+    let t = a.tensor(0)?;
+    filled_at(a, 3, a.size(1)?, a.number(2)?, dtype_or(a, 3, t.dtype())?, t.device())
 }
 
 fn scalar_tensor(a: &Args) -> Result<Out> {
-    finish(a, 1, Tensor::scalar(a.number(0)?, dtype_or(a, 1, default_dtype())?)?)
+    filled_at(a, 1, Dims::default(), a.number(0)?, dtype_or(a, 1, default_dtype())?, default_device())
 }
 
 // ---- unspecified contents
 
 fn empty(a: &Args) -> Result<Out> {
-    finish(a, 1, Tensor::empty(a.size(0)?, dtype_or(a, 1, default_dtype())?)?)
+    empty_at(a, 1, a.size(0)?, dtype_or(a, 1, default_dtype())?, default_device())
 }
 
 fn empty_like(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
-    finish(a, 1, Tensor::empty(t.shape().clone(), dtype_or(a, 1, t.dtype())?)?)
+    empty_at(a, 1, t.shape().clone(), dtype_or(a, 1, t.dtype())?, t.device())
 }
 
 fn new_empty(a: &Args) -> Result<Out> {
-    finish(a, 2, Tensor::empty(a.size(1)?, dtype_or(a, 2, a.tensor(0)?.dtype())?)?)
+    let t = a.tensor(0)?;
+    empty_at(a, 2, a.size(1)?, dtype_or(a, 2, t.dtype())?, t.device())
 }
 
 /// A tensor of the given strides over memory that just holds it.
@@ -317,7 +353,7 @@ fn eye(a: &Args, columns: Option<i64>, options: usize) -> Result<Out> {
     let (n, m) = (n as usize, m as usize);
     let out = Tensor::zeros([n, m], dtype_or(a, options, default_dtype())?)?;
     let diagonal = Layout { shape: [n.min(m)].into(), strides: [m as isize + 1].into(), offset: 0 };
-    copy::fill(out.with_layout(diagonal).raw(), Scalar::Int(1));
+    copy::fill(out.with_layout(diagonal).raw(), Scalar::Int(1))?;
     finish(a, options, out)
 }
 

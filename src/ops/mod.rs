@@ -29,6 +29,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use smallvec::SmallVec;
 
+use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::{Error, Result};
@@ -96,6 +97,11 @@ fn row_op(row: &'static Row) -> Op {
 /// Calls an overload whose signature the values fit.
 #[inline]
 pub fn call(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Out> {
+    call_unnamed(op, overload, values).map_err(|e| e.of_operation(op.name))
+}
+
+#[inline]
+fn call_unnamed(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Out> {
     let args = Args { name: op.name, values };
     match &overload.call {
         Call::Fn(f) => f(&args),
@@ -132,7 +138,7 @@ pub fn call_inplace(op: &'static Op, overload: &'static Overload, values: &[Valu
     if let Call::Row(row) = &overload.call {
         let (inputs, params) = row_arguments(row, &args)?;
         (row.meta.check)(&params)?;
-        row_inplace(row, &inputs, &params)?;
+        row_inplace(row, &inputs, &params).map_err(|e| e.of_operation(op.name))?;
         return Ok(t);
     }
     let tracked = values.iter().any(|v| match v {
@@ -234,7 +240,7 @@ pub fn call_out(
             if composite {
                 assign(out, result, op.name)?;
             } else {
-                crate::tensor::write_untracked(out, result);
+                crate::tensor::write_untracked(out, result)?;
             }
             stored.push(out.clone());
         } else {
@@ -251,6 +257,21 @@ fn shares_elements(a: &Tensor, b: &Tensor) -> bool {
             (Some((alo, ahi)), Some((blo, bhi))) => alo <= bhi && blo <= ahi,
             _ => false,
         }
+}
+
+static DEFAULT_DEVICE: AtomicU8 = AtomicU8::new(0);
+
+/// The device of new tensors.
+pub fn default_device() -> Device {
+    match DEFAULT_DEVICE.load(Ordering::Relaxed) {
+        0 => Device::Cpu,
+        i => Device::Gpu(i - 1),
+    }
+}
+
+pub fn set_default_device(device: Device) {
+    let number = device.index().map_or(0, |i| i as u8 + 1);
+    DEFAULT_DEVICE.store(number, Ordering::Relaxed);
 }
 
 static DEFAULT_DTYPE: AtomicU8 = AtomicU8::new(DType::F32 as u8);

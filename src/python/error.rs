@@ -5,6 +5,8 @@ use pyo3::prelude::*;
 
 use crate::error::{Error, Kind};
 
+pyo3::create_exception!(rgrad, OutOfMemoryError, PyRuntimeError, "The memory of a device is used up.");
+
 /// The one mapping.
 pub fn to_py(e: Error) -> PyErr {
     if let Error::Foreign(any) = e {
@@ -19,6 +21,7 @@ pub fn to_py(e: Error) -> PyErr {
     let text = e.to_string();
     match e.kind() {
         Kind::Runtime | Kind::Foreign => PyRuntimeError::new_err(text),
+        Kind::OutOfMemory => OutOfMemoryError::new_err(text),
         Kind::Index => PyIndexError::new_err(text),
         Kind::Type => PyTypeError::new_err(text),
         Kind::Value => PyValueError::new_err(text),

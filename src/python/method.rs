@@ -25,6 +25,7 @@ use super::error::{IntoPy, panicked};
 use super::tensor::{DETACH_FROM, PyTensor};
 use crate::ops::schema::{Op, Overload, Surface, Value};
 use crate::ops::{self};
+use crate::tensor::check_replaced;
 
 /// A parameter of a signature.
 #[derive(Debug)]
@@ -148,7 +149,8 @@ static TRAMPOLINES: [[Fast; 32]; 40] = trampolines!(0 1 2 3 4 5 6 7 8 9 10 11 12
 
 fn is_large(values: &[Value]) -> bool {
     values.iter().any(|v| match v {
-        Value::Tensor(t) => t.numel() >= DETACH_FROM,
+        // A launch may have to wait for those before it.
+        Value::Tensor(t) => t.numel() >= DETACH_FROM || t.device().is_gpu(),
         Value::Tensors(ts) => ts.iter().map(|t| t.numel()).sum::<usize>() >= DETACH_FROM,
         Value::Ints(v) => {
             v.iter().try_fold(1i64, |a, b| a.checked_mul(*b)).unwrap_or(i64::MAX) >= DETACH_FROM as i64
@@ -193,6 +195,9 @@ fn dispatch(
     }
     if let Some(out) = out {
         return call_out(py, entry, signature, &values, &out);
+    }
+    if entry.replaces {
+        check_replaced(&first()?.cast::<PyTensor>()?.get().inner(), false).py()?;
     }
     let result = if is_large(&values) {
         py.detach(|| ops::call(entry.op, signature.overload, &values)).py()?

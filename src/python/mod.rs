@@ -7,6 +7,7 @@ mod dlpack;
 mod dtype;
 mod error;
 mod function;
+mod gpu;
 mod hooks;
 mod index;
 mod interop;
@@ -75,6 +76,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     method::add_operations(m)?;
     optim::add_optim(m)?;
     node::observe_anomalies();
+    gpu::add_gpu(m)?;
     crate::engine::set_interrupt_check(|| Python::attach(|py| py.check_signals().map_err(error::foreign)));
     Ok(())
 }

@@ -21,10 +21,10 @@ use pyo3::impl_::trampoline::{self, MethodDef, binaryfunc};
 use pyo3::prelude::*;
 use pyo3::types::{PySlice, PyType};
 
+use super::error::IntoPy;
 use super::hooks::visit_objects;
 use super::tensor::operator;
 use crate::dtype::Scalar;
-use crate::error::Result;
 use crate::graph::{Held, anything_held};
 use crate::ops::pointwise::{Arg, Row};
 use crate::ops::rows;
@@ -69,11 +69,16 @@ impl PyTensor {
         unsafe { self.tensor.peek() }.clone()
     }
 
-    /// The value of a tensor of one element. To be called under the GIL.
+    /// The value of a tensor of one element. A device is waited for without the GIL.
     #[inline]
-    pub fn value(&self) -> Result<Scalar> {
-        // SAFETY: reading an element runs no Python code.
-        unsafe { self.tensor.peek() }.item()
+    pub fn value(&self, py: Python<'_>) -> PyResult<Scalar> {
+        // SAFETY: reading an element of the host runs no Python code.
+        let t = unsafe { self.tensor.peek() };
+        if t.device().is_gpu() {
+            let t = t.clone();
+            return py.detach(|| t.item()).py();
+        }
+        t.item().py()
     }
 
     /// The object is from now on another tensor: after `.data = …`, `resize_`, `out=`.
@@ -86,6 +91,9 @@ impl PyTensor {
     /// As `replace`, for a change of geometry: a leaf stays the same leaf.
     pub fn replace_view(slf: &Bound<'_, PyTensor>, view: Tensor) {
         let old = slf.get().inner();
+        if view.is_view() {
+            view.bump_version();
+        }
         let new = if old.is_leaf() && old.meta().is_some() { old.with_data(&view) } else { view };
         PyTensor::replace(slf, new);
     }

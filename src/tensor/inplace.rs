@@ -4,7 +4,7 @@ use smallvec::smallvec;
 
 use super::view::{AsStrided, clear_view, gather_view};
 use super::{Tensor, ViewKind};
-use crate::backend::cpu::copy;
+use crate::backend::copy;
 use crate::error::{Error, Result};
 use crate::graph::{self, Cx, Edge, Function, Grads, grad_enabled, inference_enabled};
 use crate::layout::Layout;
@@ -19,8 +19,13 @@ pub fn check_inplace(t: &Tensor, others: bool) -> Result<()> {
         Runtime,
         "the memory of this tensor is read-only and cannot be written in place"
     );
-    check_inference(t)?;
     ensure!(!t.layout().may_overlap_itself(), self_overlap());
+    check_replaced(t, others)
+}
+
+/// As [`check_inplace`], where it is not the memory that changes but what the tensor shows of it.
+pub fn check_replaced(t: &Tensor, others: bool) -> Result<()> {
+    check_inference(t)?;
     if !grad_enabled() || !(others || t.requires_grad()) {
         return Ok(());
     }
@@ -124,9 +129,10 @@ pub fn overlap_error() -> Error {
 }
 
 /// Writes `value` (of the shape of `t`, of any dtype) into `t` without a check and without history.
-pub fn write_untracked(t: &Tensor, value: &Tensor) {
-    copy::copy(value.raw(), t.raw());
+pub fn write_untracked(t: &Tensor, value: &Tensor) -> Result<()> {
+    copy::copy(value.raw(), t.raw())?;
     t.bump_version();
+    Ok(())
 }
 
 /// Makes `t` hold `value`, and with it the history of `value`: the end of every in-place operation.
@@ -145,7 +151,7 @@ pub fn assign(t: &Tensor, value: &Tensor, op: &'static str) -> Result<()> {
         (true, Some(base)) => base.grad_edge(),
         _ => None,
     };
-    write_untracked(t, value);
+    write_untracked(t, value)?;
     if !tracked {
         return Ok(());
     }
@@ -211,7 +217,7 @@ impl Function for Constant {
 
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        Ok(smallvec![Some(Tensor::zeros(g.shape().clone(), g.dtype())?)])
+        Ok(smallvec![Some(g.new_zeros(g.shape().clone())?)])
     }
 }
 

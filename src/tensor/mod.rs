@@ -11,11 +11,14 @@ use std::sync::{Arc, OnceLock};
 
 pub(crate) use inplace::operation_of;
 pub use inplace::{
-    assign, check_inference, check_inplace, overlap_error, rebase, self_overlap, write_untracked,
+    assign, check_inference, check_inplace, check_replaced, overlap_error, rebase, self_overlap,
+    write_untracked,
 };
 pub use view::{as_view, multi_view, scatter_view};
 
-use crate::backend::cpu::copy::View;
+use crate::backend::View;
+use crate::backend::cpu::copy::Reader;
+use crate::backend::memory;
 use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
@@ -143,7 +146,17 @@ impl Tensor {
 
     #[inline(always)]
     pub fn device(&self) -> Device {
-        Device::Cpu
+        self.0.storage.device()
+    }
+
+    /// The tensor itself, for code that reads its elements on the host.
+    ///
+    /// # Errors
+    /// `NotImplementedError` where they lie on another device: nothing crosses unasked.
+    #[inline(always)]
+    pub fn on_host(&self) -> Result<&Tensor> {
+        self.raw().on_host()?;
+        Ok(self)
     }
 
     #[inline(always)]
@@ -203,7 +216,7 @@ impl Tensor {
     /// `RuntimeError` when the tensor has another dtype or is not contiguous.
     #[inline]
     pub fn slice<T: Element>(&self) -> Result<&[T]> {
-        self.expect_dense(T::DTYPE)?;
+        self.on_host()?.expect_dense(T::DTYPE)?;
         Ok(&self.0.storage.slice::<T>()[self.0.layout.offset..][..self.numel()])
     }
 
@@ -211,7 +224,7 @@ impl Tensor {
     #[inline]
     #[allow(clippy::mut_from_ref)] // see Note [Tensor data and aliasing]
     pub fn slice_mut<T: Element>(&self) -> Result<&mut [T]> {
-        self.expect_dense(T::DTYPE)?;
+        self.on_host()?.expect_dense(T::DTYPE)?;
         Ok(&mut self.0.storage.slice_mut::<T>()[self.0.layout.offset..][..self.numel()])
     }
 
@@ -227,13 +240,24 @@ impl Tensor {
         Ok(())
     }
 
-    /// All elements in row-major order, converted to `T`.
+    /// All elements in row-major order, converted to `T`, from any device. Empty where the device fails.
     pub fn to_vec<T: Element>(&self) -> Vec<T> {
+        self.values().unwrap_or_default()
+    }
+
+    /// All elements in row-major order, converted to `T`, from any device.
+    pub fn values<T: Element>(&self) -> Result<Vec<T>> {
         let mut out = vec![T::from_i64(0); self.numel()];
-        if !out.is_empty() {
-            crate::backend::cpu::copy::Reader::new(self.raw(), 0).read(&mut out);
+        if out.is_empty() {
+            return Ok(out);
         }
-        out
+        if self.device() == Device::Cpu {
+            Reader::new(self.raw(), 0).read(&mut out);
+        } else {
+            let (storage, layout) = memory::download(self.raw())?;
+            Reader::new(View { storage: &storage, layout: &layout, dtype: self.dtype() }, 0).read(&mut out);
+        }
+        Ok(out)
     }
 
     /// The value of a tensor of one element.
@@ -245,6 +269,10 @@ impl Tensor {
             self.numel()
         );
         let at = self.0.layout.offset;
+        if self.device() != Device::Cpu {
+            let (host, _) = memory::download(self.raw())?;
+            return Ok(with_dtype!(self.0.dtype, T => host.slice::<T>()[0].to_scalar()));
+        }
         Ok(with_dtype!(self.0.dtype, T => self.0.storage.slice::<T>()[at].to_scalar()))
     }
 
@@ -276,20 +304,18 @@ impl Tensor {
     #[inline(always)]
     pub fn requires_grad(&self) -> bool {
         match self.0.meta.get() {
-            Some(m) => m.is_tracked() || self.view_needs_refresh(),
-            None => self.view_needs_refresh(),
+            Some(m) if m.is_tracked() => true,
+            _ => self.base_requires_grad(),
         }
     }
 
-    /// A view of a tensor that joined a graph after the view was made joins with it.
+    /// A view requires a gradient with its base: also one made where nothing was recorded, which is then a leaf, and
+    /// one that was made before its base joined a graph.
     #[inline(always)]
-    fn view_needs_refresh(&self) -> bool {
+    fn base_requires_grad(&self) -> bool {
         match &self.0.view {
             None => false,
-            Some(v) => {
-                matches!(v.kind, ViewKind::Plain | ViewKind::Multi(_) | ViewKind::Custom)
-                    && v.base.meta().is_some_and(|m| m.is_tracked() && m.written_in_place())
-            }
+            Some(v) => v.base.meta().is_some_and(|m| m.is_tracked()),
         }
     }
 
@@ -310,7 +336,11 @@ impl Tensor {
             return None;
         }
         view::refresh(self);
-        self.meta_or_new().edge(self)
+        let meta = self.meta_or_new();
+        if !meta.is_tracked() {
+            meta.set_leaf(true);
+        }
+        meta.edge(self)
     }
 
     /// Marks a leaf as wanting a gradient.
@@ -443,6 +473,10 @@ impl Tensor {
 
     pub fn base(&self) -> Option<&Tensor> {
         self.0.view.as_ref().map(|v| &v.base)
+    }
+
+    pub fn is_view(&self) -> bool {
+        self.0.view.is_some()
     }
 
     /// Whether the tensor was made in inference mode.

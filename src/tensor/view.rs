@@ -8,7 +8,7 @@ use smallvec::smallvec;
 
 use super::inplace::forbidden_write;
 use super::{Inner, Tensor, ViewKind, ViewOf};
-use crate::backend::cpu::copy;
+use crate::backend::copy;
 use crate::bail;
 use crate::dtype::{DType, Scalar};
 use crate::error::Error;
@@ -125,9 +125,9 @@ pub fn scatter_view(g: &Tensor, view: &Layout, base: &Layout) -> Result<Tensor> 
     let (memory, view_at, base_at) = memory_of(g.dtype(), view, base)?;
     let target = memory.with_layout(view_at);
     if view.may_overlap_itself() {
-        copy::accumulate(g.raw(), target.raw());
+        copy::accumulate(g.raw(), target.raw())?;
     } else {
-        copy::copy(g.raw(), target.raw());
+        copy::copy(g.raw(), target.raw())?;
     }
     let out = memory.with_layout(base_at).copied(g.dtype())?;
     record(out, &[g], |_| ScatterView { view: view.clone(), base: base.clone() })
@@ -136,7 +136,7 @@ pub fn scatter_view(g: &Tensor, view: &Layout, base: &Layout) -> Result<Tensor> 
 /// The elements of `view` out of `g`, which has the shape of `base`: what [`scatter_view`] undoes.
 pub fn gather_view(g: &Tensor, view: &Layout, base: &Layout) -> Result<Tensor> {
     let (memory, view_at, base_at) = memory_of(g.dtype(), view, base)?;
-    copy::copy(g.raw(), memory.with_layout(base_at).raw());
+    copy::copy(g.raw(), memory.with_layout(base_at).raw())?;
     let out = memory.with_layout(view_at).copied(g.dtype())?;
     record(out, &[g], |_| AsStrided { view: view.clone(), base: base.clone() })
 }
@@ -145,8 +145,8 @@ pub fn gather_view(g: &Tensor, view: &Layout, base: &Layout) -> Result<Tensor> {
 pub fn clear_view(g: &Tensor, view: &Layout, base: &Layout) -> Result<Tensor> {
     let (memory, view_at, base_at) = memory_of(g.dtype(), view, base)?;
     let whole = memory.with_layout(base_at);
-    copy::copy(g.raw(), whole.raw());
-    copy::fill(memory.with_layout(view_at).raw(), Scalar::Int(0));
+    copy::copy(g.raw(), whole.raw())?;
+    copy::fill(memory.with_layout(view_at).raw(), Scalar::Int(0))?;
     let out = whole.copied(g.dtype())?;
     record(out, &[g], |_| ClearView { view: view.clone(), base: base.clone() })
 }

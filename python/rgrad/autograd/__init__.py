@@ -19,6 +19,7 @@ from .grad_mode import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
+from .graph import GradientEdge
 
 Variable = Tensor
 

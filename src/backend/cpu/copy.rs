@@ -2,19 +2,11 @@
 
 use super::parallel::parallel_for;
 use super::transpose::{copy_transposed, is_transposed};
+pub use crate::backend::View;
 use crate::dtype::{DType, Element, Scalar, cast};
-use crate::layout::{Layout, Odometer, collapse};
+use crate::layout::{Odometer, collapse};
 use crate::multiversion;
-use crate::storage::Storage;
 use crate::with_dtype;
-
-/// A tensor as the backend sees it: memory, geometry, element type.
-#[derive(Clone, Copy)]
-pub struct View<'a> {
-    pub storage: &'a Storage,
-    pub layout: &'a Layout,
-    pub dtype: DType,
-}
 
 impl View<'_> {
     /// The same memory as integers of the same size: copying moves bits, whatever they mean.

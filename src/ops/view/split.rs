@@ -147,7 +147,7 @@ fn tensor_split_by_tensor(a: &Args) -> Result<Out> {
     );
     Ok(Out::Tuple(match by.rank() {
         0 => tensor_split(t, by.item()?.to_i64(), a.int(2)?)?,
-        1 => tensor_split_at(t, &by.to_vec::<i64>(), a.int(2)?)?,
+        1 => tensor_split_at(t, &by.on_host()?.to_vec::<i64>(), a.int(2)?)?,
         r => bail!(
             Runtime,
             "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but \

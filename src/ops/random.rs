@@ -75,11 +75,7 @@ fn draw(d: Draw, t: &Tensor, generator: Option<&Arc<Generator>>) -> Result<()> {
     let p = stream(generator, t.numel());
     let compute = if t.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
     let direct = t.is_contiguous() && t.dtype() == compute;
-    let out = if direct {
-        t.clone()
-    } else {
-        Tensor::empty_on(t.shape().clone(), compute, t.device())?
-    };
+    let out = if direct { t.clone() } else { Tensor::empty_on(t.shape().clone(), compute, t.device())? };
     match d {
         Uniform(from, to) if t.dtype().is_half() => {
             kernel::fill(Uniform(0.0, 1.0), p, out.raw())?;
@@ -270,7 +266,13 @@ fn normal_size(a: &Args) -> Result<Out> {
     finish(
         a,
         4,
-        sample(Normal(mean, std), &a.size(2)?, dtype_or(a, 4, default_dtype())?, Device::Cpu, a.opt_generator(3)?)?,
+        sample(
+            Normal(mean, std),
+            &a.size(2)?,
+            dtype_or(a, 4, default_dtype())?,
+            Device::Cpu,
+            a.opt_generator(3)?,
+        )?,
     )
 }
 
@@ -540,7 +542,9 @@ mod tests {
     #[test]
     fn a_draw_is_repeated_by_its_seed_and_followed_by_another() {
         let (g, h) = (seeded(), seeded());
-        let draw = |g| sample(Normal(0.0, 1.0), &[100].into(), DType::F32, Device::Cpu, Some(g)).unwrap().to_vec::<f32>();
+        let draw = |g| {
+            sample(Normal(0.0, 1.0), &[100].into(), DType::F32, Device::Cpu, Some(g)).unwrap().to_vec::<f32>()
+        };
         let (a, b) = (draw(&g), draw(&g));
         assert_ne!(a, b);
         assert_eq!(a, draw(&h));

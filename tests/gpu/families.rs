@@ -1,9 +1,9 @@
 //! Reductions, softmax, products, losses, optimizers.
 
-use rgrad::ops::loss::{Reduction, cross_entropy};
 use rgrad::backend::random::{self, Draw, Philox};
-use rgrad::ops::{arith, conv, index, matmul, nn, norm, reduce, rows, softmax, view};
 use rgrad::engine::Target;
+use rgrad::ops::loss::{Reduction, cross_entropy};
+use rgrad::ops::{arith, conv, index, matmul, nn, norm, reduce, rows, softmax, view};
 use rgrad::optim::{self, Adam, Sgd};
 use rgrad::{DType, Device, Error, Tensor, engine};
 
@@ -86,7 +86,12 @@ fn softmax_agrees_forward_and_backward() {
             both(&[x.clone(), g.clone()], "backward", |t| {
                 let x = t[0].detach();
                 x.set_requires_grad(true)?;
-                engine::backward(&[Target::Tensor(f(&x, dim)?)], &[Some(t[1].clone())], None, engine::Options::default())?;
+                engine::backward(
+                    &[Target::Tensor(f(&x, dim)?)],
+                    &[Some(t[1].clone())],
+                    None,
+                    engine::Options::default(),
+                )?;
                 Ok(x.grad().unwrap())
             });
         }
@@ -261,7 +266,8 @@ fn train(device: Device, adam: bool) -> Vec<f64> {
                 rows::relu.call(&[(&matmul::linear(&x, &params[0], Some(&params[1])).unwrap()).into()], &[]);
             let y = matmul::linear(&h.unwrap(), &params[2], Some(&params[3])).unwrap();
             let loss = cross_entropy(&y, &class, None, -100, Reduction::Mean, 0.0).unwrap();
-            engine::backward(&[Target::Tensor(loss.clone())], &[None], None, engine::Options::default()).unwrap();
+            engine::backward(&[Target::Tensor(loss.clone())], &[None], None, engine::Options::default())
+                .unwrap();
             let grads: Vec<Tensor> = params.iter().map(|p| p.grad().unwrap()).collect();
             if adam {
                 let s = Adam {

@@ -1,5 +1,6 @@
 //! Reductions, softmax, products, losses, optimizers.
 
+use rgrad::backend::plane::{self, Divisor, Map, PoolShape, ResizeShape};
 use rgrad::backend::random::{self, Draw, Philox};
 use rgrad::engine::Target;
 use rgrad::ops::loss::{Reduction, cross_entropy};
@@ -203,6 +204,55 @@ fn rows_and_elements_are_read_and_summed_by_index() {
     let picked = index::index_select(&x.on_device(GPU).unwrap(), 0, &wrong).unwrap();
     assert!(matches!(picked.values::<f32>(), Err(Error::Index(_))));
     assert!(picked.values::<f32>().is_ok());
+}
+
+#[test]
+fn pools_agree_forward_and_backward() {
+    needs_gpu!();
+    let shape = |kernel, stride, padding, dilation, output| PoolShape {
+        planes: 6,
+        input: [1, 9, 8],
+        kernel: [1, kernel, kernel],
+        stride: [1, stride, stride],
+        padding: [0, padding, padding],
+        dilation: [1, dilation, dilation],
+        output,
+    };
+    let out_of = |t: &Tensor, s: [usize; 3]| t.new_empty([6, s[0], s[1], s[2]]);
+    for s in [shape(3, 2, 1, 1, [1, 5, 4]), shape(2, 2, 0, 1, [1, 4, 4]), shape(3, 1, 1, 2, [1, 7, 6])] {
+        let x = numbers(&[6, 1, 9, 8], 1);
+        let picked = |t: &[Tensor]| -> rgrad::Result<Tensor> {
+            let out = out_of(&t[0], s.output)?;
+            let indices = Tensor::empty_on(out.shape().clone(), DType::I64, out.device())?;
+            plane::max_pool(&s, t[0].raw(), out.raw(), indices.raw())?;
+            let map = Map::Pick { indices: indices.raw(), input: 72, output: s.output.iter().product() };
+            let (again, back) = (out.empty_like()?, t[0].empty_like()?);
+            plane::forward(&map, t[0].raw(), again.raw())?;
+            plane::adjoint(&map, out.raw(), back.raw())?;
+            let flat = |t: &Tensor| view::reshape_to(t, &[t.numel()].into());
+            rgrad::ops::join::cat(&[flat(&out)?, flat(&again)?, flat(&back)?], 0)
+        };
+        both(&[x.clone()], &format!("maxima {s:?}"), picked);
+        for divisor in [Divisor::WithPadding, Divisor::WithoutPadding, Divisor::Fixed(3)] {
+            let s = PoolShape { dilation: [1; 3], ..s };
+            both(&[x.clone()], &format!("means {s:?} {divisor:?}"), |t| {
+                let out = out_of(&t[0], s.output)?;
+                plane::forward(&Map::Average(s, divisor), t[0].raw(), out.raw())?;
+                let back = t[0].empty_like()?;
+                plane::adjoint(&Map::Average(s, divisor), out.raw(), back.raw())?;
+                Ok(back)
+            });
+        }
+    }
+    for output in [[1, 1, 1], [1, 4, 3], [1, 9, 8]] {
+        let map = Map::AdaptiveAverage(ResizeShape { planes: 6, input: [1, 9, 8], output });
+        both(&[numbers(&[6, 1, 9, 8], 1)], &format!("shares {output:?}"), |t| {
+            let (out, back) = (out_of(&t[0], output)?, t[0].empty_like()?);
+            plane::forward(&map, t[0].raw(), out.raw())?;
+            plane::adjoint(&map, out.raw(), back.raw())?;
+            Ok(back)
+        });
+    }
 }
 
 #[test]

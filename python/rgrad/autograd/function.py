@@ -152,8 +152,8 @@ def _call_backward(ctx: FunctionCtx, grads: tuple) -> tuple:
     if cls.vjp is not Function.vjp:
         if f is not Function.backward:
             raise RuntimeError(
-                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement "
-                "one of them."
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
+                "implement one of them."
             )
         f = cls.vjp
     if ctx._materialize:

@@ -156,10 +156,9 @@ def _register_all(tensors: Sequence[Any], fn: Callable[[Sequence[Tensor | None]]
         def hook(grad: Tensor) -> None:
             run = _running()
             with lock:
-                if run in pending:
-                    missing, grads = pending[run]
-                else:
-                    missing, grads = sum(map(_C._will_engine_execute_node, nodes)), [None] * len(nodes)
+                if run not in pending:
+                    pending[run] = sum(map(_C._will_engine_execute_node, nodes)), [None for _ in nodes]
+                missing, grads = pending[run]
                 grads[place] = grad
                 pending[run] = missing - 1, grads
                 if missing > 1:

@@ -226,7 +226,7 @@ mod tests {
     fn a_class_holds_what_it_is_for_and_wastes_little_above_a_mebibyte() {
         for len in [1, 255, 257, 1000, (1 << 20) + 1, 3_000_000, 70_000_000, 129 << 20] {
             let c = class(len);
-            assert!(c >= len && c % 16 == 0, "{len}: {c}");
+            assert!(c >= len && c.is_multiple_of(16), "{len}: {c}");
             assert!(len < 1 << 20 || c <= len + len / 4, "{len}: {c}");
             assert_eq!(class(c), c);
         }

@@ -81,11 +81,7 @@ pub fn chunk(t: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
     let n = t.shape()[d];
     let size = n.div_ceil(chunks as usize);
     if size == 0 {
-        ensure!(
-            (chunks as i64) <= MOST_PIECES,
-            Runtime,
-            "chunk: {chunks} pieces are more than {MOST_PIECES}"
-        );
+        ensure!(chunks <= MOST_PIECES, Runtime, "chunk: {chunks} pieces are more than {MOST_PIECES}");
         return split_with_sizes(t, &vec![0; chunks as usize], dim);
     }
     split(t, size as i64, dim)

@@ -1,6 +1,9 @@
 """The GPU from Python: devices and transfers, networks that train as on the CPU, errors after which it goes on."""
 
 import os
+import subprocess
+import sys
+import threading
 
 os.environ.setdefault("RGRAD_GPU_ALLOW_CPU", "1")
 
@@ -138,3 +141,50 @@ def test_a_steady_step_makes_nothing_new():
     after = torch.gpu.stats()
     made = {name: after[name] - before[name] for name in ("buffers", "bind_groups", "pipelines", "submissions")}
     assert made["buffers"] == made["bind_groups"] == made["pipelines"] == 0 and made["submissions"] <= 20
+
+
+def test_a_budget_ends_in_an_error_after_which_memory_is_to_be_had_again():
+    script = """
+import rgrad as torch
+kept = []
+try:
+    while len(kept) < 100:
+        kept.append(torch.zeros(2**20, device="gpu"))
+except torch.OutOfMemoryError as e:
+    assert "Tried to allocate 4.00 MiB" in str(e), e
+assert 10 < len(kept) < 17, len(kept)
+kept.clear()
+print(torch.ones(2**22, device="gpu").sum().item())
+"""
+    env = {**os.environ, "RGRAD_GPU_MEM_LIMIT": str(64 << 20)}
+    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "4194304.0", done.stderr
+
+
+def test_a_forked_child_is_told_that_the_gpu_is_not_its():
+    torch.ones(1, device="gpu")
+    child = os.fork()
+    if child == 0:
+        try:
+            torch.ones(1, device="gpu")
+        except RuntimeError as e:
+            os._exit(0 if "forked subprocess" in str(e) else 2)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_threads_launch_side_by_side():
+    results = {}
+
+    def work(k):
+        x = torch.full((100,), float(k), device="gpu")
+        for _ in range(20):
+            x = x + 1
+        results[k] = x.sum().item()
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert results == {k: 100.0 * (k + 20) for k in range(8)}

@@ -1,5 +1,7 @@
 //! Shapes and strides: what a view is, without the data. Strides count elements and may be negative or zero.
 
+mod order;
+
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
@@ -7,6 +9,8 @@ use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
 use crate::{bail, ensure};
+
+pub use order::{MemoryFormat, result_layout};
 
 /// Up to this rank the dimensions lie in the object itself.
 const INLINE: usize = 6;
@@ -183,14 +187,14 @@ impl Layout {
 
     /// Whether no two indices share an element and there are no holes: dense in some order of the dimensions.
     pub fn is_non_overlapping_and_dense(&self) -> bool {
+        if self.is_contiguous() {
+            return true;
+        }
         let mut dims: SmallVec<[(isize, usize); 6]> =
             self.strides.iter().copied().zip(self.shape.iter().copied()).filter(|&(_, n)| n != 1).collect();
         dims.sort_by_key(|&(s, _)| s);
         let mut step = 1;
         for (s, n) in dims {
-            if n == 0 {
-                return true;
-            }
             if s != step {
                 return false;
             }

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use super::run::check_replacement;
+use crate::backend::cpu::copy;
 use crate::error::Result;
 use crate::graph::{AccumulateGrad, GradFn, Grads, Meta, grad_enabled};
+use crate::layout::MemoryFormat;
 use crate::ops::{arith, rows};
 use crate::tensor::Tensor;
 
@@ -69,7 +71,7 @@ pub fn add_to(t: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
     meta.update_grad(|slot| {
         *slot = Some(match slot.take() {
             None if create_graph => g,
-            None => own(g)?,
+            None => own(t, g)?,
             Some(old) if create_graph => arith::add(&old, &g)?,
             Some(old) => match rows::add.call_inplace(&[(&old).into(), (&g).into()], &[]) {
                 Ok(true) => old,
@@ -84,9 +86,20 @@ pub fn add_to(t: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
     })
 }
 
-/// `g` if nobody else holds its memory and it is dense, else a copy.
-fn own(g: Tensor) -> Result<Tensor> {
-    if g.is_sole_owner() && g.is_contiguous() { Ok(g) } else { g.copied(g.dtype()) }
+/// `g` if nobody else holds its memory and it lies as a gradient of `t` is to lie, else a copy that does: in the very
+/// strides of a dense leaf, and contiguous otherwise.
+fn own(t: &Tensor, g: Tensor) -> Result<Tensor> {
+    let dense = !t.is_contiguous() && t.layout().is_non_overlapping_and_dense();
+    let alike = if dense { g.strides() == t.strides() } else { g.is_contiguous() };
+    if g.is_sole_owner() && alike {
+        return Ok(g);
+    }
+    if !dense || g.shape() != t.shape() {
+        return g.copied(g.dtype());
+    }
+    let out = t.empty_in(MemoryFormat::Preserve, g.dtype())?;
+    copy::copy(g.raw(), out.raw());
+    Ok(out)
 }
 
 /// Keeps the gradient of a tensor with history.

@@ -9,6 +9,7 @@ use super::rows;
 use super::schema::{Args, Out};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
+use crate::layout::MemoryFormat;
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
@@ -335,9 +336,14 @@ impl crate::graph::Function for CloneBackward {
     }
 }
 
-/// A dense copy with the history of the original.
+/// A copy with the history of the original that lies in memory as it does.
 pub fn clone(t: &Tensor) -> Result<Tensor> {
-    crate::graph::record(t.copied(t.dtype())?, &[t], |_| CloneBackward)
+    clone_in(t, MemoryFormat::Preserve)
+}
+
+/// A copy with the history of the original that lies in memory as `format` says.
+pub fn clone_in(t: &Tensor, format: MemoryFormat) -> Result<Tensor> {
+    crate::graph::record(t.copied_in(format, t.dtype())?, &[t], |_| CloneBackward)
 }
 
 struct ToCopy {
@@ -356,8 +362,10 @@ impl crate::graph::Function for ToCopy {
 
 /// `t` in another dtype; the same tensor if it has it.
 pub fn to_dtype(t: &Tensor, dtype: DType) -> Result<Tensor> {
-    if t.dtype() == dtype {
-        return Ok(t.clone());
-    }
-    crate::graph::record(t.copied(dtype)?, &[t], |_| ToCopy { from: t.dtype() })
+    if t.dtype() == dtype { Ok(t.clone()) } else { to_copy(t, dtype, MemoryFormat::Preserve) }
+}
+
+/// A copy in another dtype, or the same, that lies in memory as `format` says.
+pub fn to_copy(t: &Tensor, dtype: DType, format: MemoryFormat) -> Result<Tensor> {
+    crate::graph::record(t.copied_in(format, dtype)?, &[t], |_| ToCopy { from: t.dtype() })
 }

@@ -2,6 +2,7 @@
 
 mod fill;
 
+use super::cast::format_or_preserve;
 use super::default_dtype;
 use super::pointwise::Arg;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
@@ -9,7 +10,7 @@ use crate::backend::cpu::copy;
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
-use crate::layout::{Dims, Layout, Strides};
+use crate::layout::{Dims, Layout, MemoryFormat, Strides};
 use crate::storage::Storage;
 use crate::tensor::Tensor;
 use crate::{bail, ensure, with_dtype};
@@ -36,6 +37,8 @@ pub(super) use options;
 
 /// How far `requires_grad` stands behind `dtype` among the options.
 const REQUIRES_GRAD: usize = 4;
+/// How far `memory_format` stands behind `dtype`, where there is one.
+const MEMORY_FORMAT: usize = 5;
 
 /// The `dtype` of options that start at argument `at`.
 pub(super) fn dtype_or(a: &Args, at: usize, default: DType) -> Result<DType> {
@@ -60,6 +63,12 @@ pub fn zeros_like(t: &Tensor, dtype: DType) -> Result<Tensor> {
     Tensor::zeros(t.shape().clone(), dtype)
 }
 
+/// A tensor of the first argument's shape and of unspecified contents, with options that start at argument `at`.
+pub(in crate::ops) fn like(a: &Args, at: usize) -> Result<Tensor> {
+    let t = a.tensor(0)?;
+    t.empty_in(format_or_preserve(a, at + MEMORY_FORMAT)?, dtype_or(a, at, t.dtype())?)
+}
+
 /// The dtype of a tensor made from a number alone.
 fn dtype_of(value: Scalar) -> DType {
     match value {
@@ -76,8 +85,9 @@ fn filled(a: &Args, value: Scalar) -> Result<Out> {
 }
 
 fn filled_like(a: &Args, value: Scalar) -> Result<Out> {
-    let t = a.tensor(0)?;
-    finish(a, 1, Tensor::full(t.shape().clone(), value, dtype_or(a, 1, t.dtype())?)?)
+    let out = like(a, 1)?;
+    copy::fill(out.raw(), value);
+    finish(a, 1, out)
 }
 
 fn new_filled(a: &Args, value: Scalar) -> Result<Out> {
@@ -90,8 +100,9 @@ fn full(a: &Args) -> Result<Out> {
 }
 
 fn full_like(a: &Args) -> Result<Out> {
-    let t = a.tensor(0)?;
-    finish(a, 2, Tensor::full(t.shape().clone(), a.number(1)?, dtype_or(a, 2, t.dtype())?)?)
+    let out = like(a, 2)?;
+    copy::fill(out.raw(), a.number(1)?);
+    finish(a, 2, out)
 }
 
 fn new_full(a: &Args) -> Result<Out> {
@@ -105,12 +116,14 @@ fn scalar_tensor(a: &Args) -> Result<Out> {
 // ---- unspecified contents
 
 fn empty(a: &Args) -> Result<Out> {
-    finish(a, 1, Tensor::empty(a.size(0)?, dtype_or(a, 1, default_dtype())?)?)
+    let format = a.opt_memory_format(1 + MEMORY_FORMAT)?.unwrap_or(MemoryFormat::Contiguous);
+    ensure!(format != MemoryFormat::Preserve, Runtime, "unsupported memory format Preserve");
+    let layout = Layout::contiguous(a.size(0)?).in_format(format)?;
+    finish(a, 1, Tensor::empty_dense(layout, dtype_or(a, 1, default_dtype())?)?)
 }
 
 fn empty_like(a: &Args) -> Result<Out> {
-    let t = a.tensor(0)?;
-    finish(a, 1, Tensor::empty(t.shape().clone(), dtype_or(a, 1, t.dtype())?)?)
+    finish(a, 1, like(a, 1)?)
 }
 
 fn new_empty(a: &Args) -> Result<Out> {

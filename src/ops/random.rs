@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use smallvec::{SmallVec, smallvec};
 
-use super::creation::{dtype_or, finish, options, overwrite};
+use super::creation::{dtype_or, finish, like, options, overwrite};
 use super::pointwise::Arg;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{arith, default_dtype, rows};
@@ -114,9 +114,12 @@ impl Distribution {
 
     /// A new tensor of draws.
     fn sample(self, shape: &Dims, dtype: DType, generator: Option<&Arc<Generator>>) -> Result<Tensor> {
-        let op = if let Uniform(..) = self { "check_uniform_bounds" } else { "normal_kernel_cpu" };
-        let out = Tensor::empty(shape.clone(), dtype)?;
-        out.expect_float(op)?;
+        self.sample_into(Tensor::empty(shape.clone(), dtype)?, generator)
+    }
+
+    /// A new tensor, overwritten with draws.
+    fn sample_into(self, out: Tensor, generator: Option<&Arc<Generator>>) -> Result<Tensor> {
+        out.expect_float(if let Uniform(..) = self { "check_uniform_bounds" } else { "normal_kernel_cpu" })?;
         self.draw(&out, generator)?;
         Ok(out)
     }
@@ -138,8 +141,7 @@ fn drawn(a: &Args, d: Distribution) -> Result<Out> {
 }
 
 fn drawn_like(a: &Args, d: Distribution) -> Result<Out> {
-    let t = a.tensor(0)?;
-    finish(a, 2, d.sample(t.shape(), dtype_or(a, 2, t.dtype())?, a.opt_generator(1)?)?)
+    finish(a, 2, d.sample_into(like(a, 2)?, a.opt_generator(1)?)?)
 }
 
 fn uniform_(a: &Args) -> Result<Out> {

@@ -34,7 +34,7 @@ mod _C {
     #[pymodule_export]
     use super::dlpack::from_dlpack;
     #[pymodule_export]
-    use super::dtype::{PyDType, PyDevice, PyGenerator};
+    use super::dtype::{PyDType, PyDevice, PyGenerator, PyMemoryFormat};
     #[pymodule_export]
     use super::function::record_function;
     #[pymodule_export]
@@ -62,6 +62,7 @@ mod _C {
 fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     object::add_class(m)?;
     dtype::add_dtypes(m)?;
+    dtype::add_memory_formats(m)?;
     method::add_operations(m)?;
     optim::add_optim(m)?;
     crate::engine::set_interrupt_check(|| Python::attach(|py| py.check_signals().map_err(error::foreign)));

@@ -12,6 +12,7 @@ use super::parallel::parallel_for;
 use super::transpose::{Bands, SIDE, banded_columns};
 use crate::dtype::{Bool8, DType, Element, Scalar};
 use crate::formula::{ARGS, Int};
+use crate::layout::Layout;
 use crate::storage::Storage;
 
 /// A compiled loop: inputs of equal length, number parameters, output.
@@ -149,6 +150,11 @@ fn drive<T: Lane, E: Element>(
     if n == 0 {
         return;
     }
+    if !out.layout.is_contiguous()
+        && let Some(order) = out.layout.memory_order()
+    {
+        return drive_in_order(l, operands, params, out, &order);
+    }
     let mut numbers = [T::zeroed(); 4];
     for (p, s) in numbers.iter_mut().zip(params) {
         *p = T::number(*s);
@@ -178,6 +184,28 @@ fn drive<T: Lane, E: Element>(
         _ => GRAIN,
     };
     parallel_for(n, grain, |range| drive_blocks::<T, E>(l, &sources, count, params, out, direct_out, range));
+}
+
+/// Walks the dimensions in the order that the result has in memory, in which operands that lie alike are contiguous.
+#[cold]
+fn drive_in_order<T: Lane, E: Element>(
+    l: Loop<T, impl Written<E>>,
+    operands: &[Operand],
+    params: &[Scalar],
+    out: View,
+    order: &[usize],
+) {
+    let turned: [Option<Layout>; ARGS] = std::array::from_fn(|k| match operands.get(k) {
+        Some(Operand::View(v)) => Some(v.layout.permute(order)),
+        _ => None,
+    });
+    let given = operands.len();
+    let operands: [Operand; ARGS] = std::array::from_fn(|k| match (operands.get(k), &turned[k]) {
+        (Some(Operand::View(v)), Some(layout)) => Operand::View(View { layout, ..*v }),
+        (Some(o), _) => *o,
+        (None, _) => Operand::Unread,
+    });
+    drive::<T, E>(l, &operands[..given], params, View { layout: &out.layout.permute(order), ..out });
 }
 
 /// The result, in new memory, of a kernel on two dense operands of one floating dtype and at most [`SMALL`] elements.

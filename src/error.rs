@@ -60,6 +60,11 @@ pub enum Error {
     Value(String),
     #[error("{0}")]
     NotImplemented(String),
+    #[error("{0}")]
+    Assertion(String),
+    /// An algorithm of linear algebra that found no answer.
+    #[error("{0}")]
+    LinAlg(String),
     /// Division of an integer by zero.
     #[error("ZeroDivisionError")]
     ZeroDivision,
@@ -76,6 +81,8 @@ pub enum Kind {
     Type,
     Value,
     NotImplemented,
+    Assertion,
+    LinAlg,
     Foreign,
 }
 
@@ -86,6 +93,8 @@ impl Error {
             Error::Type(_) => Kind::Type,
             Error::Value(_) => Kind::Value,
             Error::NotImplemented(_) | Error::DtypeNotImplemented { .. } => Kind::NotImplemented,
+            Error::Assertion(_) => Kind::Assertion,
+            Error::LinAlg(_) => Kind::LinAlg,
             Error::Foreign(_) => Kind::Foreign,
             _ => Kind::Runtime,
         }

@@ -61,6 +61,8 @@ mod _C {
 
 fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     object::add_class(m)?;
+    operators::add_division_names(m.py())?;
+    m.add("_LinAlgError", m.py().get_type::<error::_LinAlgError>())?;
     dtype::add_dtypes(m)?;
     dtype::add_memory_formats(m)?;
     method::add_operations(m)?;

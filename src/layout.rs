@@ -172,17 +172,26 @@ impl Layout {
     pub fn is_contiguous(&self) -> bool {
         let mut step = 1;
         for (&n, &s) in self.shape.iter().zip(self.strides.iter()).rev() {
-            if n == 0 {
-                return true;
-            }
             if n != 1 {
                 if s != step {
-                    return false;
+                    // No elements lie in any order.
+                    return self.shape.contains(&0);
                 }
                 step *= n as isize;
             }
         }
         true
+    }
+
+    /// Whether the strides are the very ones of a new contiguous tensor, at dimensions of size 1 too.
+    #[inline]
+    pub fn has_plain_strides(&self) -> bool {
+        let mut step = 1;
+        self.shape.iter().zip(self.strides.iter()).rev().all(|(&n, &s)| {
+            let plain = s == step;
+            step *= n.max(1) as isize;
+            plain
+        })
     }
 
     /// Whether no two indices share an element and there are no holes: dense in some order of the dimensions.

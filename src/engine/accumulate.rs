@@ -89,9 +89,15 @@ pub fn add_to(t: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
 /// `g` if nobody else holds its memory and it lies as a gradient of `t` is to lie, else a copy that does: in the very
 /// strides of a dense leaf, and contiguous otherwise.
 fn own(t: &Tensor, g: Tensor) -> Result<Tensor> {
-    let dense = !t.is_contiguous() && t.layout().is_non_overlapping_and_dense();
-    let alike = if dense { g.strides() == t.strides() } else { g.is_contiguous() };
-    if g.is_sole_owner() && alike {
+    let dense = t.layout().is_non_overlapping_and_dense();
+    let alike = || {
+        if t.is_contiguous() || !dense {
+            return g.is_contiguous();
+        }
+        let mut dims = g.shape().iter().zip(g.strides().iter().zip(t.strides().iter()));
+        dims.all(|(&n, (a, b))| n == 1 || a == b)
+    };
+    if g.is_sole_owner() && alike() {
         return Ok(g);
     }
     if !dense || g.shape() != t.shape() {

@@ -95,9 +95,14 @@ fn strides_in(shape: &[usize], order: &[usize]) -> Strides {
     let mut step = 1;
     for &d in order {
         strides[d] = step;
-        step *= shape[d].max(1) as isize;
+        step *= shape[d] as isize;
     }
     strides
+}
+
+/// As strides of a tensor without elements count its dimensions, outside of elementwise results.
+fn at_least_one(shape: &[usize]) -> Dims {
+    shape.iter().map(|&n| n.max(1)).collect()
 }
 
 /// The layout of an elementwise result of `shape`; see Note [The order of a result]. Operands that lie alike have their
@@ -145,11 +150,11 @@ impl Layout {
             Some((rank, order)) => {
                 let name = format.name();
                 ensure!(self.rank() == rank, Runtime, "required rank {rank} tensor to use {name} format");
-                strides_in(&self.shape, order)
+                strides_in(&at_least_one(&self.shape), order)
             }
             None if format == MemoryFormat::Contiguous => self.shape.contiguous_strides(),
             None if self.is_non_overlapping_and_dense() => self.strides.clone(),
-            None => strides_in(&self.shape, &common_order(&self.shape, &[&self.strides])),
+            None => strides_in(&at_least_one(&self.shape), &common_order(&self.shape, &[&self.strides])),
         };
         Ok(Layout { shape: self.shape.clone(), strides, offset: 0 })
     }

@@ -1,18 +1,22 @@
 //! How a pointwise row becomes an operation: types, shapes, the kernel call, the node. The rows are in `rows`.
 
+mod order;
+
 use std::sync::OnceLock;
 
 use smallvec::SmallVec;
 
 use super::schema::Surface;
+use crate::backend::cpu::copy;
 use crate::backend::cpu::pointwise::{Kernel, Operand, compute_type, run, run_small, run_small_number};
 use crate::dtype::{DType, Scalar, promote};
 use crate::error::{Error, Result};
 use crate::formula::record::{Prim, Step, Steps, reads};
 use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record, saved_tensor_hooks_active};
-use crate::layout::{Dims, Layout, MemoryFormat, broadcast, result_layout};
+use crate::layout::{Dims, Layout, broadcast};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
+use order::{empty_among, lie_plainly};
 
 /// Which types a formula takes and gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -202,40 +206,6 @@ fn common_shape<'a>(args: &[Arg<'a>]) -> Option<&'a Tensor> {
     found
 }
 
-/// Whether all operands are contiguous, with the very strides of a new tensor where numbers stand among them: else
-/// see [`result_layout`].
-#[inline]
-fn lie_plainly(args: &[Arg]) -> bool {
-    let mut numbers = false;
-    let mut contiguous = true;
-    for a in args {
-        match a {
-            Arg::T(t) => contiguous &= t.is_contiguous(),
-            Arg::S(_) => numbers = true,
-        }
-    }
-    let plain = |a: &Arg| matches!(a, Arg::T(t) if *t.strides() != t.shape().contiguous_strides());
-    contiguous && !(numbers && args.iter().any(plain))
-}
-
-/// A new tensor of `shape`, which the operands are broadcast to, that lies in memory as they do.
-#[cold]
-fn empty_among<'a>(
-    shape: &Dims,
-    args: impl IntoIterator<Item = &'a Arg<'a>>,
-    dtype: DType,
-) -> Result<Tensor> {
-    let mut layouts: SmallVec<[&Layout; 5]> = SmallVec::new();
-    let mut numbers = false;
-    for a in args {
-        match a {
-            Arg::T(t) => layouts.push(t.layout()),
-            Arg::S(_) => numbers = true,
-        }
-    }
-    Tensor::empty_dense(result_layout(shape, &layouts, numbers), dtype)
-}
-
 impl Row {
     pub fn plan(&self) -> &Plan {
         self.plan.get_or_init(|| {
@@ -259,17 +229,18 @@ impl Row {
     #[inline]
     pub fn call(&'static self, args: &[Arg], params: &[Scalar]) -> Result<Tensor> {
         let (common, result) = self.types(args)?;
-        if self.meta.keeps_ints && !common.is_float() {
-            return match args[0] {
-                Arg::T(t) => t.copied_in(MemoryFormat::Preserve, t.dtype()),
-                Arg::S(s) => Tensor::scalar(s, common),
-            };
-        }
         let out = match common_shape(args) {
             Some(t) if lie_plainly(args) => t.empty_as(result)?,
-            Some(t) => empty_among(t.shape(), args, result)?,
-            None => empty_among(&self.shape(args)?, args, result)?,
+            Some(t) => empty_among(t.shape(), args, common, result)?,
+            None => empty_among(&self.shape(args)?, args, common, result)?,
         };
+        if self.meta.keeps_ints && !common.is_float() {
+            match args[0] {
+                Arg::T(t) => copy::copy(t.raw(), out.raw()),
+                Arg::S(s) => copy::fill(out.raw(), s),
+            }
+            return Ok(out);
+        }
         self.run_into(args, params, common, &out)?;
         self.remember(out, args, params)
     }
@@ -290,10 +261,10 @@ impl Row {
                     },
                 )
             }
-            [Arg::T(a), Arg::S(s)] if a.is_contiguous() => {
+            [Arg::T(a), Arg::S(s)] if a.is_contiguous() && a.layout().has_plain_strides() => {
                 (a, run_small_number(self.kernel, a.raw(), s, false)?)
             }
-            [Arg::S(s), Arg::T(a)] if a.is_contiguous() => {
+            [Arg::S(s), Arg::T(a)] if a.is_contiguous() && a.layout().has_plain_strides() => {
                 (a, run_small_number(self.kernel, a.raw(), s, true)?)
             }
             _ => return None,
@@ -519,7 +490,11 @@ impl PointwiseBackward {
             || (0..).zip(operands).filter(|(i, _)| reads >> i & 1 == 1).filter_map(|(_, a)| a.as_ref());
         let shape = g.shape();
         let plain = read().all(|a| matches!(a, Arg::T(t) if t.is_contiguous()) || matches!(a, Arg::S(_)));
-        let out = if plain { g.empty_as(self.common)? } else { empty_among(shape, read(), self.common)? };
+        let out = if plain {
+            g.empty_as(self.common)?
+        } else {
+            empty_among(shape, read(), self.common, self.common)?
+        };
         let mut expanded: [Option<Layout>; 5] = [const { None }; 5];
         for (e, a) in expanded.iter_mut().zip(operands) {
             if let Some(Arg::T(t)) = a

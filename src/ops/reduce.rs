@@ -89,6 +89,19 @@ pub fn along(t: &Tensor, mask: u64) -> Result<(Tensor, Along)> {
     Ok((moved, Along::rows((0..rank).filter(|d| !inside(d)).map(|d| shape[d]).product(), n)))
 }
 
+/// As [`along`], in `dtype`, for reductions that may meet the elements in any order: they are taken as they lie in
+/// memory, where the results keep their order.
+pub fn along_memory(t: &Tensor, mask: u64, dtype: DType) -> Result<(Tensor, Along)> {
+    if !t.is_contiguous()
+        && let Some(order) = t.layout().memory_order()
+        && order.iter().filter(|&&d| mask >> d & 1 == 0).is_sorted()
+    {
+        let turned = (0..).zip(&order).map(|(to, d)| (mask >> d & 1) << to).sum();
+        return along(&t.with_layout(t.layout().permute(&order)).dense(dtype)?, turned);
+    }
+    along(&t.dense(dtype)?, mask)
+}
+
 /// Whether some element is zero.
 pub fn any_zero(t: &Tensor) -> bool {
     use crate::dtype::Element;
@@ -105,7 +118,7 @@ pub fn compute_float(dtype: DType) -> DType {
 macro_rules! reduce_float {
     ($t:expr, $mask:expr, $keepdim:expr, $dtype:expr, |$x:ident: $T:ident, $d:ident, $out:ident| $body:expr) => {{
         let compute = $crate::ops::reduce::compute_float($dtype);
-        let (dense, $d) = $crate::ops::reduce::along(&$t.dense(compute)?, $mask)?;
+        let (dense, $d) = $crate::ops::reduce::along_memory(&$t, $mask, compute)?;
         let shape = $crate::ops::reduce::reduced_shape($t.shape(), $mask, $keepdim);
         let result = $crate::tensor::Tensor::empty(shape, compute)?;
         $crate::with_dtype!(float compute, $T => {
@@ -153,7 +166,7 @@ fn raw_sum(t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tensor
     // Elements are converted before they are added, as PyTorch does; whole numbers then add up the same in 64 bits.
     let converts = t.dtype().is_float() || result == DType::Bool;
     let x = if converts { t.dense(result)? } else { t.clone() };
-    let (x, d) = along(&x.dense(x.dtype().wide())?, mask)?;
+    let (x, d) = along_memory(&x, mask, x.dtype().wide())?;
     let out = Tensor::empty(reduced_shape(t.shape(), mask, keepdim), DType::I64)?;
     with_dtype!(whole x.dtype(), T => kernels::sum_int::<T>(x.slice()?, d, out.slice_mut()?));
     out.dense(result)

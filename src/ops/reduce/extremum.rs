@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::{Chosen, along, dim_mask, reduce_float, reduced_shape, restored, sum_mask};
+use super::{Chosen, along, along_memory, dim_mask, reduce_float, reduced_shape, restored, sum_mask};
 use crate::backend::cpu::reduce as kernels;
 use crate::dtype::DType;
 use crate::error::Result;
@@ -42,7 +42,7 @@ fn raw_extremum(t: &Tensor, mask: u64, keepdim: bool, largest: bool) -> Result<T
             kernels::extremum::<T>(x, d, largest, out, None)
         }));
     }
-    let (x, d) = along(&t.dense(DType::I64)?, mask)?;
+    let (x, d) = along_memory(t, mask, DType::I64)?;
     let out = Tensor::empty(reduced_shape(t.shape(), mask, keepdim), DType::I64)?;
     kernels::extremum::<i64>(x.slice()?, d, largest, out.slice_mut()?, None);
     out.dense(t.dtype())

@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::{along, compute_float, dim_mask, mean_mask, reduced_count, reduced_shape, restored};
+use super::{along_memory, compute_float, dim_mask, mean_mask, reduced_count, reduced_shape, restored};
 use crate::backend::cpu::reduce as kernels;
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, SavedTensor, record, record_all};
@@ -14,7 +14,7 @@ use crate::{bail, ensure, with_dtype};
 /// Mean and variance, or its square root, without history.
 fn raw(t: &Tensor, mask: u64, keepdim: bool, correction: f64, root: bool) -> Result<(Tensor, Tensor)> {
     let compute = compute_float(t.dtype());
-    let (x, d) = along(&t.dense(compute)?, mask)?;
+    let (x, d) = along_memory(t, mask, compute)?;
     let shape = reduced_shape(t.shape(), mask, keepdim);
     let (mean, spread) = (Tensor::empty(shape.clone(), compute)?, Tensor::empty(shape, compute)?);
     let freedom = (d.n as f64 - correction).max(0.0);

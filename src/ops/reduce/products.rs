@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::{along, dim_mask, reduce_float, reduced_shape, restored};
+use super::{along_memory, dim_mask, reduce_float, reduced_shape, restored};
 use crate::backend::cpu::reduce as kernels;
 use crate::dtype::DType;
 use crate::error::Result;
@@ -19,7 +19,7 @@ fn raw_prod(t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tenso
     }
     let converts = t.dtype().is_float() || result == DType::Bool;
     let x = if converts { t.dense(result)? } else { t.clone() };
-    let (x, d) = along(&x.dense(x.dtype().wide())?, mask)?;
+    let (x, d) = along_memory(&x, mask, x.dtype().wide())?;
     let out = Tensor::empty(reduced_shape(t.shape(), mask, keepdim), DType::I64)?;
     with_dtype!(whole x.dtype(), T => kernels::prod_int::<T>(x.slice()?, d, out.slice_mut()?));
     out.dense(result)
@@ -103,7 +103,7 @@ fn truth(t: &Tensor, dims: Option<&[i64]>, keepdim: bool, every: bool) -> Result
         return rows::ne.call(&[t.into(), 0i64.into()], &[])?.dense(result);
     }
     let mask = dim_mask(dims, t.rank())?;
-    let (x, d) = along(&t.dense(t.dtype().wide())?, mask)?;
+    let (x, d) = along_memory(t, mask, t.dtype().wide())?;
     let bytes = Tensor::empty(reduced_shape(t.shape(), mask, keepdim), DType::U8)?;
     with_dtype!(wide x.dtype(), T => {
         let (x, out) = (x.slice::<T>()?, bytes.slice_mut()?);

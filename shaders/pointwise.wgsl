@@ -1,4 +1,4 @@
-// A pointwise formula over contiguous tensors.
+// A pointwise formula over tensors.
 //
 // An invocation computes the elements of one 32-bit word of the result (or one 64-bit element), so that packed
 // types have one writer per word. As it stands this is the identity on float32.
@@ -13,8 +13,9 @@ struct Params {
     // Always 0; see the prelude.
     zero: u32,
     // @slot params
-    // Where each tensor begins in its binding, in elements.
+    // Where each tensor begins in its binding, in elements; the result last.
     first0: u32,
+    first: u32,
     // @end
 }
 
@@ -38,11 +39,15 @@ fn op(a0: T) -> T {
 fn load0(i: u32) -> T { return T(x0[i]); }
 // @end
 
+// Where element `i` of the result lies, if not in order.
+// @slot place
+// @end
+
+// @slot element
 fn element(i: u32) -> T {
-    // @slot element
     return op(load0(params.first0 + i));
-    // @end
 }
+// @end
 
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
@@ -51,7 +56,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     let word = id.x + id.y * groups.x * 64u;
     // @slot store
     if word < params.count {
-        result[word] = f32(element(word));
+        result[params.first + word] = f32(element(word));
     }
     // @end
 }

@@ -1,6 +1,8 @@
 //! Where a tensor lives, and the names that users give to it.
 
 use std::fmt;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::error::{Error, Result};
 
@@ -9,18 +11,52 @@ use crate::error::{Error, Result};
 pub enum Device {
     #[default]
     Cpu,
+    /// A GPU, by its position in the list of adapters.
+    Gpu(u8),
 }
+
+/// The GPU that a name without an index means.
+static CURRENT: AtomicU8 = AtomicU8::new(0);
+
+/// Whether PyTorch's names of accelerators mean the GPU; `RGRAD_GPU_ALIASES=0` turns that off.
+static ALIASES: LazyLock<bool> =
+    LazyLock::new(|| cfg!(feature = "gpu") && std::env::var("RGRAD_GPU_ALIASES").map_or(true, |v| v != "0"));
 
 impl Device {
     /// The device's type, as in `torch.device.type`.
     pub const fn kind(self) -> &'static str {
-        "cpu"
+        match self {
+            Device::Cpu => "cpu",
+            Device::Gpu(_) => "gpu",
+        }
     }
 
-    /// Parses `"cpu"` or `"cpu:0"`.
+    /// Its number among the devices of its type, where they are numbered.
+    pub const fn index(self) -> Option<usize> {
+        match self {
+            Device::Cpu => None,
+            Device::Gpu(i) => Some(i as usize),
+        }
+    }
+
+    pub const fn is_gpu(self) -> bool {
+        matches!(self, Device::Gpu(_))
+    }
+
+    /// The GPU that names without an index mean.
+    pub fn current_gpu() -> Device {
+        Device::Gpu(CURRENT.load(Ordering::Relaxed))
+    }
+
+    pub fn set_current_gpu(index: u8) {
+        CURRENT.store(index, Ordering::Relaxed);
+    }
+
+    /// Parses `"cpu"`, `"cpu:0"`, `"gpu"`, `"gpu:1"`, and PyTorch's `"cuda"` and `"mps"` as names of the GPU. Whether
+    /// there is such a device is found out by its first use.
     ///
     /// # Errors
-    /// `RuntimeError` for a string that names no device, or a device that this build cannot open.
+    /// `RuntimeError` for a string that names no device of this build.
     pub fn parse(name: &str) -> Result<Device> {
         let (kind, index) = match name.split_once(':') {
             Some((kind, index)) => (kind, Some(index)),
@@ -33,19 +69,45 @@ impl Device {
         }
         match kind {
             "cpu" => Ok(Device::Cpu),
-            "cuda" | "mps" | "gpu" | "wgpu" | "xpu" => Err(Error::Runtime(format!(
-                "No device of type '{kind}' is available: this build of rgrad holds the CPU backend only"
-            ))),
+            "gpu" if cfg!(feature = "gpu") => Device::numbered(index, name),
+            "cuda" | "mps" if *ALIASES => Device::numbered(index, name),
+            "cuda" | "mps" | "gpu" | "wgpu" | "xpu" => {
+                Err(Error::Runtime(format!("No device of type '{kind}' is available in this build of rgrad")))
+            }
             _ => Err(Error::Runtime(format!(
                 "Expected one of cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, \
                  lazy, vulkan, mps, meta, hpu, mtia, privateuseone device type at start of device string: {kind}"
             ))),
         }
     }
+
+    fn numbered(index: Option<&str>, name: &str) -> Result<Device> {
+        match index.map(str::parse) {
+            None => Ok(Device::current_gpu()),
+            Some(Ok(i)) => Ok(Device::Gpu(i)),
+            Some(Err(_)) => Err(Error::Runtime(format!("Invalid device string: '{name}'"))),
+        }
+    }
 }
 
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.kind())
+        match self {
+            Device::Cpu => f.write_str("cpu"),
+            Device::Gpu(i) => write!(f, "gpu:{i}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_gives_a_device_and_a_device_its_name() {
+        assert_eq!(Device::parse("cpu:0").unwrap(), Device::Cpu);
+        assert!(Device::parse("gpu:").is_err() && Device::parse("gpu:300").is_err());
+        #[cfg(feature = "gpu")]
+        assert_eq!(Device::parse("gpu:1").unwrap().to_string(), "gpu:1");
     }
 }

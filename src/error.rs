@@ -1,5 +1,8 @@
 //! The one error type. Its text is PyTorch's; the variant decides which Python exception it becomes.
 
+use std::borrow::Cow;
+
+use crate::device::Device;
 use crate::dtype::DType;
 use crate::layout::Dims;
 
@@ -36,22 +39,39 @@ pub enum Error {
     FreedGraph,
     #[error(
         "one of the variables needed for gradient computation has been modified by an inplace operation: \
-         [torch.{ty}Tensor {shape}], which is output {output} of {producer}, is at version {found}; expected \
-         version {expected} instead. Hint: enable anomaly detection to find the operation that failed to compute \
-         its gradient, with torch.autograd.set_detect_anomaly(True)."
+         [torch.{ty}Tensor {shape}]{} is at version {found}; expected version {expected} instead. Hint: enable anomaly \
+         detection to find the operation that failed to compute its gradient, with \
+         torch.autograd.set_detect_anomaly(True, check_nan=False).{}",
+        producer.as_ref().map_or(String::new(), |p| format!(", which is output {output} of {p},")),
+        saver.as_ref().map_or(String::new(), |s| format!(" The tensor was saved by {s}."))
     )]
     SavedVersion {
         ty: &'static str,
         shape: Box<Dims>,
         output: usize,
-        producer: String,
+        /// The operation that the tensor is now a result of: of those that are recorded, the last that wrote it.
+        producer: Option<String>,
+        /// The node that saved it.
+        saver: Option<String>,
         found: u32,
         expected: u32,
     },
 
+    // ---- devices
+    /// An operation that has no kernel for the device of an argument; whoever calls it knows its name.
+    #[error(
+        "{}is not implemented for the {device} device; move its arguments to the CPU with .cpu()",
+        .op.as_ref().map_or(String::from("this operation "), |op| format!("'{op}' "))
+    )]
+    DeviceNotImplemented { op: Option<Cow<'static, str>>, device: Device },
+    #[error("Expected all tensors to be on the same device, but found at least two devices, {0} and {1}!")]
+    DevicesDiffer(Device, Device),
+
     // ---- by Python exception, for what is said once
     #[error("{0}")]
     Runtime(String),
+    #[error("{0}")]
+    OutOfMemory(String),
     #[error("{0}")]
     Index(String),
     #[error("{0}")]
@@ -77,6 +97,7 @@ pub enum Error {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Runtime,
+    OutOfMemory,
     Index,
     Type,
     Value,
@@ -87,12 +108,25 @@ pub enum Kind {
 }
 
 impl Error {
+    /// The same error, with the name of the operation where it has none.
+    pub fn of_operation(self, name: impl Into<Cow<'static, str>>) -> Error {
+        match self {
+            Error::DeviceNotImplemented { op: None, device } => {
+                Error::DeviceNotImplemented { op: Some(name.into()), device }
+            }
+            e => e,
+        }
+    }
+
     pub fn kind(&self) -> Kind {
         match self {
             Error::DimRange { .. } | Error::Index(_) => Kind::Index,
+            Error::OutOfMemory(_) => Kind::OutOfMemory,
             Error::Type(_) => Kind::Type,
             Error::Value(_) => Kind::Value,
-            Error::NotImplemented(_) | Error::DtypeNotImplemented { .. } => Kind::NotImplemented,
+            Error::NotImplemented(_)
+            | Error::DtypeNotImplemented { .. }
+            | Error::DeviceNotImplemented { .. } => Kind::NotImplemented,
             Error::Assertion(_) => Kind::Assertion,
             Error::LinAlg(_) => Kind::LinAlg,
             Error::Foreign(_) => Kind::Foreign,

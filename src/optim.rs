@@ -18,8 +18,11 @@ pub use adaptive::{Adadelta, Adagrad, RmsProp, adadelta, adagrad, rmsprop};
 
 use crate::backend::cpu::copy::{self, BLOCK, Reader};
 use crate::backend::cpu::parallel::{for_chunks_mut, parallel_for};
+use crate::backend::optim::{self as kernel, NUMBERS};
+use crate::backend::{View, memory};
+use crate::device::Device;
 use crate::dtype::{DType, Element, Real, Scalar, promote};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::{bail, ensure, multiversion};
 
@@ -30,6 +33,11 @@ const GRAIN: usize = 1 << 14;
 trait Rule: Sync {
     /// Updates `written` (the parameter, then its state) of parameter `i` by its gradient.
     fn update<T: Real>(&self, i: usize, grad: &[T], written: &mut [&mut [T]]);
+
+    /// The same for a device, by the name and the numbers of the rule in `shaders/optim.wgsl`; None where it has none.
+    fn on_device(&self, _i: usize) -> Option<(&'static str, SmallVec<[f32; NUMBERS]>)> {
+        None
+    }
 }
 
 /// Lists that run in parallel: entry i of each belongs to parameter i and has its shape.
@@ -44,6 +52,11 @@ impl Lists<'_> {
     fn apply(&self, rule: &impl Rule) -> Result<()> {
         let params = self.written[0];
         self.check()?;
+        if let Some(p) = params.iter().find(|p| p.device().is_gpu()) {
+            self.apply_on_device(rule, p.device())?;
+            self.written.iter().flat_map(|w| w.iter()).for_each(Tensor::bump_version);
+            return Ok(());
+        }
         // A gradient that lies in memory that is about to be written is read from a copy.
         let copies = (0..params.len())
             .map(|i| match self.read.map(|r| &r[i]) {
@@ -62,6 +75,29 @@ impl Lists<'_> {
             }
         });
         self.written.iter().flat_map(|w| w.iter()).for_each(Tensor::bump_version);
+        Ok(())
+    }
+
+    /// One launch per parameter; what is not dense float32 goes there and back in a copy that is.
+    fn apply_on_device(&self, rule: &impl Rule, device: Device) -> Result<()> {
+        for i in 0..self.written[0].len() {
+            let (Some(read), Some((rule, numbers))) = (self.read, rule.on_device(i)) else {
+                bail!(Error::DeviceNotImplemented { op: None, device });
+            };
+            let g = read[i].dense(DType::F32)?;
+            // A gradient that lies in memory that is about to be written is read from a copy.
+            let aliased = self.written.iter().any(|w| w[i].storage().same(g.storage()));
+            let g = if aliased { g.copied(DType::F32)? } else { g };
+            let dense =
+                self.written.iter().map(|w| w[i].dense(DType::F32)).collect::<Result<SmallVec<[_; 5]>>>()?;
+            let views: SmallVec<[View; 5]> = dense.iter().map(Tensor::raw).collect();
+            kernel::step(&kernel::Step { rule, numbers: &numbers }, g.raw(), &views)?;
+            for (w, d) in self.written.iter().zip(&dense) {
+                if !d.same(&w[i]) {
+                    memory::transfer(d.raw(), w[i].raw())?;
+                }
+            }
+        }
         Ok(())
     }
 
@@ -186,7 +222,7 @@ fn count_steps<C: Clone>(
         .iter()
         .map(|step| {
             let t = step.item()?.to_f64() + 1.0;
-            copy::fill(step.raw(), Scalar::Float(t));
+            copy::fill(step.on_host()?.raw(), Scalar::Float(t));
             step.bump_version();
             if let Some((of, c)) = &last
                 && *of == t
@@ -217,6 +253,11 @@ impl<T: Real> Prepare<T> {
         let g = if self.maximize { -g } else { g };
         if self.decay == T::ZERO { g } else { g + self.decay * p }
     }
+}
+
+/// The first numbers of every rule on a device.
+fn prepare_numbers(maximize: bool, decay: f64) -> SmallVec<[f32; NUMBERS]> {
+    SmallVec::from_slice(&[if maximize { -1.0 } else { 1.0 }, decay as f32])
 }
 
 // ---- SGD
@@ -267,6 +308,16 @@ impl Rule for SgdRule {
             [p] => sgd_plain(Prepare::of(self.s.maximize, self.s.weight_decay), T::of(self.s.lr), g, p),
             _ => {}
         }
+    }
+
+    fn on_device(&self, i: usize) -> Option<(&'static str, SmallVec<[f32; NUMBERS]>)> {
+        let s = &self.s;
+        let mut numbers = prepare_numbers(s.maximize, s.weight_decay);
+        numbers.extend([s.lr as f32, 0.0]);
+        let Some(&fresh) = self.fresh.get(i) else { return Some(("sgd", numbers)) };
+        let flag = |on: bool| on as u8 as f32;
+        numbers.extend([s.momentum as f32, (1.0 - s.dampening) as f32, flag(fresh), flag(s.nesterov)]);
+        Some(("sgd_momentum", numbers))
     }
 }
 
@@ -390,6 +441,13 @@ impl Rule for AdamRule {
             _ => {}
         }
     }
+
+    fn on_device(&self, i: usize) -> Option<(&'static str, SmallVec<[f32; NUMBERS]>)> {
+        let c = AdamConstants::<f32>::new(&self.s, self.steps[i]);
+        let mut numbers = prepare_numbers(self.s.maximize, c.prepare.decay as f64);
+        numbers.extend([c.keep, c.eps, c.beta2, c.take1, c.take2, c.size, c.unbias]);
+        Some((if self.s.amsgrad { "adam_max" } else { "adam" }, numbers))
+    }
 }
 
 /// Adam and AdamW. `max_exp_avg_sqs` is used with `amsgrad` only.
@@ -508,7 +566,7 @@ pub fn total_norm(tensors: &[Tensor], p: f64) -> Result<Tensor> {
     }
     let dense = tensors
         .iter()
-        .map(|t| t.dense(if t.dtype() == DType::F64 { DType::F64 } else { DType::F32 }))
+        .map(|t| t.on_host()?.dense(if t.dtype() == DType::F64 { DType::F64 } else { DType::F32 }))
         .collect::<Result<Vec<_>>>()?;
     let starts = starts(&dense);
     let total = starts[dense.len()];

@@ -20,7 +20,7 @@ fn total(t: &Tensor) -> Tensor {
 }
 
 fn run(t: &Tensor) -> Result<()> {
-    backward(&[t.clone()], &[], None, Options::default())
+    backward(&[t.clone().into()], &[], None, Options::default())
 }
 
 fn values(t: &Tensor) -> Vec<f32> {
@@ -66,7 +66,7 @@ fn a_freed_graph_says_retain_graph() {
 fn a_retained_graph_runs_again() {
     let a = leaf(&[3.0]);
     let y = total(&arith::mul(&a, &a).unwrap());
-    backward(&[y.clone()], &[], None, Options { retain_graph: true, ..Options::default() }).unwrap();
+    backward(&[y.clone().into()], &[], None, Options { retain_graph: true, ..Options::default() }).unwrap();
     run(&y).unwrap();
     assert_eq!(values(&a.grad().unwrap()), [12.0]);
 }
@@ -86,11 +86,11 @@ fn a_saved_tensor_that_was_written_is_refused() {
 fn a_leaf_that_wants_a_gradient_is_not_written_in_place() {
     let a = leaf(&[1.0]);
     assert_eq!(
-        check_inplace(&a).unwrap_err().to_string(),
+        check_inplace(&a, false).unwrap_err().to_string(),
         "a leaf Variable that requires grad is being used in an in-place operation."
     );
     let _off = ModeGuard::grad(false);
-    assert!(check_inplace(&a).is_ok());
+    assert!(check_inplace(&a, false).is_ok());
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn a_kept_gradient_is_that_of_the_intermediate() {
 fn grad_leaves_the_leaves_alone() {
     let a = leaf(&[2.0]);
     let y = total(&arith::mul(&a, &a).unwrap());
-    let g = grad(&[y], &[a.clone()], &[], Options::default()).unwrap();
+    let g = grad(&[y.into()], &[a.clone().into()], &[], Options::default()).unwrap();
     assert_eq!(values(g[0].as_ref().unwrap()), [4.0]);
     assert!(a.grad().is_none());
 }
@@ -163,7 +163,8 @@ fn a_third_derivative_comes_out_of_recorded_derivatives() {
     let x = leaf(&[2.0]);
     let create = Options { create_graph: true, ..Options::default() };
     let y = total(&rows::pow.call(&[(&x).into(), 4.0.into()], &[]).unwrap());
-    let d = |y: &Tensor| grad(&[y.clone()], &[x.clone()], &[], create).unwrap().remove(0).unwrap();
+    let d =
+        |y: &Tensor| grad(&[y.clone().into()], &[x.clone().into()], &[], create).unwrap().remove(0).unwrap();
     let third = d(&total(&d(&total(&d(&y)))));
     assert_eq!(values(&third), [48.0]);
 }
@@ -195,7 +196,8 @@ fn threads_that_share_a_leaf_lose_no_update() {
             s.spawn(|| {
                 for _ in 0..50 {
                     let y = total(&arith::mul(&shared, 3.0).unwrap());
-                    backward(&[y], &[], None, Options { retain_graph: true, ..Options::default() }).unwrap();
+                    backward(&[y.into()], &[], None, Options { retain_graph: true, ..Options::default() })
+                        .unwrap();
                 }
             });
         }

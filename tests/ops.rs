@@ -4,6 +4,7 @@
 use rgrad::backend::cpu::simd::{Isa, best_isa, force_isa};
 use rgrad::dtype::{DType, Scalar};
 use rgrad::engine::gradcheck::{gradcheck, gradgradcheck};
+use rgrad::layout::Layout;
 use rgrad::ops::pointwise::{Arg, Class, Row};
 use rgrad::ops::rows::ROWS;
 use rgrad::{Result, Tensor};
@@ -157,4 +158,50 @@ fn a_name_means_one_operation_in_each_place() {
         let twice: Vec<_> = names.windows(2).filter(|w| w[0] == w[1]).map(|w| w[0]).collect();
         assert!(twice.is_empty(), "declared twice in {place:?}: {twice:?}");
     }
+}
+
+/// A view of made-up numbers, and the numbers that it shows in row-major order.
+fn view(dtype: DType, shape: [usize; 3], strides: [isize; 3], offset: usize) -> (Tensor, Vec<f64>) {
+    let layout = Layout { shape: shape.into(), strides: strides.into(), offset };
+    let n = layout.extent().unwrap().1 as usize + 1;
+    let numbers: Vec<f64> = (0..n).map(|i| (i * 7 % 101) as f64).collect();
+    let at = |i: usize| {
+        let index = [i / (shape[1] * shape[2]), i / shape[2] % shape[1], i % shape[2]];
+        offset as isize + index.iter().zip(strides).map(|(&i, s)| i as isize * s).sum::<isize>()
+    };
+    let shown = (0..layout.numel()).map(|i| numbers[at(i) as usize]).collect();
+    (Tensor::from_slice(&numbers, [n]).unwrap().copied(dtype).unwrap().with_layout(layout), shown)
+}
+
+#[test]
+fn large_operands_of_every_layout_are_read_where_they_say() {
+    let maximum = ROWS.iter().find(|r| r.name == "maximum").unwrap();
+    let shape = [2, 37, 300];
+    let layouts: [([isize; 3], usize); 9] = [
+        ([11100, 300, 1], 0),
+        ([11100, 1, 37], 5),  // transposed
+        ([0, 1, 40], 1),      // transposed, with a pitch, repeated
+        ([0, 0, 1], 0),       // a row
+        ([0, 0, 3], 2),       // a row of every third element
+        ([0, 0, 0], 1),       // a number
+        ([37, 1, 0], 0),      // a column
+        ([13000, 340, 1], 7), // a slice of columns
+        ([11100, 300, -1], 299),
+    ];
+    for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512] {
+        force_isa(isa);
+        for dtype in [DType::F32, DType::F64, DType::I64, DType::U8, DType::F16] {
+            for (a, at_a) in layouts {
+                let (x, shown) = view(dtype, shape, a, at_a);
+                assert_eq!(x.copied(DType::F64).unwrap().to_vec::<f64>(), shown, "{dtype:?} {a:?}");
+                let copy = x.copied(dtype).unwrap().copied(DType::F64).unwrap();
+                assert_eq!(copy.to_vec::<f64>(), shown, "copy of {dtype:?} {a:?}");
+                let (y, other) = view(dtype, shape, layouts[1].0, layouts[1].1);
+                let got = maximum.call(&[(&x).into(), (&y).into()], &[]).unwrap();
+                let want: Vec<f64> = shown.iter().zip(&other).map(|(a, b)| a.max(*b)).collect();
+                assert_eq!(got.copied(DType::F64).unwrap().to_vec::<f64>(), want, "{dtype:?} {a:?}");
+            }
+        }
+    }
+    force_isa(best_isa());
 }

@@ -8,7 +8,7 @@ use naga::valid::{Capabilities, ValidationFlags, Validator};
 use rgrad::DType;
 use rgrad::backend::cpu::pointwise::compute_type;
 use rgrad::formula::record::{Prim, Step};
-use rgrad::formula::wgsl::{Input, Pointwise};
+use rgrad::formula::wgsl::{Form, Input, Pointwise};
 use rgrad::ops::pointwise::{Class, Row};
 use rgrad::ops::rows::ROWS;
 
@@ -31,6 +31,8 @@ fn needed(dtypes: impl IntoIterator<Item = DType>) -> Capabilities {
     })
 }
 
+const FORMS: [Form; 5] = [Form::Dense, Form::Quads, Form::Strided(1), Form::Strided(6), Form::Scattered(3)];
+
 /// A formula of a row in a dtype.
 struct Case {
     what: String,
@@ -39,6 +41,7 @@ struct Case {
     params: usize,
     compute: DType,
     result: DType,
+    form: Form,
 }
 
 impl Case {
@@ -49,6 +52,7 @@ impl Case {
             params: self.params,
             compute: self.compute,
             result: self.result,
+            form: self.form,
         }
         .render()
     }
@@ -78,7 +82,15 @@ fn cases() -> Vec<Case> {
             let Some((compute, result)) = types(row, dtype) else { continue };
             let n = row.inputs.len();
             let mut add = |what: String, steps, inputs| {
-                cases.push(Case { what, steps, inputs, params: row.params.len(), compute, result });
+                cases.push(Case {
+                    what,
+                    steps,
+                    inputs,
+                    params: row.params.len(),
+                    compute,
+                    result,
+                    form: Form::Dense,
+                });
             };
             let name = format!("{} of {}", row.name, dtype.name());
             let tensors = vec![Input::Tensor(dtype); n];
@@ -160,12 +172,16 @@ fn what_no_shader_computes_is_float64_beyond_arithmetic() {
 #[test]
 fn every_dtype_is_loaded_and_stored_as_every_other() {
     let steps = [Step::Arg(0)];
+    let computes = [DType::F32, DType::F64, DType::I32, DType::I64];
     for from in DType::ALL {
         for to in DType::ALL {
-            for compute in [DType::F32, DType::F64, DType::I32, DType::I64] {
+            for (compute, form) in computes.into_iter().flat_map(|c| FORMS.map(|f| (c, f))) {
+                if form == Form::Quads && (from.size() != 4 || to.size() != 4) {
+                    continue;
+                }
                 let inputs = vec![Input::Tensor(from)];
-                let what = format!("{from} to {to} through {compute}");
-                let case = Case { what, steps: steps.to_vec(), inputs, params: 0, compute, result: to };
+                let what = format!("{from} to {to} through {compute}, {form:?}");
+                let case = Case { what, steps: steps.to_vec(), inputs, params: 0, compute, result: to, form };
                 let source = case.render().unwrap();
                 if let Err(message) = check(&source, case.capabilities()) {
                     panic!("{}:\n{message}", case.what);
@@ -179,8 +195,14 @@ fn every_dtype_is_loaded_and_stored_as_every_other() {
 fn an_argument_that_is_read_must_be_given() {
     let steps = [Step::Arg(0), Step::Arg(1), Step::Do(Prim::Add, [0, 1, 0])];
     let inputs = [Input::Tensor(DType::F32), Input::Unread];
-    let shader =
-        Pointwise { steps: &steps, inputs: &inputs, params: 0, compute: DType::F32, result: DType::F32 };
+    let shader = Pointwise {
+        steps: &steps,
+        inputs: &inputs,
+        params: 0,
+        compute: DType::F32,
+        result: DType::F32,
+        form: Form::Dense,
+    };
     assert_eq!(shader.render(), Err("argument 1 is read but not given".into()));
 }
 
@@ -209,8 +231,14 @@ fn every_shader_file_is_valid_as_it_stands() {
 fn a_broken_body_is_reported_at_its_line() {
     let steps = [Step::Arg(0), Step::Do(Prim::Exp, [0, 0, 0])];
     let inputs = [Input::Tensor(DType::F32)];
-    let shader =
-        Pointwise { steps: &steps, inputs: &inputs, params: 0, compute: DType::F32, result: DType::F32 };
+    let shader = Pointwise {
+        steps: &steps,
+        inputs: &inputs,
+        params: 0,
+        compute: DType::F32,
+        result: DType::F32,
+        form: Form::Dense,
+    };
     let source = shader.render().unwrap().replace("m_exp(a0)", "m_exp(b0)");
     let line = 1 + source.lines().position(|l| l.contains("b0")).unwrap();
     let message = check(&source, Capabilities::empty()).unwrap_err();

@@ -510,7 +510,7 @@ class Tensor:
     def byte(self, memory_format: Any | None = None) -> Tensor: ...
     def bool(self, memory_format: Any | None = None) -> Tensor: ...
     def cpu(self, memory_format: Any | None = None) -> Tensor: ...
-    def cuda(self, device: Any | None = None, non_blocking: _bool = False, memory_format: Any | None = None) -> Tensor: ...
+    def cuda(self, device: _device | _str | _int | None = None, non_blocking: _bool = False, memory_format: Any | None = None) -> Tensor: ...
     def contiguous(self, memory_format: Any | None = None) -> Tensor: ...
     def clone(self, *, memory_format: Any | None = None) -> Tensor: ...
     def copy_(self, src: Tensor, non_blocking: _bool = False) -> Tensor: ...
@@ -830,7 +830,10 @@ class Tensor:
     def mH(self) -> Tensor: ...
     @property
     def mT(self) -> Tensor: ...
+    _backward_hooks: Any
     _is_view: Any
+    is_cpu: Any
+    is_inference: Any
 
 class dtype:
     @property
@@ -1637,20 +1640,33 @@ def diagonal_copy(input: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 
 def unfold_copy(input: Tensor, dimension: _int, size: _int, step: _int, *, out: Any = None) -> Tensor: ...
 def as_strided_copy(input: Tensor, size: _int | Sequence[_int], stride: _int | Sequence[_int], storage_offset: _int | None = None, *, out: Any = None) -> Tensor: ...
 def alias_copy(input: Tensor, *, out: Any = None) -> Tensor: ...
+OutOfMemoryError: Any
+SavedTensor: Any
 TensorBase: Any
 _backward: Any
+_current_gpu: Any
+_current_graph_task_id: Any
 _default_generator: Any
 _empty_cache: Any
 _get_autocast: Any
 _get_printoptions: Any
+_gpu_count: Any
+_gpu_empty_cache: Any
+_gpu_properties: Any
+_gpu_reset_peak: Any
+_gpu_stats: Any
 _grad: Any
+_gradient_edge: Any
+_is_checkpoint_valid: Any
 _linalg: Any
 _make_subclass: Any
 _memory_stats: Any
 _nn: Any
 _op_table: Any
 _optim: Any
+_pop_saved_tensors_hooks: Any
 _promote_types: Any
+_push_saved_tensors_hooks: Any
 _record_function: Any
 _reset_peak_memory: Any
 _result_type: Any
@@ -1659,12 +1675,17 @@ _safetensors_save: Any
 _set_anomaly_enabled: Any
 _set_autocast: Any
 _set_cpu_isa: Any
+_set_current_gpu: Any
+_set_default_device: Any
 _set_grad_enabled: Any
 _set_inference_mode: Any
 _set_printoptions: Any
+_set_saved_tensors_hooks_error: Any
 _special: Any
 _storage_bytes: Any
+_synchronize: Any
 _tensor_from_buffer: Any
+_will_engine_execute_node: Any
 bfloat16: dtype
 bool: dtype
 double: dtype
@@ -1672,12 +1693,15 @@ float: dtype
 float16: dtype
 float32: dtype
 float64: dtype
+get_default_device: Any
 half: dtype
 int: dtype
 int16: dtype
 int32: dtype
 int64: dtype
 int8: dtype
+is_anomaly_check_nan_enabled: Any
+is_anomaly_enabled: Any
 long: dtype
 short: dtype
 uint8: dtype

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         backends,
         cpu,
         cuda,
+        gpu,
         linalg,
         mps,
         nn,
@@ -99,6 +100,7 @@ _LAZY = {
     "backends",
     "cpu",
     "cuda",
+    "gpu",
     "linalg",
     "mps",
     "nn",
@@ -126,8 +128,10 @@ _FROM = {
             "channel_shuffle",
             "cosine_similarity",
             "pairwise_distance",
+            "pdist",
             "pixel_shuffle",
             "pixel_unshuffle",
+            "rms_norm",
         )
     },
 }

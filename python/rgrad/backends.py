@@ -22,9 +22,20 @@ class _Absent:
         return False
 
 
+class _Mps(_Absent):
+    """The GPU of a machine of Apple's."""
+
+    @staticmethod
+    def is_available() -> bool:
+        """Whether the name "mps" means a GPU."""
+        from rgrad import mps
+
+        return mps.is_available()
+
+
 cuda = _Absent()
 cudnn = _Absent()
-mps = _Absent()
+mps = _Mps()
 mkl = _Absent()
 mkldnn = _Absent()
 openmp = _Absent()

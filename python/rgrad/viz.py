@@ -130,13 +130,13 @@ def _shape(t: Tensor) -> str:
 
 def _leaf(node: Node) -> Tensor | None:
     """The tensor whose gradient a node accumulates."""
-    return node.variable if node.name() == "AccumulateGrad" else None
+    return node.variable if type(node).__name__ == "AccumulateGrad" else None
 
 
 def _box(node: Node, known: dict[int, str]) -> _Box:
     leaf = _leaf(node)
     if leaf is None:
-        return _Box([node.name()], _OPERATION)
+        return _Box([type(node).__name__], _OPERATION)
     return _Box([known.get(id(leaf), "leaf"), _shape(leaf)], _LEAF)
 
 

@@ -1,3 +1,85 @@
 //! Where the arithmetic happens: a driver per kernel family, on memory and layouts, knowing nothing of graphs.
+//!
+//! A family that more than one device has stands here as a module of its own, which hands a call to `cpu` or to `gpu`
+//! by the device of the result. All operands must lie there.
 
+pub mod conv;
+pub mod copy;
 pub mod cpu;
+#[cfg(feature = "gpu")]
+pub mod gpu;
+pub mod index;
+pub mod matmul;
+pub mod memory;
+pub mod optim;
+pub mod plane;
+pub mod pointwise;
+pub mod reduce;
+pub mod softmax;
+
+use crate::device::Device;
+use crate::dtype::{DType, Element};
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::storage::Storage;
+
+/// A tensor as the backend sees it: memory, geometry, element type.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    pub storage: &'a Storage,
+    pub layout: &'a Layout,
+    pub dtype: DType,
+}
+
+impl View<'_> {
+    #[inline(always)]
+    pub fn device(&self) -> Device {
+        self.storage.device()
+    }
+
+    /// Errors unless the memory is the host's.
+    #[inline(always)]
+    pub fn on_host(&self) -> Result<()> {
+        match self.device() {
+            Device::Cpu => Ok(()),
+            device => Err(Error::DeviceNotImplemented { op: None, device }),
+        }
+    }
+}
+
+/// The elements of a dense view of the host.
+fn elements<'a, T: Element>(v: View<'a>) -> &'a [T] {
+    &v.storage.slice::<T>()[v.layout.offset..][..v.layout.numel()]
+}
+
+/// As `elements`, for writing; see Note [Tensor data and aliasing].
+fn results<'a, T: Element>(v: View<'a>) -> &'a mut [T] {
+    &mut v.storage.slice_mut::<T>()[v.layout.offset..][..v.layout.numel()]
+}
+
+/// Errors unless all views lie on one device, which is returned.
+pub fn same_device<'a>(views: impl IntoIterator<Item = View<'a>>) -> Result<Device> {
+    let mut found = None;
+    for v in views {
+        match found {
+            None => found = Some(v.device()),
+            Some(d) if d == v.device() => {}
+            Some(d) => return Err(Error::DevicesDiffer(d, v.device())),
+        }
+    }
+    Ok(found.unwrap_or_default())
+}
+
+/// What runs on each kind of device; a build without a backend says that it has none.
+macro_rules! by_device {
+    ($device:expr, cpu => $cpu:expr, gpu => $gpu:expr) => {
+        match $device {
+            $crate::device::Device::Cpu => $cpu,
+            #[cfg(feature = "gpu")]
+            $crate::device::Device::Gpu(_) => $gpu,
+            #[cfg(not(feature = "gpu"))]
+            device => Err($crate::error::Error::DeviceNotImplemented { op: None, device }),
+        }
+    };
+}
+use by_device;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::run::check_replacement;
-use crate::backend::cpu::copy;
+use crate::backend::copy;
 use crate::error::Result;
 use crate::graph::{AccumulateGrad, GradFn, Grads, Meta, grad_enabled};
 use crate::layout::MemoryFormat;
@@ -62,15 +62,15 @@ pub fn leaf(acc: &AccumulateGrad, node: &GradFn, mut inbox: Grads, create_graph:
 /// Adds `g` to `.grad`.
 ///
 /// Note [Who owns a leaf's gradient]
-/// Without a gradient, a buffer that nobody else holds becomes `.grad` as it is; any other is copied, so that a
-/// later write to `.grad` changes nothing else. With one, the sum is made in place, so that `.grad` stays the same
+/// Without a gradient, a buffer that nobody else holds and that lies in memory as the leaf does becomes `.grad` as it
+/// is; any other is copied, so that a later write to `.grad` changes nothing else. With one, the sum is made in place, so that `.grad` stays the same
 /// tensor, unless the sum itself is to be differentiated. The leaf's lock is held throughout, so two threads that
 /// reach one leaf add both.
 pub fn add_to(t: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
     let meta: &Arc<Meta> = t.meta_or_new();
     meta.update_grad(|slot| {
         *slot = Some(match slot.take() {
-            None if create_graph => g,
+            None if create_graph => arith::clone(&g)?,
             None => own(t, g)?,
             Some(old) if create_graph => arith::add(&old, &g)?,
             Some(old) => match rows::add.call_inplace(&[(&old).into(), (&g).into()], &[]) {
@@ -86,25 +86,25 @@ pub fn add_to(t: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
     })
 }
 
-/// `g` if nobody else holds its memory and it lies as a gradient of `t` is to lie, else a copy that does: in the very
+/// `g` if nobody else holds its memory and it lies as a gradient of `leaf` is to lie, else a copy that does: in the very
 /// strides of a dense leaf, and contiguous otherwise.
-fn own(t: &Tensor, g: Tensor) -> Result<Tensor> {
-    let dense = t.layout().is_non_overlapping_and_dense();
+fn own(leaf: &Tensor, g: Tensor) -> Result<Tensor> {
+    let dense = leaf.layout().is_non_overlapping_and_dense();
     let alike = || {
-        if t.is_contiguous() || !dense {
+        if leaf.is_contiguous() || !dense {
             return g.is_contiguous();
         }
-        let mut dims = g.shape().iter().zip(g.strides().iter().zip(t.strides().iter()));
+        let mut dims = g.shape().iter().zip(g.strides().iter().zip(leaf.strides().iter()));
         dims.all(|(&n, (a, b))| n == 1 || a == b)
     };
     if g.is_sole_owner() && alike() {
         return Ok(g);
     }
-    if !dense || g.shape() != t.shape() {
+    if !dense || g.shape() != leaf.shape() {
         return g.copied(g.dtype());
     }
-    let out = t.empty_in(MemoryFormat::Preserve, g.dtype())?;
-    copy::copy(g.raw(), out.raw());
+    let out = Tensor::empty_dense(leaf.layout().in_format(MemoryFormat::Preserve)?, g.dtype(), g.device())?;
+    copy::copy(g.raw(), out.raw())?;
     Ok(out)
 }
 
@@ -112,7 +112,7 @@ fn own(t: &Tensor, g: Tensor) -> Result<Tensor> {
 pub fn retain(meta: &Arc<Meta>, g: &Tensor) -> Result<()> {
     let before = meta.grad();
     let new = match before {
-        None if grad_enabled() => g.clone(),
+        None if grad_enabled() => arith::clone(g)?,
         None => g.copied(g.dtype())?,
         Some(old) => arith::add(&old, g)?,
     };

@@ -1,6 +1,6 @@
 //! Compares gradients with finite differences, in float64.
 
-use super::{Options, grad};
+use super::{Options, Target, grad};
 use crate::bail;
 use crate::dtype::DType;
 use crate::error::Result;
@@ -72,10 +72,11 @@ pub fn gradgradcheck(f: Checked, inputs: &[Tensor]) -> Result<()> {
 }
 
 fn gradients(y: &Tensor, leaves: &[Tensor], create_graph: bool) -> Result<Vec<Option<Tensor>>> {
-    let wanted: Vec<Tensor> = leaves.iter().filter(|t| t.requires_grad()).cloned().collect();
+    let wanted: Vec<Target> =
+        leaves.iter().filter(|t| t.requires_grad()).cloned().map(Target::Tensor).collect();
     let options =
         Options { allow_unused: true, create_graph, retain_graph: create_graph, ..Options::default() };
-    let mut found = grad(std::slice::from_ref(y), &wanted, &[], options)?.into_iter();
+    let mut found = grad(&[y.clone().into()], &wanted, &[], options)?.into_iter();
     Ok(leaves.iter().map(|t| if t.requires_grad() { found.next().flatten() } else { None }).collect())
 }
 

@@ -4,17 +4,53 @@
 //! graphs that share nodes.
 
 mod accumulate;
+pub mod current;
 pub mod gradcheck;
 mod run;
 mod task;
 
 pub use run::set_interrupt_check;
 
+use run::{Goal, run};
+
+use crate::device::Device;
 use crate::dtype::DType;
-use crate::ensure;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::Edge;
+use crate::layout::Dims;
 use crate::tensor::Tensor;
+use crate::{bail, ensure};
+
+/// Where a run starts, or what it differentiates by.
+#[derive(Clone)]
+pub enum Target {
+    Tensor(Tensor),
+    /// The place in the graph that a gradient goes to.
+    Edge(Edge),
+}
+
+impl From<Tensor> for Target {
+    fn from(t: Tensor) -> Self {
+        Target::Tensor(t)
+    }
+}
+
+impl Target {
+    fn edge(&self) -> Option<Edge> {
+        match self {
+            Target::Tensor(t) => t.grad_edge(),
+            Target::Edge(e) => Some(e.clone()),
+        }
+    }
+
+    /// What its gradient looks like; None where the node does not say.
+    fn looks(&self) -> Option<(&Dims, DType, Device)> {
+        match self {
+            Target::Tensor(t) => Some((t.shape(), t.dtype(), t.device())),
+            Target::Edge(e) => e.node.outputs().get(e.input()).map(|o| (&o.shape, o.dtype, o.device)),
+        }
+    }
+}
 
 /// What a run is asked for.
 #[derive(Clone, Copy, Default)]
@@ -30,31 +66,33 @@ pub struct Options {
 }
 
 /// The gradients of the roots: those given, or ones for a root of one element.
-fn root_gradients(roots: &[Tensor], grads: &[Option<Tensor>], create_graph: bool) -> Result<Vec<Tensor>> {
+fn root_gradients(roots: &[Target], grads: &[Option<Tensor>], create_graph: bool) -> Result<Vec<Tensor>> {
     let mut out = Vec::with_capacity(roots.len());
     for (i, root) in roots.iter().enumerate() {
-        out.push(match grads.get(i).cloned().flatten() {
-            Some(g) => {
-                ensure!(
-                    g.shape() == root.shape(),
-                    Runtime,
-                    "Mismatch in shape: grad_output[{i}] has a shape of torch.Size({}) and output[{i}] has a shape of \
-                     torch.Size({}).",
-                    g.shape(),
-                    root.shape()
-                );
+        let looks = root.looks();
+        out.push(match (grads.get(i).cloned().flatten(), looks) {
+            (Some(g), looks) => {
+                if let Some((shape, ..)) = looks {
+                    ensure!(
+                        g.shape() == shape,
+                        Runtime,
+                        "Mismatch in shape: grad_output[{i}] has a shape of torch.Size({}) and output[{i}] has a shape of \
+                         torch.Size({shape}).",
+                        g.shape(),
+                    );
+                }
                 if create_graph { g } else { g.detach() }
             }
-            None => {
-                ensure!(root.requires_grad(), Runtime, "{}", no_grad_message(i));
-                ensure!(root.numel() == 1, Runtime, "grad can be implicitly created only for scalar outputs");
+            (None, None) => bail!(Runtime, "grad can be implicitly created only for scalar outputs"),
+            (None, Some((shape, dtype, device))) => {
+                ensure!(root.edge().is_some(), Runtime, "{}", no_grad_message(i));
+                ensure!(shape.numel() == 1, Runtime, "grad can be implicitly created only for scalar outputs");
                 ensure!(
-                    root.dtype().is_float(),
+                    dtype.is_float(),
                     Runtime,
-                    "grad can be implicitly created only for real scalar outputs but got {}",
-                    root.dtype()
+                    "grad can be implicitly created only for real scalar outputs but got {dtype}"
                 );
-                Tensor::ones(root.shape().clone(), root.dtype())?
+                Tensor::full_on(shape.clone(), 1i64, dtype, device)?
             }
         });
     }
@@ -65,12 +103,12 @@ fn no_grad_message(i: usize) -> String {
     format!("element {i} of tensors does not require grad and does not have a grad_fn")
 }
 
-fn root_edges(roots: &[Tensor]) -> Result<Vec<Edge>> {
+fn root_edges(roots: &[Target]) -> Result<Vec<Edge>> {
     let mut edges = Vec::with_capacity(roots.len());
     for (i, root) in roots.iter().enumerate() {
-        match root.grad_edge() {
+        match root.edge() {
             Some(e) => edges.push(e),
-            None => ensure!(false, Runtime, "{}", no_grad_message(i)),
+            None => bail!(Error::Runtime(no_grad_message(i))),
         }
     }
     Ok(edges)
@@ -81,33 +119,33 @@ fn root_edges(roots: &[Tensor]) -> Result<Vec<Edge>> {
 /// # Errors
 /// `RuntimeError` where a root has no history, a gradient has another shape, or the graph was freed.
 pub fn backward(
-    roots: &[Tensor],
+    roots: &[Target],
     grads: &[Option<Tensor>],
-    inputs: Option<&[Tensor]>,
+    inputs: Option<&[Target]>,
     options: Options,
 ) -> Result<()> {
     let edges = root_edges(roots)?;
     let grads = root_gradients(roots, grads, options.create_graph)?;
     let Some(inputs) = inputs else {
-        return run::run(edges, grads, None, options).map(|_| ());
+        return run(edges, grads, Goal::Leaves, options).map(drop);
     };
     ensure!(!inputs.is_empty(), Runtime, "'inputs' argument to backward() cannot be empty.");
     let wanted = input_edges(inputs)?;
-    let found = run::run(edges, grads, Some(&wanted), options)?;
-    for (input, g) in inputs.iter().zip(found) {
-        if let Some(g) = g {
-            accumulate::add_to(input, g, options.create_graph)?;
+    for input in inputs {
+        // The gradient of an intermediate result is kept as if it had been asked for.
+        if let Target::Tensor(t) = input {
+            t.retain_grad();
         }
     }
-    Ok(())
+    run(edges, grads, Goal::Into(&wanted), options).map(drop)
 }
 
-fn input_edges(inputs: &[Tensor]) -> Result<Vec<Edge>> {
+fn input_edges(inputs: &[Target]) -> Result<Vec<Edge>> {
     let mut edges = Vec::with_capacity(inputs.len());
     for t in inputs {
-        match t.grad_edge() {
+        match t.edge() {
             Some(e) => edges.push(e),
-            None => ensure!(false, Runtime, "One of the differentiated Tensors does not require grad"),
+            None => bail!(Runtime, "One of the differentiated Tensors does not require grad"),
         }
     }
     Ok(edges)
@@ -118,22 +156,24 @@ fn input_edges(inputs: &[Tensor]) -> Result<Vec<Edge>> {
 /// # Errors
 /// As [`backward`]; also where an input is not used and that is not allowed.
 pub fn grad(
-    roots: &[Tensor],
-    inputs: &[Tensor],
+    roots: &[Target],
+    inputs: &[Target],
     grads: &[Option<Tensor>],
     options: Options,
 ) -> Result<Vec<Option<Tensor>>> {
     let edges = root_edges(roots)?;
     let grads = root_gradients(roots, grads, options.create_graph)?;
     let wanted = input_edges(inputs)?;
-    let found = run::run(edges, grads, Some(&wanted), options)?;
+    let found = run(edges, grads, Goal::Return(&wanted), options)?;
     inputs
         .iter()
         .zip(found)
-        .map(|(t, g)| match g {
-            Some(g) => Ok(Some(g)),
-            None if options.materialize => Tensor::zeros(t.shape().clone(), float_of(t.dtype())).map(Some),
-            None => {
+        .map(|(t, g)| match (g, t.looks()) {
+            (Some(g), _) => Ok(Some(g)),
+            (None, Some((shape, dtype, device))) if options.materialize => {
+                Tensor::full_on(shape.clone(), 0i64, dtype, device).map(Some)
+            }
+            (None, _) => {
                 ensure!(
                     options.allow_unused,
                     Runtime,
@@ -144,8 +184,4 @@ pub fn grad(
             }
         })
         .collect()
-}
-
-fn float_of(d: DType) -> DType {
-    if d.is_float() { d } else { DType::F32 }
 }

@@ -4,10 +4,10 @@ use std::collections::BinaryHeap;
 use std::sync::OnceLock;
 
 use super::task::Task;
-use super::{Options, accumulate};
+use super::{Options, accumulate, current};
 use crate::bail;
-use crate::error::{Error, Result};
-use crate::graph::{AccumulateGrad, Cx, Edge, GradFn, Grads, ModeGuard, OutputMeta};
+use crate::error::Result;
+use crate::graph::{AccumulateGrad, Cx, Edge, GradFn, Grads, ModeGuard, OutputMeta, anomaly};
 use crate::ops::{arith, reduce};
 use crate::tensor::Tensor;
 
@@ -23,18 +23,42 @@ pub fn set_interrupt_check(check: fn() -> Result<()>) {
     INTERRUPT.get_or_init(|| check);
 }
 
-/// Runs the graph behind `roots`. Gradients of `wanted` are returned and no leaf is touched; without `wanted`,
-/// every leaf that is reached accumulates.
+/// What a run is to do with the gradients at its ends.
+#[derive(Clone, Copy)]
+pub enum Goal<'a> {
+    /// Every leaf that is reached accumulates.
+    Leaves,
+    /// Of the leaves, only these accumulate.
+    Into(&'a [Edge]),
+    /// These gradients are returned, and no leaf is touched.
+    Return(&'a [Edge]),
+}
+
+/// Runs the graph behind `roots`.
 pub fn run(
     roots: Vec<Edge>,
     grads: Vec<Tensor>,
-    wanted: Option<&[Edge]>,
+    goal: Goal<'_>,
     options: Options,
 ) -> Result<Vec<Option<Tensor>>> {
+    current::nested(|| run_here(roots, grads, goal, options))
+}
+
+fn run_here(
+    roots: Vec<Edge>,
+    grads: Vec<Tensor>,
+    goal: Goal<'_>,
+    options: Options,
+) -> Result<Vec<Option<Tensor>>> {
+    let (wanted, returned) = match goal {
+        Goal::Leaves => (None, None),
+        Goal::Into(wanted) => (Some(wanted), None),
+        Goal::Return(wanted) => (Some(wanted), Some(wanted)),
+    };
     let _mode = ModeGuard::grad(options.create_graph);
     let mut task = Task::new();
     task.discover(&roots);
-    let mut found: Vec<Option<Tensor>> = vec![None; wanted.map_or(0, <[Edge]>::len)];
+    let mut found: Vec<Option<Tensor>> = vec![None; returned.map_or(0, <[Edge]>::len)];
     if let Some(wanted) = wanted {
         task.mark_needed(wanted);
     }
@@ -44,6 +68,7 @@ pub fn run(
             add_into(&mut task.slots[i].inbox, e.input(), g)?;
         }
     }
+    let _entry = current::enter(task.id, roots, wanted);
     let mut ready: BinaryHeap<Ready> = task
         .slots
         .iter()
@@ -60,15 +85,20 @@ pub fn run(
         let node = task.slots[i].node.clone();
         let mut inbox = std::mem::take(&mut task.slots[i].inbox);
         run_tensor_hooks(&node, &mut inbox)?;
-        if let Some(wanted) = wanted {
-            for (w, slot) in wanted.iter().zip(&mut found) {
+        if let Some(returned) = returned {
+            for (w, slot) in returned.iter().zip(&mut found) {
                 if w.node.same(&node) {
                     *slot = captured(&node, inbox[w.input()].clone())?;
                 }
             }
         }
         if let Some(leaf) = node.function().as_accumulator() {
-            if wanted.is_none() {
+            let accumulates = match goal {
+                Goal::Leaves => true,
+                Goal::Into(wanted) => wanted.iter().any(|w| w.node.same(&node)),
+                Goal::Return(_) => false,
+            };
+            if accumulates {
                 accumulate::leaf(leaf, &node, inbox, options.create_graph)?;
             }
             continue;
@@ -150,11 +180,8 @@ fn run_node(
     let cx = Cx::new(node, needs);
     let kept = hooks.as_ref().filter(|h| !h.post.is_empty()).map(|_| inbox.clone());
     let undefined = inbox.iter().all(Option::is_none) && !node.function().is_foreign();
-    let mut outs = if undefined {
-        Grads::from_elem(None, node.edges().len())
-    } else {
-        node.function().backward(&cx, inbox).map_err(|e| in_node(e, node))?
-    };
+    let mut outs =
+        if undefined { Grads::from_elem(None, node.edges().len()) } else { call(node, &cx, inbox)? };
     if let (Some(h), Some(kept)) = (&hooks, &kept) {
         for hook in h.post.iter() {
             if let Some(new) = hook.call(kept, Some(&outs))? {
@@ -164,9 +191,6 @@ fn run_node(
     }
     if !options.retain_graph {
         node.function().release();
-    }
-    if crate::graph::anomaly() {
-        refuse_nan(node, &outs)?;
     }
     if outs.len() < node.edges().len() {
         bail!(
@@ -197,13 +221,18 @@ fn wanted_edges(node: &GradFn, task: &Task, wanted: Option<&[Edge]>) -> u64 {
     needs
 }
 
-/// An error keeps its kind and, where it is the core's own, gains nothing: PyTorch's wording stays exact. In anomaly
-/// mode the node is named.
-fn in_node(e: Error, node: &GradFn) -> Error {
-    match e {
-        Error::Runtime(m) if crate::graph::anomaly() => Error::Runtime(format!("{m} (in {})", node.name())),
-        e => e,
+/// The function itself; in anomaly mode whatever goes wrong is traced to where the node was made.
+fn call(node: &GradFn, cx: &Cx, grads: Grads) -> Result<Grads> {
+    if !anomaly::enabled() {
+        return node.function().backward(cx, grads).map_err(|e| e.of_operation(node.name()));
     }
+    anomaly::observe(node, || {
+        let outs = node.function().backward(cx, grads)?;
+        if anomaly::checks_nan() {
+            refuse_nan(node, &outs)?;
+        }
+        Ok(outs)
+    })
 }
 
 fn refuse_nan(node: &GradFn, outs: &Grads) -> Result<()> {
@@ -238,7 +267,7 @@ fn deliver(task: &mut Task, ready: &mut BinaryHeap<Ready>, node: &GradFn, outs: 
 
 /// Gives a gradient the shape and dtype of the tensor that it belongs to: the one place that undoes a broadcast.
 fn fit(g: Tensor, node: &GradFn, input: usize) -> Result<Tensor> {
-    let Some(OutputMeta { shape, dtype }) = node.outputs().get(input) else { return Ok(g) };
+    let Some(OutputMeta { shape, dtype, device }) = node.outputs().get(input) else { return Ok(g) };
     let g = if g.shape() == shape {
         g
     } else if crate::layout::broadcast("backward", shape, g.shape()).is_ok_and(|s| s == *g.shape()) {
@@ -252,7 +281,8 @@ fn fit(g: Tensor, node: &GradFn, input: usize) -> Result<Tensor> {
             shape
         );
     };
-    if g.dtype() == *dtype { Ok(g) } else { arith::to_dtype(&g, *dtype) }
+    // A 0-d tensor may be used on a device other than its own.
+    if g.dtype() == *dtype && g.device() == *device { Ok(g) } else { arith::to(&g, *device, *dtype) }
 }
 
 /// Adds a gradient to those that wait. The first is moved in; into a temporary that nobody else holds, later ones

@@ -24,7 +24,7 @@ pub struct Slot {
 /// a node that another run holds at that moment, on another thread or further down this one's stack, is looked up in
 /// the run's own map instead.
 pub struct Task {
-    id: u32,
+    pub id: u32,
     pub slots: Vec<Slot>,
     shared: HashMap<usize, u32>,
 }

@@ -5,6 +5,7 @@
 //! the differentiable backward, and the WGSL text.
 
 pub mod record;
+pub mod template;
 pub mod wgsl;
 
 use std::ops::{Add, Div, Mul, Neg, Sub};

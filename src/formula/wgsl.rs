@@ -1,18 +1,17 @@
 //! Recorded steps → WGSL.
 //!
-//! A shader is a frame (`shaders/pointwise.wgsl`) whose slots are filled with what depends on the formula and on the
-//! dtypes, and those functions of the prelude that it reaches. Nothing here needs a device.
-
-use std::fmt::Write;
-use std::sync::LazyLock;
+//! A shader is a frame (`shaders/pointwise.wgsl`) whose slots are filled with what depends on the formula, on the dtypes
+//! and on the layouts, and those functions of the prelude that it reaches. Nothing here needs a device.
 
 use super::record::{Prim, Step, reads};
+use super::template::{
+    Item, binding, coordinates, encode, fill, lanes, library, line, load, mask, reached, store, stored, types,
+};
 use crate::dtype::DType;
 
 /// Where the argument of a formula comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Input {
-    /// A contiguous tensor.
     Tensor(DType),
     /// A number among the parameters.
     Number,
@@ -20,7 +19,29 @@ pub enum Input {
     Unread,
 }
 
-/// A formula over contiguous tensors, and the types it is applied to.
+/// How the tensors of a formula lie in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// All are contiguous; an invocation computes a word of the result.
+    Dense,
+    /// All are contiguous, of 32 bits, and begin at a multiple of four elements, which an invocation computes.
+    Quads,
+    /// So many strides for each input; the result is contiguous.
+    Strided(usize),
+    /// So many strides for each input and for the result.
+    Scattered(usize),
+}
+
+impl Form {
+    const fn rank(self) -> usize {
+        match self {
+            Form::Dense | Form::Quads => 0,
+            Form::Strided(rank) | Form::Scattered(rank) => rank,
+        }
+    }
+}
+
+/// A formula, and the types and layouts it is applied to.
 #[derive(Clone, Copy, Debug)]
 pub struct Pointwise<'a> {
     pub steps: &'a [Step],
@@ -30,15 +51,40 @@ pub struct Pointwise<'a> {
     /// The type computed in: float32, float64, int32 or int64.
     pub compute: DType,
     pub result: DType,
+    pub form: Form,
 }
 
 impl Pointwise<'_> {
     /// The whole shader, or the reason why no device can run it.
     ///
-    /// Binding 0 holds the parameters (element count, the zero, the row's parameters and the numbers in type
-    /// `compute`, the first element of each tensor), 1 the result, 2 and up the tensors that are read, in order.
+    /// Binding 1 holds the result, 2 and up the tensors that are read, in order. Binding 0 holds the parameters: the
+    /// count of elements (of quads, where those are computed), the zero, the row's parameters and the numbers in type
+    /// `compute`, the first element of each tensor that is read, the first element of the result (its first word,
+    /// where an invocation computes a word), the sizes, the strides of each tensor, and those of the result.
     pub fn render(&self) -> Result<String, String> {
         let library = library(self.compute)?;
+        self.check(library)?;
+        let op = self.op();
+        let (bindings, loads) = self.bindings();
+        let (place, element, store) = (self.place(), self.element(), self.store());
+        let prelude = reached(library, &[&op, &loads, &store]);
+        Ok(fill(
+            FRAME,
+            &[
+                ("types", types(self.compute)),
+                ("params", &self.fields()),
+                ("bindings", &bindings),
+                ("prelude", &prelude),
+                ("op", &op),
+                ("load", &loads),
+                ("place", &place),
+                ("element", &element),
+                ("store", &store),
+            ],
+        ))
+    }
+
+    fn check(&self, library: &[Item]) -> Result<(), String> {
         for step in self.steps {
             match *step {
                 Step::Do(p, _) if !has(library, self.compute, p) => {
@@ -50,73 +96,145 @@ impl Pointwise<'_> {
                 _ => {}
             }
         }
-        let read = |k: &usize| reads(self.steps, *k);
-        let tensors = || {
-            self.inputs.iter().enumerate().filter_map(|(k, i)| match i {
-                Input::Tensor(dtype) if read(&k) => Some((k, *dtype)),
-                _ => None,
-            })
-        };
-        let is_number = |k: &usize| self.inputs[*k] == Input::Number;
-        let arguments: Vec<usize> = (0..self.inputs.len()).filter(read).collect();
-        let params: Vec<usize> = (0..self.params).filter(|&p| self.steps.contains(&Step::Param(p))).collect();
+        Ok(())
+    }
 
-        let mut fields = String::new();
-        (0..self.params).for_each(|p| line(&mut fields, format!("    p{p}: T,")));
-        let numbers = arguments.iter().filter(|k| is_number(k));
-        numbers.for_each(|k| line(&mut fields, format!("    n{k}: T,")));
-        tensors().for_each(|(k, _)| line(&mut fields, format!("    first{k}: u32,")));
+    /// The arguments that the formula reads.
+    fn arguments(&self) -> impl Iterator<Item = usize> {
+        (0..self.inputs.len()).filter(|k| reads(self.steps, *k))
+    }
 
-        let mut bindings = binding(1, "read_write", "result", self.result);
-        let mut loads = String::new();
-        for (n, (k, dtype)) in tensors().enumerate() {
-            bindings += &binding(n + 2, "read", &format!("x{k}"), dtype);
-            let value = load(&format!("x{k}"), dtype);
-            line(&mut loads, format!("fn load{k}(i: u32) -> T {{ return T({value}); }}"));
+    /// Those of them that are tensors.
+    fn tensors(&self) -> impl Iterator<Item = (usize, DType)> {
+        self.arguments()
+            .filter_map(|k| if let Input::Tensor(d) = self.inputs[k] { Some((k, d)) } else { None })
+    }
+
+    fn used_params(&self) -> impl Iterator<Item = usize> {
+        (0..self.params).filter(|&p| self.steps.contains(&Step::Param(p)))
+    }
+
+    fn fields(&self) -> String {
+        let mut s = String::new();
+        (0..self.params).for_each(|p| line(&mut s, format!("    p{p}: T,")));
+        let numbers = self.arguments().filter(|&k| self.inputs[k] == Input::Number);
+        numbers.for_each(|k| line(&mut s, format!("    x{k}: T,")));
+        self.tensors().for_each(|(k, _)| line(&mut s, format!("    first{k}: u32,")));
+        line(&mut s, "    first: u32,");
+        let rank = self.form.rank();
+        (0..rank).for_each(|d| line(&mut s, format!("    n{d}: u32,")));
+        for (k, _) in self.tensors() {
+            (0..rank).for_each(|d| line(&mut s, format!("    s{k}_{d}: u32,")));
         }
+        if let Form::Scattered(_) = self.form {
+            (0..rank).for_each(|d| line(&mut s, format!("    s_{d}: u32,")));
+        }
+        s
+    }
 
-        let truth = is_truth(self.steps);
-        let names =
-            arguments.iter().map(|k| format!("a{k}: T")).chain(params.iter().map(|p| format!("p{p}: T")));
-        let op = format!(
-            "fn op({}) -> {} {{\n{}}}\n",
-            names.collect::<Vec<_>>().join(", "),
-            if truth { "bool" } else { "T" },
-            body(self.steps, self.compute)
-        );
-        let values =
-            arguments
-                .iter()
-                .map(|k| {
-                    if is_number(k) {
-                        format!("params.n{k}")
-                    } else {
-                        format!("load{k}(params.first{k} + i)")
-                    }
-                })
-                .chain(params.iter().map(|p| format!("params.p{p}")));
-        let call = format!("op({})", values.collect::<Vec<_>>().join(", "));
-        let element = if truth {
-            format!("    return select(T(0), T(1), {call});\n")
-        } else {
-            format!("    return {call};\n")
-        };
-        let store = store(self.result);
+    /// The declarations of the tensors, and the functions that load an element of each.
+    fn bindings(&self) -> (String, String) {
+        let quads = self.form == Form::Quads;
+        let element = |dtype| if quads { format!("vec4<{}>", stored(dtype)) } else { stored(dtype).into() };
+        // Neighbours in a word may be written by another invocation.
+        let shared = matches!(self.form, Form::Scattered(_)) && lanes(self.result).0 > 1;
+        let result = if shared { "atomic<u32>".into() } else { element(self.result) };
+        let mut bindings = binding(1, "read_write", "result", &result);
+        let mut loads = String::new();
+        for (n, (k, dtype)) in self.tensors().enumerate() {
+            let name = format!("x{k}");
+            bindings += &binding(n + 2, "read", &name, &element(dtype));
+            if !quads {
+                line(&mut loads, format!("fn load{k}(i: u32) -> T {{ return T({}); }}", load(&name, dtype)));
+            }
+        }
+        (bindings, loads)
+    }
 
-        let prelude = reached(library, &[&op, &loads, &store]);
-        Ok(fill(
-            FRAME,
-            &[
-                ("types", types(self.compute)),
-                ("params", &fields),
-                ("bindings", &bindings),
-                ("prelude", &prelude),
-                ("op", &op),
-                ("load", &loads),
-                ("element", &element),
-                ("store", &store),
-            ],
-        ))
+    fn op(&self) -> String {
+        let arguments = self.arguments().map(|k| format!("a{k}: T"));
+        let names: Vec<String> = arguments.chain(self.used_params().map(|p| format!("p{p}: T"))).collect();
+        let result = if is_truth(self.steps) { "bool" } else { "T" };
+        format!("fn op({}) -> {result} {{\n{}}}\n", names.join(", "), body(self.steps, self.compute))
+    }
+
+    /// The formula applied to tensors' elements, which `tensor` gives.
+    fn call(&self, tensor: impl Fn(usize) -> String) -> String {
+        let arguments = self.arguments().map(|k| match self.inputs[k] {
+            Input::Number => format!("params.x{k}"),
+            _ => tensor(k),
+        });
+        let values: Vec<String> =
+            arguments.chain(self.used_params().map(|p| format!("params.p{p}"))).collect();
+        let call = format!("op({})", values.join(", "));
+        if is_truth(self.steps) { format!("select(T(0), T(1), {call})") } else { call }
+    }
+
+    fn at(&self, first: &str, strides: &str) -> String {
+        match self.form.rank() {
+            0 => format!("params.{first} + i"),
+            rank => {
+                let terms = (0..rank).map(|d| format!(" + c{d} * params.{strides}_{d}"));
+                format!("params.{first}{}", terms.collect::<String>())
+            }
+        }
+    }
+
+    fn place(&self) -> String {
+        match self.form {
+            Form::Scattered(_) => format!(
+                "fn place(i: u32) -> u32 {{\n{}    return {};\n}}\n",
+                coordinates(self.form.rank()),
+                self.at("first", "s")
+            ),
+            _ => String::new(),
+        }
+    }
+
+    fn element(&self) -> String {
+        if self.form == Form::Quads {
+            return String::new();
+        }
+        let value = self.call(|k| format!("load{k}({})", self.at(&format!("first{k}"), &format!("s{k}"))));
+        format!("fn element(i: u32) -> T {{\n{}    return {value};\n}}\n", coordinates(self.form.rank()))
+    }
+
+    /// The statements that compute and write what invocation `word` is for.
+    fn store(&self) -> String {
+        let ((count, bits), kind) = (lanes(self.result), stored(self.result));
+        let mut s = String::new();
+        match self.form {
+            Form::Quads => {
+                line(&mut s, "    if word < params.count {");
+                for (k, _) in self.tensors() {
+                    line(&mut s, format!("        let q{k} = x{k}[(params.first{k} >> 2u) + word];"));
+                }
+                let parts = ["x", "y", "z", "w"]
+                    .map(|lane| format!("            {kind}({})", self.call(|k| format!("T(q{k}.{lane})"))));
+                let value = format!("vec4<{kind}>(\n{}\n        )", parts.join(",\n"));
+                line(&mut s, format!("        result[(params.first >> 2u) + word] = {value};\n    }}"));
+            }
+            Form::Scattered(_) if count > 1 => {
+                let (per_word, last, mask) = (count.ilog2(), count - 1, mask(self.result));
+                s = format!(
+                    "    if word < params.count {{
+        let value = element(word);
+        let at = place(word);
+        let shift = (at & {last}u) * {bits}u;
+        atomicAnd(&result[at >> {per_word}u], ~({mask}u << shift));
+        atomicOr(&result[at >> {per_word}u], ({}) << shift);
+    }}
+",
+                    encode(self.result)
+                );
+            }
+            Form::Scattered(_) => {
+                let store = format!("result[place(word)] = {kind}(element(word));");
+                s = format!("    if word < params.count {{\n        {store}\n    }}\n");
+            }
+            Form::Dense | Form::Strided(_) => s = store(self.result),
+        }
+        s
     }
 }
 
@@ -205,164 +323,6 @@ fn is_truth(steps: &[Step]) -> bool {
 }
 
 const FRAME: &str = include_str!("../../shaders/pointwise.wgsl");
-const STORAGE: &str = include_str!("../../shaders/storage.wgsl");
-
-fn types(compute: DType) -> &'static str {
-    match compute {
-        DType::F32 => "alias T = f32;\n",
-        DType::F64 => "alias T = f64;\n",
-        DType::I32 => "alias T = i32;\nconst WIDTH: T = 32;\n",
-        _ => "alias T = i64;\nconst WIDTH: T = 64;\n",
-    }
-}
-
-/// Elements in a 32-bit word, and the bits of each; wider ones are stored one by one.
-fn lanes(dtype: DType) -> (usize, usize) {
-    (4 / dtype.size().min(4), 8 * dtype.size())
-}
-
-/// The type of the elements of a binding: packed dtypes are bound as words.
-fn stored(dtype: DType) -> &'static str {
-    match dtype {
-        DType::F32 => "f32",
-        DType::F64 => "f64",
-        DType::I32 => "i32",
-        DType::I64 => "i64",
-        _ => "u32",
-    }
-}
-
-fn binding(n: usize, access: &str, name: &str, dtype: DType) -> String {
-    format!("@group(0) @binding({n}) var<storage, {access}> {name}: array<{}>;\n", stored(dtype))
-}
-
-/// The expression of element `i` of a binding, of some number type.
-fn load(name: &str, dtype: DType) -> String {
-    let (count, bits) = lanes(dtype);
-    let word = format!("{name}[i >> {}u]", count.ilog2());
-    let range = format!("(i & {}u) * {bits}u, {bits}u", count - 1);
-    match dtype {
-        DType::F32 | DType::F64 | DType::I32 | DType::I64 => format!("{name}[i]"),
-        DType::Bool | DType::U8 => format!("extractBits({word}, {range})"),
-        DType::I8 | DType::I16 => format!("extractBits(bitcast<i32>({word}), {range})"),
-        DType::F16 => format!("decode_half(extractBits({word}, {range}))"),
-        DType::BF16 => format!("decode_bfloat16(extractBits({word}, {range}))"),
-    }
-}
-
-/// The statements that compute and write word `word` of the result.
-fn store(dtype: DType) -> String {
-    let (count, bits) = lanes(dtype);
-    let mask = (1u64 << bits.min(32)) - 1;
-    let encoded = match dtype {
-        DType::F32 | DType::F64 | DType::I32 | DType::I64 => {
-            let value = format!("{}(element(word))", stored(dtype));
-            return format!("    if word < params.count {{\n        result[word] = {value};\n    }}\n");
-        }
-        // NaN is true.
-        DType::Bool => "select(1u, 0u, value == T(0))".into(),
-        DType::U8 | DType::I8 | DType::I16 => format!("bitcast<u32>(i32(value)) & {mask}u"),
-        DType::F16 => "encode_half(f32(value))".into(),
-        DType::BF16 => "encode_bfloat16(f32(value))".into(),
-    };
-    format!(
-        "    let first = word * {count}u;
-    if first < params.count {{
-        var packed = 0u;
-        for (var lane = 0u; lane < {count}u && first + lane < params.count; lane++) {{
-            let value = element(first + lane);
-            packed |= ({encoded}) << (lane * {bits}u);
-        }}
-        result[word] = packed;
-    }}
-"
-    )
-}
-
-/// Replaces what stands between a `// @slot name` line and its `// @end` line.
-fn fill(frame: &str, fillings: &[(&str, &str)]) -> String {
-    let mut out = String::new();
-    let mut inside = false;
-    for text in frame.lines() {
-        if let Some(slot) = text.trim().strip_prefix("// @slot ") {
-            inside = true;
-            out += fillings.iter().find(|f| f.0 == slot).map_or("", |f| f.1);
-        } else if text.trim() == "// @end" {
-            inside = false;
-        } else if !inside {
-            line(&mut out, text);
-        }
-    }
-    out
-}
-
-/// A declaration of a prelude.
-struct Item {
-    name: String,
-    text: String,
-}
-
-/// The functions that shaders computing in a dtype may use.
-fn library(compute: DType) -> Result<&'static [Item], String> {
-    macro_rules! library {
-        ($file:literal) => {{
-            static ITEMS: LazyLock<Vec<Item>> = LazyLock::new(|| {
-                let own = include_str!(concat!("../../shaders/", $file));
-                items(STORAGE).into_iter().chain(items(own)).collect()
-            });
-            Ok(&ITEMS)
-        }};
-    }
-    match compute {
-        DType::F32 => library!("prelude.wgsl"),
-        DType::F64 => library!("prelude_f64.wgsl"),
-        DType::I32 | DType::I64 => library!("prelude_int.wgsl"),
-        _ => Err(format!("formulas do not compute in {}", compute.name())),
-    }
-}
-
-/// The declarations of a prelude, without its comments and its slots, which a frame declares itself.
-fn items(source: &str) -> Vec<Item> {
-    const KEYWORDS: [&str; 4] = ["fn ", "const ", "struct ", "var<private> "];
-    let mut items: Vec<Item> = Vec::new();
-    for text in fill(source, &[]).lines() {
-        if let Some(rest) = KEYWORDS.iter().find_map(|k| text.strip_prefix(k)) {
-            let name = words(rest).next().unwrap_or_default().to_owned();
-            items.push(Item { name, text: String::new() });
-        }
-        let code = !text.is_empty() && !text.trim_start().starts_with("//");
-        if let (Some(item), true) = (items.last_mut(), code) {
-            line(&mut item.text, text);
-        }
-    }
-    items
-}
-
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|w| !w.is_empty())
-}
-
-/// The items that some texts use, directly or through one another, in the order of the library.
-fn reached(library: &[Item], texts: &[&str]) -> String {
-    let mut used = vec![false; library.len()];
-    let mut open = texts.to_vec();
-    while let Some(text) = open.pop() {
-        for word in words(text) {
-            if let Some(i) = library.iter().position(|item| item.name == word)
-                && !used[i]
-            {
-                used[i] = true;
-                open.push(&library[i].text);
-            }
-        }
-    }
-    library.iter().zip(used).filter(|(_, used)| *used).map(|(item, _)| item.text.as_str()).collect()
-}
-
-fn line(out: &mut String, text: impl std::fmt::Display) {
-    // Writing to a String does not fail.
-    let _ = writeln!(out, "{text}");
-}
 
 #[cfg(test)]
 mod tests {
@@ -389,17 +349,17 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_replaced_and_the_rest_stays() {
-        let frame = "a\n    // @slot s\n    default\n    // @end\nb\n";
-        assert_eq!(fill(frame, &[("s", "    filled\n")]), "a\n    filled\nb\n");
-    }
-
-    #[test]
     fn a_shader_holds_only_the_prelude_it_reaches() {
         let steps = record(|a, _| a[0] + a[1]);
         let inputs = [Input::Tensor(DType::F32); 2];
-        let shader =
-            Pointwise { steps: &steps, inputs: &inputs, params: 0, compute: DType::F32, result: DType::F32 };
+        let shader = Pointwise {
+            steps: &steps,
+            inputs: &inputs,
+            params: 0,
+            compute: DType::F32,
+            result: DType::F32,
+            form: Form::Dense,
+        };
         let text = shader.render().unwrap();
         assert!(!text.contains("fn m_"), "{text}");
     }

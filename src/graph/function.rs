@@ -1,16 +1,18 @@
 //! Functions, nodes and edges; how a result gets its history; how a long graph is dropped.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use smallvec::{SmallVec, smallvec};
 
 use super::hooks::{Handle, Hooks, NodeHook, TensorHook};
-use super::saved::{SavedTensor, check_packed};
-use super::{Meta, grad_enabled};
+use super::saved::{SavedTensor, check_saved};
+use super::{Meta, anomaly, grad_enabled};
+use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::layout::Dims;
@@ -54,7 +56,7 @@ pub trait Function: Send + Sync + 'static {
     }
 
     /// For the binding, which knows its own functions.
-    fn as_any(&self) -> Option<&dyn std::any::Any> {
+    fn as_any(&self) -> Option<&dyn Any> {
         None
     }
 }
@@ -102,6 +104,13 @@ impl Edge {
 pub struct OutputMeta {
     pub shape: Dims,
     pub dtype: DType,
+    pub device: Device,
+}
+
+impl OutputMeta {
+    fn of(t: &Tensor) -> OutputMeta {
+        OutputMeta { shape: t.shape().clone(), dtype: t.dtype(), device: t.device() }
+    }
 }
 
 /// A function in the graph.
@@ -112,9 +121,19 @@ pub struct Node<F: ?Sized = dyn Function> {
     pub scratch: AtomicU64,
     edges: Edges,
     outputs: SmallVec<[OutputMeta; 1]>,
-    hooks: OnceLock<Box<Mutex<NodeHooks>>>,
+    extras: OnceLock<Box<Extras>>,
     f: F,
 }
+
+/// What few nodes have.
+#[derive(Default)]
+struct Extras {
+    hooks: Mutex<NodeHooks>,
+    host: OnceLock<HostData>,
+}
+
+/// What the host language keeps about a node; only the binding knows its type.
+type HostData = Box<dyn Any + Send + Sync>;
 
 /// Hooks on a node.
 #[derive(Default, Clone)]
@@ -122,7 +141,7 @@ pub struct NodeHooks {
     /// On the gradient by one output: hooks of the tensor that this output is.
     pub tensor: SmallVec<[(usize, Hooks<dyn TensorHook>); 1]>,
     /// On the tensor whose `.grad` is to be kept, by output.
-    pub retain: SmallVec<[(usize, std::sync::Weak<Meta>); 1]>,
+    pub retain: SmallVec<[(usize, Weak<Meta>); 1]>,
     pub pre: Hooks<dyn NodeHook>,
     pub post: Hooks<dyn NodeHook>,
 }
@@ -140,16 +159,20 @@ pub const LEAF_SEQUENCE: u64 = u64::MAX;
 pub fn node<F: Function>(f: F, edges: Edges, outputs: &[&Tensor]) -> GradFn {
     let mut metas = SmallVec::new();
     for t in outputs {
-        metas.push(OutputMeta { shape: t.shape().clone(), dtype: t.dtype() });
+        metas.push(OutputMeta::of(t));
     }
-    GradFn::new(Arc::new(Node {
+    let made = GradFn::new(Arc::new(Node {
         seq: SEQUENCE.fetch_add(1, Ordering::Relaxed),
         scratch: AtomicU64::new(0),
         edges,
         outputs: metas,
-        hooks: OnceLock::new(),
+        extras: OnceLock::new(),
         f,
-    }))
+    }));
+    if anomaly::enabled() {
+        anomaly::node_made(&made);
+    }
+    made
 }
 
 /// Gives `out` its history if any input is tracked and grad mode is on. The only way that a result gets one.
@@ -167,7 +190,7 @@ pub fn record<F: Function>(
         edges.push(t.grad_edge());
     }
     let f = make(&out);
-    check_packed()?;
+    check_saved()?;
     let grad_fn = node(f, edges, &[&out]);
     out.init_meta(Meta::with_history(grad_fn, 0));
     Ok(out)
@@ -184,7 +207,7 @@ pub fn record_all<F: Function>(
     }
     let edges = inputs.iter().map(|t| t.grad_edge()).collect();
     let f = make(&outs);
-    check_packed()?;
+    check_saved()?;
     let grad_fn = node(f, edges, &outs.iter().collect::<Vec<_>>());
     for (i, out) in outs.iter().enumerate().filter(|(_, o)| o.dtype().is_float()) {
         out.init_meta(Meta::with_history(grad_fn.clone(), i));
@@ -207,11 +230,32 @@ impl<F: Function + ?Sized> Node<F> {
 
     /// The hooks, if there ever was one.
     pub fn hooks(&self) -> Option<MutexGuard<'_, NodeHooks>> {
-        self.hooks.get().map(|h| h.lock().unwrap_or_else(PoisonError::into_inner))
+        self.extras.get().map(|e| e.hooks.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn hooks_or_new(&self) -> MutexGuard<'_, NodeHooks> {
-        self.hooks.get_or_init(Box::default).lock().unwrap_or_else(PoisonError::into_inner)
+        self.extras.get_or_init(Box::default).hooks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the host language keeps about this node, if anything.
+    pub fn host(&self) -> Option<&HostData> {
+        self.extras.get().and_then(|e| e.host.get())
+    }
+
+    /// As [`Node::host`], made if absent.
+    pub fn host_or_new(&self, make: impl FnOnce() -> HostData) -> &HostData {
+        self.extras.get_or_init(Box::default).host.get_or_init(make)
+    }
+
+    /// The hooks if no other thread is at them at this moment.
+    pub(super) fn try_hooks(&self) -> Option<MutexGuard<'_, NodeHooks>> {
+        self.extras.get().and_then(|e| e.hooks.try_lock().ok())
+    }
+
+    /// Drops every hook.
+    pub fn clear_hooks(&self) {
+        let old = self.hooks().map(|mut h| std::mem::take(&mut *h));
+        drop(old);
     }
 
     pub fn add_tensor_hook(&self, output: usize, hook: Arc<dyn TensorHook>) -> Handle {
@@ -231,6 +275,15 @@ impl<F: Function + ?Sized> Node<F> {
         if !h.retain.iter().any(|(o, m)| *o == output && m.as_ptr() == Arc::as_ptr(meta)) {
             h.retain.push((output, Arc::downgrade(meta)));
         }
+    }
+
+    /// Undoes [`Node::retain_grad`]; whether there was something to undo.
+    pub(crate) fn drop_retained_grad(&self, meta: &Arc<Meta>) -> bool {
+        self.hooks().is_some_and(|mut h| {
+            let before = h.retain.len();
+            h.retain.retain(|(_, m)| m.as_ptr() != Arc::as_ptr(meta));
+            h.retain.len() != before
+        })
     }
 
     pub fn retains_grad(&self, output: usize, meta: &Arc<Meta>) -> bool {
@@ -275,6 +328,21 @@ impl GradFn {
 
     pub fn same(&self, other: &GradFn) -> bool {
         std::ptr::addr_eq(Arc::as_ptr(self.get()), Arc::as_ptr(other.get()))
+    }
+
+    /// Whether this is the only handle to the node.
+    pub fn is_sole_owner(&self) -> bool {
+        Arc::strong_count(self.get()) == 1
+    }
+
+    /// A handle that does not keep the node alive.
+    pub fn downgrade(&self) -> Weak<Node> {
+        Arc::downgrade(self.get())
+    }
+
+    /// The node of a weak handle, if it is still there.
+    pub fn upgrade(weak: &Weak<Node>) -> Option<GradFn> {
+        weak.upgrade().map(|n| GradFn(Some(n)))
     }
 
     /// Tells nodes apart.
@@ -360,8 +428,8 @@ impl AccumulateGrad {
             seq: LEAF_SEQUENCE,
             scratch: AtomicU64::new(0),
             edges: smallvec![],
-            outputs: smallvec![OutputMeta { shape: t.shape().clone(), dtype: t.dtype() }],
-            hooks: OnceLock::new(),
+            outputs: smallvec![OutputMeta::of(t)],
+            extras: OnceLock::new(),
             f: AccumulateGrad { leaf: t.clone() },
         })
     }

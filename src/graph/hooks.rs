@@ -1,5 +1,6 @@
 //! User code that runs during backward, in the order in which it was registered.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
@@ -11,16 +12,31 @@ use crate::tensor::Tensor;
 /// Sees, and may replace, the gradient of a tensor.
 pub trait TensorHook: Send + Sync {
     fn call(&self, grad: &Tensor) -> Result<Option<Tensor>>;
+
+    /// For the binding, which knows its own hooks.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
+    }
 }
 
 /// Sees a leaf after a gradient was added to it.
 pub trait PostAccumulateHook: Send + Sync {
     fn call(&self, leaf: &Tensor) -> Result<()>;
+
+    /// For the binding, which knows its own hooks.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
+    }
 }
 
 /// Sees the gradients that enter a node (`outputs` is None) or that left it, and may replace the latter.
 pub trait NodeHook: Send + Sync {
     fn call(&self, grads: &Grads, outputs: Option<&Grads>) -> Result<Option<Grads>>;
+
+    /// For the binding, which knows its own hooks.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
+    }
 }
 
 /// Decides what is kept in the place of a tensor that a node saves.
@@ -31,6 +47,11 @@ pub trait SavedTensorHooks: Send + Sync {
 /// What was kept in the place of a saved tensor.
 pub trait PackedTensor: Send + Sync {
     fn unpack(&self) -> Result<Tensor>;
+
+    /// For the binding, which knows its own hooks.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
+    }
 }
 
 /// Names a registered hook.
@@ -39,8 +60,13 @@ pub struct Handle(u64);
 
 impl Handle {
     pub fn new() -> Handle {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         Handle(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// What the host language calls the hook by.
+    pub fn number(self) -> u64 {
+        self.0
     }
 }
 
@@ -81,6 +107,15 @@ impl<H: ?Sized> Hooks<H> {
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Each hook under its number.
+    pub fn numbered(&self) -> impl Iterator<Item = (u64, &std::sync::Arc<H>)> {
+        self.0.iter().map(|(handle, h)| (handle.number(), h))
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &std::sync::Arc<H>> {

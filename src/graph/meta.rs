@@ -1,9 +1,11 @@
 //! What autograd keeps about one tensor.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::function::{AccumulateGrad, Edge, GradFn, Node};
+use super::held::{Held, visit_hook};
 use super::hooks::{Handle, Hooks, PostAccumulateHook, TensorHook};
 use crate::tensor::Tensor;
 
@@ -167,6 +169,17 @@ impl Meta {
 
     pub fn remove_hook(&self, handle: Handle) -> bool {
         self.state().hooks.as_mut().is_some_and(|h| h.grad.remove(handle) | h.post.remove(handle))
+    }
+
+    /// Meets what only this tensor holds; see Note [Cycles through the graph].
+    pub(super) fn visit_held(&self, held: &mut Held, visit: &mut dyn FnMut(&dyn Any)) {
+        let Ok(state) = self.state.try_lock() else { return };
+        if let Some(hooks) = &state.hooks {
+            hooks.grad.iter().for_each(|h| visit_hook(h, h.as_any(), visit));
+            hooks.post.iter().for_each(|h| visit_hook(h, h.as_any(), visit));
+        }
+        state.grad.iter().for_each(|g| held.tensor(g));
+        state.grad_fn.iter().for_each(|f| held.node(f));
     }
 
     pub fn hooks(&self) -> Hooks<dyn TensorHook> {

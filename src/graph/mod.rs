@@ -9,7 +9,9 @@
 //! *Node*: a [`Function`] with its edges. *Edge*: a node and which of its gradients is meant. *Leaf*: a tensor
 //! without a node. *Saved*: a tensor that a function keeps for backward, at the version it had.
 
+pub mod anomaly;
 mod function;
+mod held;
 mod hooks;
 mod meta;
 mod mode;
@@ -19,12 +21,13 @@ pub use function::{
     AccumulateGrad, Cx, Edge, Edges, Function, GradFn, Grads, Node, NotImplemented, OutputMeta, node, record,
     record_all,
 };
+pub use held::{Held, HeldGuard, anything_held};
 pub use hooks::{Handle, Hooks, NodeHook, PackedTensor, PostAccumulateHook, SavedTensorHooks, TensorHook};
 pub use meta::Meta;
 pub use mode::{
-    ModeGuard, anomaly, grad_enabled, inference_enabled, set_anomaly, set_grad_enabled, set_inference_enabled,
+    ModeGuard, ThreadState, grad_enabled, inference_enabled, set_grad_enabled, set_inference_enabled,
 };
 pub use saved::{
-    SavedTensor, check_packed, forbid_saved_tensor_hooks, pop_saved_tensor_hooks, push_saved_tensor_hooks,
+    SavedTensor, check_saved, forbid_saved_tensor_hooks, pop_saved_tensor_hooks, push_saved_tensor_hooks,
     saved_tensor_hooks_active,
 };

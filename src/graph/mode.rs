@@ -1,25 +1,24 @@
-//! Per-thread switches: gradients, inference, anomaly mode.
+//! Per-thread switches: gradients and inference.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::saved;
 
 #[derive(Clone, Copy)]
 struct Modes {
     grad: bool,
     inference: bool,
-    anomaly: bool,
 }
 
 thread_local! {
-    static MODES: Cell<Modes> = const { Cell::new(Modes { grad: true, inference: false, anomaly: false }) };
+    static MODES: Cell<Modes> = const { Cell::new(Modes { grad: true, inference: false }) };
 }
 
 /// Whether operations on tracked tensors are recorded.
 #[inline(always)]
 pub fn grad_enabled() -> bool {
-    MODES.with(|m| {
-        let m = m.get();
-        m.grad && !m.inference
-    })
+    MODES.with(|m| m.get().grad)
 }
 
 fn change(f: impl FnOnce(&mut Modes)) {
@@ -37,23 +36,22 @@ pub fn set_grad_enabled(on: bool) -> bool {
     before
 }
 
+/// Threads in inference mode: while there are none, a new tensor looks no further.
+static INFERRING: AtomicUsize = AtomicUsize::new(0);
+
+#[inline(always)]
 pub fn inference_enabled() -> bool {
-    MODES.with(|m| m.get().inference)
+    INFERRING.load(Ordering::Relaxed) != 0 && MODES.with(|m| m.get().inference)
 }
 
 pub fn set_inference_enabled(on: bool) -> bool {
     let before = inference_enabled();
+    match (before, on) {
+        (false, true) => INFERRING.fetch_add(1, Ordering::Relaxed),
+        (true, false) => INFERRING.fetch_sub(1, Ordering::Relaxed),
+        _ => 0,
+    };
     change(|m| m.inference = on);
-    before
-}
-
-pub fn anomaly() -> bool {
-    MODES.with(|m| m.get().anomaly)
-}
-
-pub fn set_anomaly(on: bool) -> bool {
-    let before = anomaly();
-    change(|m| m.anomaly = on);
     before
 }
 
@@ -69,5 +67,24 @@ impl ModeGuard {
 impl Drop for ModeGuard {
     fn drop(&mut self) {
         set_grad_enabled(self.0);
+    }
+}
+
+/// The switches of a thread, for one that continues its work.
+pub struct ThreadState {
+    modes: Modes,
+    hooks: saved::HookStack,
+}
+
+impl ThreadState {
+    /// Those of this thread.
+    pub fn capture() -> ThreadState {
+        ThreadState { modes: MODES.with(Cell::get), hooks: saved::HookStack::capture() }
+    }
+
+    /// Makes them this thread's.
+    pub fn install(self) {
+        MODES.with(|m| m.set(self.modes));
+        self.hooks.install();
     }
 }

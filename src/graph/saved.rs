@@ -1,13 +1,15 @@
 //! A tensor that a function keeps for its backward, and the hooks that may keep something else in its place.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::held::visit_hook;
 use super::hooks::{PackedTensor, SavedTensorHooks};
 use super::{Cx, Edge, GradFn, Meta, ModeGuard, grad_enabled};
 use crate::error::{Error, Result};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, operation_of};
 use crate::{bail, ensure};
 
 /// A tensor at the version that it had when it was saved. Freed when its node has run.
@@ -48,6 +50,9 @@ impl SavedTensor {
     /// Saves an input of the operation.
     #[inline]
     pub fn input(t: &Tensor) -> SavedTensor {
+        if t.is_inference() {
+            return SavedTensor::failed(Error::Runtime(INFERENCE.into()));
+        }
         if saved_tensor_hooks_active() {
             return SavedTensor(Mutex::new(pack(t, || history_of(t))));
         }
@@ -73,6 +78,12 @@ impl SavedTensor {
             return SavedTensor(Mutex::new(pack(&tensor, || History::Output(number))));
         }
         SavedTensor(Mutex::new(Slot::Kept { tensor, version: t.version(), number, output: true }))
+    }
+
+    #[cold]
+    fn failed(e: Error) -> SavedTensor {
+        fail(e);
+        SavedTensor(Mutex::new(Slot::Freed))
     }
 
     pub const fn unused() -> SavedTensor {
@@ -124,8 +135,8 @@ impl SavedTensor {
                         ty: t.dtype().scalar_name(),
                         shape: Box::new(t.shape().clone()),
                         output: if *output { *number as usize } else { t.meta().map_or(0, |m| m.output()) },
-                        producer: producer
-                            .map_or("an operation without history".into(), |n| n.name().to_string()),
+                        producer: producer.map(|n| operation_of(&n.name()).to_string()),
+                        saver: node.map(|n| n.name().into_owned()),
                         found: t.version(),
                         expected: *version,
                     });
@@ -136,6 +147,19 @@ impl SavedTensor {
                 Ok(Some(tensor.clone()))
             }
         }
+    }
+
+    /// As [`SavedTensor::unpack`]; an output has its history again also where nothing is recorded.
+    pub fn unpack_with_history(&self, node: &GradFn) -> Result<Option<Tensor>> {
+        let number = match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Slot::Kept { number, output: true, .. } => Some(*number as usize),
+            _ => None,
+        };
+        let t = self.unpack(Some(node))?;
+        Ok(match (t, number) {
+            (Some(t), Some(number)) if !t.requires_grad() => Some(with_history(&t, node.clone(), number)),
+            (t, _) => t,
+        })
     }
 
     /// Packs what was kept as it is.
@@ -170,6 +194,16 @@ impl SavedTensor {
         drop(slot);
         drop(old);
         Ok(())
+    }
+
+    /// Meets what is kept; see Note [Cycles through the graph].
+    pub(super) fn visit_held(&self, tensor: &mut dyn FnMut(&Tensor), visit: &mut dyn FnMut(&dyn Any)) {
+        let Ok(slot) = self.0.try_lock() else { return };
+        match &*slot {
+            Slot::Kept { tensor: t, .. } => tensor(t),
+            Slot::Packed(packed) => visit_hook(packed, packed.object.as_any(), visit),
+            Slot::Unused | Slot::Freed => {}
+        }
     }
 
     /// Lets go of the tensor.
@@ -261,28 +295,77 @@ pub fn forbid_saved_tensor_hooks(message: Option<String>) -> Option<String> {
     FORBIDDEN.replace(message)
 }
 
-/// The error of a pack hook since the last call. Whoever makes a node asks once its function has saved.
-#[inline(always)]
-pub fn check_packed() -> Result<()> {
-    if PAIRS.load(Ordering::Relaxed) == 0 {
-        return Ok(());
-    }
-    FAILED.take().map_or(Ok(()), Err)
+/// The hooks of a thread, for one that continues its work.
+pub(super) struct HookStack {
+    hooks: Vec<Arc<dyn SavedTensorHooks>>,
+    packing: bool,
+    forbidden: Option<String>,
 }
 
-/// Packs with the last pair of hooks. An error waits for [`check_packed`], and until then nothing more is packed.
+impl HookStack {
+    pub(super) fn capture() -> HookStack {
+        HookStack {
+            hooks: HOOKS.with_borrow(Clone::clone),
+            packing: PACKING.get(),
+            forbidden: FORBIDDEN.with_borrow(Clone::clone),
+        }
+    }
+
+    pub(super) fn install(self) {
+        // They stay counted by the thread that pushed them, which waits for this one.
+        HOOKS.replace(self.hooks);
+        PACKING.set(self.packing);
+        FORBIDDEN.replace(self.forbidden);
+    }
+}
+
+const INFERENCE: &str = "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode \
+                         in computation tracked by autograd. To work around this, you can make a clone to get a normal tensor \
+                         and use it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.";
+
+/// Errors that wait on all threads: while there are none, a check looks no further.
+static FAILURES: AtomicUsize = AtomicUsize::new(0);
+
+fn take_failure() -> Option<Error> {
+    let e = FAILED.take();
+    if e.is_some() {
+        FAILURES.fetch_sub(1, Ordering::Relaxed);
+    }
+    e
+}
+
+/// Has [`check_saved`] return an error, unless one waits already.
+fn fail(e: Error) {
+    let first = take_failure().unwrap_or(e);
+    FAILED.set(Some(first));
+    FAILURES.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The first error of a save since the last call. Whoever makes a node asks once its function has saved.
+#[inline(always)]
+pub fn check_saved() -> Result<()> {
+    if FAILURES.load(Ordering::Relaxed) == 0 {
+        return Ok(());
+    }
+    take_failure().map_or(Ok(()), Err)
+}
+
+/// Packs with the last pair of hooks. An error waits for [`check_saved`], and until then nothing more is packed.
 #[cold]
 fn pack(t: &Tensor, history: impl FnOnce() -> History) -> Slot {
-    let earlier = FAILED.take();
-    let packed = match (earlier, HOOKS.with_borrow(|h| h.last().cloned())) {
+    let failed = FAILED.take();
+    let packed = match (failed, HOOKS.with_borrow(|h| h.last().cloned())) {
         (None, Some(hooks)) => run_pack(&*hooks, t),
-        (Some(e), _) => Err(e),
         (None, None) => return Slot::Freed,
+        (earlier, _) => {
+            FAILED.set(earlier);
+            return Slot::Freed;
+        }
     };
     match packed {
         Ok(object) => Slot::Packed(Arc::new(Packed { object, history: history() })),
         Err(e) => {
-            FAILED.set(Some(e));
+            fail(e);
             Slot::Freed
         }
     }

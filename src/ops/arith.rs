@@ -7,6 +7,8 @@ mod table;
 use super::pointwise::{Arg, result_type};
 use super::rows;
 use super::schema::{Args, Out};
+use crate::backend::memory;
+use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::layout::MemoryFormat;
@@ -141,7 +143,7 @@ impl crate::graph::Function for RoundedDiv {
 
     fn backward(&self, _: &crate::graph::Cx, grads: crate::graph::Grads) -> Result<crate::graph::Grads> {
         let Some(g) = &grads[0] else { return Ok(self.shapes.iter().map(|_| None).collect()) };
-        self.shapes.iter().map(|s| Tensor::zeros(s.clone(), g.dtype()).map(Some)).collect()
+        self.shapes.iter().map(|s| g.new_zeros(s.clone()).map(Some)).collect()
     }
 }
 
@@ -348,6 +350,7 @@ pub fn clone_in(t: &Tensor, format: MemoryFormat) -> Result<Tensor> {
 
 struct ToCopy {
     from: DType,
+    device: Device,
 }
 
 impl crate::graph::Function for ToCopy {
@@ -356,16 +359,23 @@ impl crate::graph::Function for ToCopy {
     }
 
     fn backward(&self, _: &crate::graph::Cx, grads: crate::graph::Grads) -> Result<crate::graph::Grads> {
-        grads.into_iter().map(|g| g.map(|g| to_dtype(&g, self.from)).transpose()).collect()
+        grads.into_iter().map(|g| g.map(|g| to(&g, self.device, self.from)).transpose()).collect()
     }
 }
 
 /// `t` in another dtype; the same tensor if it has it.
 pub fn to_dtype(t: &Tensor, dtype: DType) -> Result<Tensor> {
-    if t.dtype() == dtype { Ok(t.clone()) } else { to_copy(t, dtype, MemoryFormat::Preserve) }
+    if t.dtype() == dtype { Ok(t.clone()) } else { to_copy(t, t.device(), dtype, MemoryFormat::Preserve) }
 }
 
-/// A copy in another dtype, or the same, that lies in memory as `format` says.
-pub fn to_copy(t: &Tensor, dtype: DType, format: MemoryFormat) -> Result<Tensor> {
-    crate::graph::record(t.copied_in(format, dtype)?, &[t], |_| ToCopy { from: t.dtype() })
+/// `t` on a device, in a dtype; the same tensor if it is so already.
+pub fn to(t: &Tensor, device: Device, dtype: DType) -> Result<Tensor> {
+    if t.device() == device { to_dtype(t, dtype) } else { to_copy(t, device, dtype, MemoryFormat::Preserve) }
+}
+
+/// A copy on a device, in a dtype, that lies in memory as `format` says.
+pub fn to_copy(t: &Tensor, device: Device, dtype: DType, format: MemoryFormat) -> Result<Tensor> {
+    let out = Tensor::empty_dense(t.layout().in_format(format)?, dtype, device)?;
+    memory::transfer(t.raw(), out.raw())?;
+    crate::graph::record(out, &[t], |_| ToCopy { from: t.dtype(), device: t.device() })
 }

@@ -4,7 +4,7 @@ use smallvec::smallvec;
 
 use super::arith;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
-use crate::backend::cpu::copy;
+use crate::backend::{copy, memory};
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
@@ -23,26 +23,39 @@ pub(super) fn format_or_preserve(a: &Args, at: usize) -> Result<MemoryFormat> {
 /// `t` in `dtype` and `format`; a new tensor if `copy`, even where nothing changes.
 fn converted(t: &Tensor, dtype: DType, copy: bool, format: MemoryFormat) -> Result<Tensor> {
     let fits = format == MemoryFormat::Preserve || format == t.layout().suggested_format();
-    if t.dtype() == dtype && fits && !copy { Ok(t.clone()) } else { arith::to_copy(t, dtype, format) }
+    if t.dtype() == dtype && fits && !copy {
+        return Ok(t.clone());
+    }
+    arith::to_copy(t, t.device(), dtype, format)
 }
 
 fn to_dtype(a: &Args) -> Result<Out> {
     Ok(converted(a.tensor(0)?, a.dtype(1)?, a.bool(3)?, format_or_preserve(a, 4)?)?.into())
 }
 
+/// As `converted`, on a device.
+fn moved(t: &Tensor, device: Device, dtype: DType, copy: bool, format: MemoryFormat) -> Result<Out> {
+    if t.device() == device {
+        Ok(converted(t, dtype, copy, format)?.into())
+    } else {
+        Ok(arith::to_copy(t, device, dtype, format)?.into())
+    }
+}
+
 fn to_device(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
     let dtype = a.opt_dtype(2)?.unwrap_or(t.dtype());
-    Ok(converted(t, dtype, a.bool(4)?, format_or_preserve(a, 5)?)?.into())
+    moved(t, a.opt_device(1)?.unwrap_or(t.device()), dtype, a.bool(4)?, format_or_preserve(a, 5)?)
 }
 
 fn to_other(a: &Args) -> Result<Out> {
-    Ok(converted(a.tensor(0)?, a.tensor(1)?.dtype(), a.bool(3)?, format_or_preserve(a, 4)?)?.into())
+    let other = a.tensor(1)?;
+    moved(a.tensor(0)?, other.device(), other.dtype(), a.bool(3)?, format_or_preserve(a, 4)?)
 }
 
 fn cpu(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
-    Ok(converted(t, t.dtype(), false, format_or_preserve(a, 1)?)?.into())
+    moved(t, Device::Cpu, t.dtype(), false, format_or_preserve(a, 1)?)
 }
 
 fn type_as(a: &Args) -> Result<Out> {
@@ -64,9 +77,14 @@ fn type_name(a: &Args) -> Result<Out> {
     }
 }
 
-fn cuda(_: &Args) -> Result<Out> {
-    Device::parse("cuda")?;
-    bail!(Runtime, "this build of rgrad holds the CPU backend only")
+fn cuda(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    let device = match a.opt_device(1)? {
+        Some(device) => device,
+        None => Device::parse("cuda")?,
+    };
+    ensure!(device.is_gpu(), Value, "Invalid device, must be cuda device");
+    moved(t, device, t.dtype(), false, format_or_preserve(a, 3)?)
 }
 
 fn identity(a: &Args) -> Result<Out> {
@@ -75,7 +93,9 @@ fn identity(a: &Args) -> Result<Out> {
 
 // ---- copy_
 
-struct Copy;
+struct Copy {
+    from: Device,
+}
 
 impl Function for Copy {
     fn name(&self) -> &'static str {
@@ -83,26 +103,28 @@ impl Function for Copy {
     }
 
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
-        Ok(smallvec![grads[0].clone()])
+        Ok(smallvec![grads[0].as_ref().map(|g| arith::to(g, self.from, g.dtype())).transpose()?])
     }
 }
 
 /// Writes `src`, broadcast and cast, into `t`.
 pub fn copy_into(t: &Tensor, src: &Tensor) -> Result<()> {
-    check_inplace(t)?;
+    check_inplace(t, src.requires_grad())?;
     let shape = broadcast("copy_", t.shape(), src.shape())?;
     let Some(layout) = (if shape == *t.shape() { src.layout().expand(&shape) } else { None }) else {
         bail!(Runtime, "output with shape {} doesn't match the broadcast shape {shape}", t.shape());
     };
     let wide = src.with_layout(layout);
     if grad_enabled() && (t.requires_grad() || src.requires_grad()) {
-        let value = record(wide.copied(t.dtype())?, &[src], |_| Copy)?;
+        let copy = t.new_empty(shape)?;
+        memory::transfer(wide.raw(), copy.raw())?;
+        let value = record(copy, &[src], |_| Copy { from: src.device() })?;
         return assign(t, &value, "CopyBackwards");
     }
     // Another geometry over the same memory: what is read must not be what was just written.
     let overlaps = t.storage().same(src.storage()) && t.layout() != wide.layout();
     let wide = if overlaps { wide.copied(t.dtype())? } else { wide };
-    copy::copy(wide.raw(), t.raw());
+    memory::transfer(wide.raw(), t.raw())?;
     t.bump_version();
     Ok(())
 }
@@ -128,8 +150,8 @@ fn resized(t: &Tensor, shape: crate::layout::Dims) -> Result<Tensor> {
         return Ok(t.with_layout(layout));
     }
     let row = |n| Layout::contiguous([n].into());
-    let memory = Tensor::empty([needed], t.dtype())?;
-    copy::copy(t.with_layout(row(held)).raw(), memory.with_layout(row(held)).raw());
+    let memory = t.new_empty([needed])?;
+    copy::copy(t.with_layout(row(held)).raw(), memory.with_layout(row(held)).raw())?;
     Ok(memory.with_layout(layout))
 }
 
@@ -155,7 +177,7 @@ fn resize_as(a: &Args) -> Result<Out> {
 
 fn set(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
-    let Some(source) = a.opt_tensor(1)? else { return Ok(Tensor::empty([0], t.dtype())?.into()) };
+    let Some(source) = a.opt_tensor(1)? else { return Ok(t.new_empty([0usize])?.into()) };
     ensure!(
         source.dtype() == t.dtype(),
         Runtime,
@@ -293,15 +315,15 @@ pub static OPS: &[Op] = &[
     op(
         "cpu",
         Surface::METHOD,
-        "The tensor in the memory of the CPU, where it is.",
+        "The tensor in the memory of the CPU; itself if it is there already.",
         &[overload!("input: Tensor, memory_format: memory_format? = None", cpu)],
     ),
     op(
         "cuda",
         Surface::METHOD,
-        "The tensor on a CUDA device; an error where the build has none.",
+        "The tensor on a GPU of any vendor; an error where there is none.",
         &[overload!(
-            "input: Tensor, device: any? = None, non_blocking: bool = False, memory_format: memory_format? = None",
+            "input: Tensor, device: device? = None, non_blocking: bool = False, memory_format: memory_format? = None",
             cuda
         )],
     ),

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{autocast, nn, view};
-use crate::backend::cpu::conv::ConvShape;
+use crate::backend::conv::ConvShape;
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::layout::Dims;

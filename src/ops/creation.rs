@@ -3,11 +3,12 @@
 mod fill;
 
 use super::cast::format_or_preserve;
-use super::default_dtype;
 use super::pointwise::Arg;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
-use crate::backend::cpu::copy;
+use super::{default_device, default_dtype};
+use crate::backend::copy;
 use crate::backend::cpu::parallel::for_chunks_mut;
+use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::{Dims, Layout, MemoryFormat, Strides};
@@ -39,14 +40,44 @@ pub(super) use options;
 const REQUIRES_GRAD: usize = 4;
 /// How far `memory_format` stands behind `dtype`, where there is one.
 const MEMORY_FORMAT: usize = 5;
+const DEVICE: usize = 2;
 
 /// The `dtype` of options that start at argument `at`.
 pub(super) fn dtype_or(a: &Args, at: usize, default: DType) -> Result<DType> {
     Ok(a.opt_dtype(at)?.unwrap_or(default))
 }
 
-/// Applies the `requires_grad` of options that start at argument `at`.
+/// The `device` of options that start at argument `at`.
+fn device_or(a: &Args, at: usize, default: Device) -> Result<Device> {
+    Ok(a.opt_device(at + DEVICE)?.unwrap_or(default))
+}
+
+/// A tensor filled with one value where the options want it.
+fn filled_at(a: &Args, at: usize, shape: Dims, value: Scalar, dtype: DType, default: Device) -> Result<Out> {
+    let t = Tensor::empty_on(shape, dtype, device_or(a, at, default)?)?;
+    copy::fill(t.raw(), value)?;
+    finish_like(a, at, t.clone(), &t)
+}
+
+/// As `filled_at`, of unspecified contents.
+fn empty_at(a: &Args, at: usize, shape: Dims, dtype: DType, default: Device) -> Result<Out> {
+    let t = Tensor::empty_on(shape, dtype, device_or(a, at, default)?)?;
+    finish_like(a, at, t.clone(), &t)
+}
+
+/// Applies the `device` and `requires_grad` of options that start at argument `at` to a tensor that was made on the
+/// host, from where its elements go to the device.
 pub(super) fn finish(a: &Args, at: usize, t: Tensor) -> Result<Out> {
+    finish_on(a, at, t, default_device())
+}
+
+/// As `finish`, where the default is the device of `like`.
+pub(super) fn finish_like(a: &Args, at: usize, t: Tensor, like: &Tensor) -> Result<Out> {
+    finish_on(a, at, t, like.device())
+}
+
+fn finish_on(a: &Args, at: usize, t: Tensor, default: Device) -> Result<Out> {
+    let t = t.on_device(device_or(a, at, default)?)?;
     if a.bool(at + REQUIRES_GRAD)? {
         ensure!(
             t.dtype().is_float(),
@@ -60,13 +91,16 @@ pub(super) fn finish(a: &Args, at: usize, t: Tensor) -> Result<Out> {
 
 /// A tensor of `dtype` and shape of `t`, zeroed.
 pub fn zeros_like(t: &Tensor, dtype: DType) -> Result<Tensor> {
-    Tensor::zeros(t.shape().clone(), dtype)
+    let out = Tensor::empty_on(t.shape().clone(), dtype, t.device())?;
+    copy::fill(out.raw(), Scalar::Int(0))?;
+    Ok(out)
 }
 
 /// A tensor of the first argument's shape and of unspecified contents, with options that start at argument `at`.
 pub(in crate::ops) fn like(a: &Args, at: usize) -> Result<Tensor> {
     let t = a.tensor(0)?;
-    t.empty_in(format_or_preserve(a, at + MEMORY_FORMAT)?, dtype_or(a, at, t.dtype())?)
+    let layout = t.layout().in_format(format_or_preserve(a, at + MEMORY_FORMAT)?)?;
+    Tensor::empty_dense(layout, dtype_or(a, at, t.dtype())?, device_or(a, at, t.device())?)
 }
 
 /// The dtype of a tensor made from a number alone.
@@ -81,36 +115,38 @@ fn dtype_of(value: Scalar) -> DType {
 // ---- one value
 
 fn filled(a: &Args, value: Scalar) -> Result<Out> {
-    finish(a, 1, Tensor::full(a.size(0)?, value, dtype_or(a, 1, default_dtype())?)?)
+    filled_at(a, 1, a.size(0)?, value, dtype_or(a, 1, default_dtype())?, default_device())
 }
 
 fn filled_like(a: &Args, value: Scalar) -> Result<Out> {
     let out = like(a, 1)?;
-    copy::fill(out.raw(), value);
-    finish(a, 1, out)
+    copy::fill(out.raw(), value)?;
+    finish_like(a, 1, out.clone(), &out)
 }
 
 fn new_filled(a: &Args, value: Scalar) -> Result<Out> {
-    finish(a, 2, Tensor::full(a.size(1)?, value, dtype_or(a, 2, a.tensor(0)?.dtype())?)?)
+    let t = a.tensor(0)?;
+    filled_at(a, 2, a.size(1)?, value, dtype_or(a, 2, t.dtype())?, t.device())
 }
 
 fn full(a: &Args) -> Result<Out> {
     let value = a.number(1)?;
-    finish(a, 2, Tensor::full(a.size(0)?, value, dtype_or(a, 2, dtype_of(value))?)?)
+    filled_at(a, 2, a.size(0)?, value, dtype_or(a, 2, dtype_of(value))?, default_device())
 }
 
 fn full_like(a: &Args) -> Result<Out> {
     let out = like(a, 2)?;
-    copy::fill(out.raw(), a.number(1)?);
-    finish(a, 2, out)
+    copy::fill(out.raw(), a.number(1)?)?;
+    finish_like(a, 2, out.clone(), &out)
 }
 
 fn new_full(a: &Args) -> Result<Out> {
-    finish(a, 3, Tensor::full(a.size(1)?, a.number(2)?, dtype_or(a, 3, a.tensor(0)?.dtype())?)?)
+    let t = a.tensor(0)?;
+    filled_at(a, 3, a.size(1)?, a.number(2)?, dtype_or(a, 3, t.dtype())?, t.device())
 }
 
 fn scalar_tensor(a: &Args) -> Result<Out> {
-    finish(a, 1, Tensor::scalar(a.number(0)?, dtype_or(a, 1, default_dtype())?)?)
+    filled_at(a, 1, Dims::default(), a.number(0)?, dtype_or(a, 1, default_dtype())?, default_device())
 }
 
 // ---- unspecified contents
@@ -119,15 +155,19 @@ fn empty(a: &Args) -> Result<Out> {
     let format = a.opt_memory_format(1 + MEMORY_FORMAT)?.unwrap_or(MemoryFormat::Contiguous);
     ensure!(format != MemoryFormat::Preserve, Runtime, "unsupported memory format Preserve");
     let layout = Layout::contiguous(a.size(0)?).in_format(format)?;
-    finish(a, 1, Tensor::empty_dense(layout, dtype_or(a, 1, default_dtype())?)?)
+    let device = device_or(a, 1, default_device())?;
+    let out = Tensor::empty_dense(layout, dtype_or(a, 1, default_dtype())?, device)?;
+    finish_like(a, 1, out.clone(), &out)
 }
 
 fn empty_like(a: &Args) -> Result<Out> {
-    finish(a, 1, like(a, 1)?)
+    let out = like(a, 1)?;
+    finish_like(a, 1, out.clone(), &out)
 }
 
 fn new_empty(a: &Args) -> Result<Out> {
-    finish(a, 2, Tensor::empty(a.size(1)?, dtype_or(a, 2, a.tensor(0)?.dtype())?)?)
+    let t = a.tensor(0)?;
+    empty_at(a, 2, a.size(1)?, dtype_or(a, 2, t.dtype())?, t.device())
 }
 
 /// A tensor of the given strides over memory that just holds it.
@@ -330,7 +370,7 @@ fn eye(a: &Args, columns: Option<i64>, options: usize) -> Result<Out> {
     let (n, m) = (n as usize, m as usize);
     let out = Tensor::zeros([n, m], dtype_or(a, options, default_dtype())?)?;
     let diagonal = Layout { shape: [n.min(m)].into(), strides: [m as isize + 1].into(), offset: 0 };
-    copy::fill(out.with_layout(diagonal).raw(), Scalar::Int(1));
+    copy::fill(out.with_layout(diagonal).raw(), Scalar::Int(1))?;
     finish(a, options, out)
 }
 

@@ -17,9 +17,8 @@ use super::pointwise::Arg;
 use super::schema::Op;
 use super::view;
 use super::view::cut::{self, Cut};
-use crate::backend::cpu::copy;
-use crate::backend::cpu::index::fill_masked;
-use crate::dtype::{Bool8, DType};
+use crate::backend::{copy, index as kernel};
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::grad_enabled;
 use crate::layout::Dims;
@@ -129,12 +128,12 @@ fn basic(t: &Tensor, index: &[Index]) -> Result<(Tensor, Picks)> {
             }
             Index::Bool(on) => {
                 view = view::unsqueeze(&view, d as i64)?;
-                pick(d, 1, constant_pick(*on)?);
+                pick(d, 1, constant_pick(t, *on)?);
                 d += 1;
             }
             Index::Tensor(by) if by.rank() == 0 && by.dtype() == DType::Bool => {
                 view = view::unsqueeze(&view, d as i64)?;
-                pick(d, 1, constant_pick(!by.item()?.is_zero())?);
+                pick(d, 1, constant_pick(t, !by.item()?.is_zero())?);
                 d += 1;
             }
             Index::Tensor(by) if by.rank() == 0 && by.dtype().is_int() => {
@@ -152,8 +151,8 @@ fn basic(t: &Tensor, index: &[Index]) -> Result<(Tensor, Picks)> {
 }
 
 /// What picks the only index of a new dimension, or none.
-fn constant_pick(on: bool) -> Result<Tensor> {
-    Tensor::zeros([usize::from(on)], DType::I64)
+fn constant_pick(t: &Tensor, on: bool) -> Result<Tensor> {
+    Tensor::zeros([usize::from(on)], DType::I64)?.on_device(t.device())
 }
 
 /// A mask of the shape of `t`, where that is all there is to index with.
@@ -187,19 +186,20 @@ pub fn getitem(t: &Tensor, index: &[Index]) -> Result<Tensor> {
 pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
     let (view, picks) = basic(t, index)?;
     let view = if picks.is_empty() && view.same(t) && t.base().is_none() { cut::alias(t)? } else { view };
-    check_inplace(&view)?;
-    let tracked = grad_enabled() && (view.requires_grad() || matches!(value, Arg::T(v) if v.requires_grad()));
+    let from_tracked = matches!(value, Arg::T(v) if v.requires_grad());
+    check_inplace(&view, from_tracked)?;
+    let tracked = grad_enabled() && (from_tracked || view.requires_grad());
     if !picks.is_empty() {
         return set_picked(&view, &picks, value, tracked);
     }
     match value {
         Arg::S(s) if !tracked => {
-            copy::fill(view.raw(), s);
+            copy::fill(view.raw(), s)?;
             view.bump_version();
             Ok(())
         }
         Arg::S(s) => {
-            let value = view::expand_to(&Tensor::scalar(s, view.dtype())?, view.shape())?;
+            let value = view::expand_to(&view.new_full([0usize; 0], s)?, view.shape())?;
             assign(&view, &value, "CopyBackwards")
         }
         Arg::T(v) => {
@@ -209,7 +209,7 @@ pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
             if tracked {
                 assign(&view, &value, "CopyBackwards")
             } else {
-                write_untracked(&view, &value);
+                write_untracked(&view, &value)?;
                 Ok(())
             }
         }
@@ -232,12 +232,12 @@ fn set_picked(view: &Tensor, picks: &Picks, value: Arg, tracked: bool) -> Result
     if let (Some(mask), Some(s), false) = (whole_mask(view, picks), number, tracked)
         && view.is_contiguous()
     {
-        fill_masked(view.raw(), mask.dense(DType::Bool)?.slice::<Bool8>()?, s);
+        kernel::fill_masked(view.raw(), mask.dense(DType::Bool)?.raw(), s)?;
         view.bump_version();
         return Ok(());
     }
     let value = match value {
-        Arg::S(s) => Tensor::scalar(s, view.dtype())?,
+        Arg::S(s) => view.new_full([0usize; 0], s)?,
         Arg::T(v) if v.numel() == 1 && v.dtype() != view.dtype() => super::arith::to_dtype(v, view.dtype())?,
         Arg::T(v) => v.clone(),
     };

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::schema::{Args, Out};
 use super::view;
 use super::view::cut::{self, Cut};
-use crate::backend::cpu::copy;
+use crate::backend::copy;
 use crate::dtype::promote;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, record};
@@ -51,12 +51,12 @@ pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let dtype = tensors.iter().fold(tensors[0].dtype(), |all, t| promote(all, t.dtype()));
     let mut shape = model.clone();
     shape[d] = length;
-    let out = Tensor::empty(shape, dtype)?;
+    let out = Tensor::empty_on(shape, dtype, tensors[first].device())?;
     let mut start = 0;
     for t in tensors.iter().filter(|t| !is_left_out(t)) {
         let length = t.shape()[d];
         let place = out.with_layout(out.layout().slice(d, start, length, 1));
-        copy::copy(t.raw(), place.raw());
+        copy::copy(t.raw(), place.raw())?;
         start += length;
     }
     let inputs: SmallVec<[&Tensor; 4]> = tensors.iter().collect();
@@ -82,7 +82,7 @@ impl Function for Cat {
         let mut start = 0;
         let part = |(i, length): (usize, &Option<usize>)| {
             let Some(length) = *length else {
-                return Ok(if cx.needs(i) { Some(Tensor::zeros([0usize], g.dtype())?) } else { None });
+                return Ok(if cx.needs(i) { Some(g.new_zeros([0usize])?) } else { None });
             };
             start += length;
             let cut = Cut::Slice { dim: self.dim, start: start - length, length, step: 1 };
@@ -108,9 +108,9 @@ pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let dtype = tensors.iter().fold(tensors[0].dtype(), |all, t| promote(all, t.dtype()));
     let mut shape = model.clone();
     shape.insert(d, tensors.len());
-    let out = Tensor::empty(shape, dtype)?;
+    let out = Tensor::empty_on(shape, dtype, tensors[0].device())?;
     for (i, t) in tensors.iter().enumerate() {
-        copy::copy(t.raw(), out.with_layout(out.layout().select(d, i)).raw());
+        copy::copy(t.raw(), out.with_layout(out.layout().select(d, i)).raw())?;
     }
     let inputs: SmallVec<[&Tensor; 4]> = tensors.iter().collect();
     record(out, &inputs, |_| Stack { dim: d, count: tensors.len() })
@@ -168,12 +168,13 @@ fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
     let total = |d: usize| matrices.iter().map(|m| m.shape()[d]).sum::<usize>();
     let dtype = tensors.iter().map(Tensor::dtype).reduce(promote).unwrap_or(super::default_dtype());
     let (rows, columns) = if tensors.is_empty() { (1, 0) } else { (total(0), total(1)) };
-    let out = Tensor::zeros([rows, columns], dtype)?;
+    let device = tensors.first().map(Tensor::device).unwrap_or_default();
+    let out = Tensor::zeros_on([rows, columns], dtype, device)?;
     let (mut blocks, mut row, mut column) = (Vec::new(), 0, 0);
     for m in &matrices {
         let (h, w) = (m.shape()[0], m.shape()[1]);
         let block = out.layout().slice(0, row, h, 1).slice(1, column, w, 1);
-        copy::copy(m.raw(), out.with_layout(block).raw());
+        copy::copy(m.raw(), out.with_layout(block).raw())?;
         blocks.push([(row, h), (column, w)]);
         (row, column) = (row + h, column + w);
     }

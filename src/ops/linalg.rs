@@ -65,7 +65,7 @@ fn identity(rows: usize, columns: usize, dtype: DType) -> Result<Tensor> {
         strides: Strides::from([columns as isize + 1]),
         offset: 0,
     };
-    crate::backend::cpu::copy::fill(out.with_layout(diagonal).raw(), 1i64.into());
+    crate::backend::copy::fill(out.with_layout(diagonal).raw(), 1i64.into())?;
     Ok(out)
 }
 

@@ -226,7 +226,11 @@ fn binary_cross_entropy(a: &Args) -> Result<Out> {
         y.dtype().scalar_name(),
         x.dtype().scalar_name()
     );
-    ensure!(probabilities(x), Runtime, "all elements of input should be between 0 and 1");
+    ensure!(
+        x.device().is_gpu() || probabilities(x)?,
+        Runtime,
+        "all elements of input should be between 0 and 1"
+    );
     let weight = a.opt_tensor(2)?;
     if let Some(w) = weight {
         broadcast("binary_cross_entropy", x.shape(), w.shape())?;
@@ -235,17 +239,17 @@ fn binary_cross_entropy(a: &Args) -> Result<Out> {
 }
 
 /// Whether all elements lie in [0, 1]. NaN does not count against it.
-fn probabilities(t: &Tensor) -> bool {
-    let (mut reader, mut left, mut block) = (Reader::new(t.raw(), 0), t.numel(), [0f64; 256]);
+fn probabilities(t: &Tensor) -> Result<bool> {
+    let (mut reader, mut left, mut block) = (Reader::new(t.on_host()?.raw(), 0), t.numel(), [0f64; 256]);
     while left > 0 {
         let k = left.min(block.len());
         reader.read(&mut block[..k]);
         if block[..k].iter().any(|&v| !(0.0..=1.0).contains(&v)) {
-            return false;
+            return Ok(false);
         }
         left -= k;
     }
-    true
+    Ok(true)
 }
 
 fn binary_cross_entropy_with_logits(a: &Args) -> Result<Out> {

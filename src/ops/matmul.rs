@@ -4,44 +4,18 @@ use smallvec::smallvec;
 
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{arith, reduce, view};
-use crate::backend::cpu::matmul::{Activation, Bias, Epilogue, MatRef, batched_gemm, gemm, gemm_int};
-use crate::dtype::{DType, Element, Scalar};
+use crate::backend::matmul::{compute_type, product as matmul_kernel};
+use crate::dtype::{DType, Scalar};
+use crate::ensure;
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
 use crate::layout::{Dims, broadcast};
 use crate::tensor::Tensor;
-use crate::{ensure, with_dtype};
 
 /// A tensor as the product kernels read it: strides that are not negative, and an element type they compute in.
-struct Operand {
-    t: Tensor,
-}
-
-impl Operand {
-    fn new(t: &Tensor, compute: DType) -> Result<Operand> {
-        let fits = t.dtype() == compute && t.strides().iter().all(|&s| s >= 0);
-        Ok(Operand { t: if fits { t.clone() } else { t.copied(compute)? } })
-    }
-
-    /// The matrix of the last two dimensions of the first batch entry.
-    fn matrix<T: Element>(&self) -> MatRef<'_, T> {
-        let l = self.t.layout();
-        let r = l.rank();
-        MatRef {
-            data: &self.t.storage().slice::<T>()[l.offset.min(self.t.storage().slice::<T>().len())..],
-            rs: l.strides[r - 2],
-            cs: l.strides[r - 1],
-        }
-    }
-}
-
-/// The dtype that a product is computed in.
-fn compute_of(d: DType) -> DType {
-    match d {
-        d if d.is_half() => DType::F32,
-        d if d.is_float() => d,
-        _ => DType::I64,
-    }
+fn operand(t: &Tensor, compute: DType) -> Result<Tensor> {
+    let fits = t.dtype() == compute && t.strides().iter().all(|&s| s >= 0);
+    if fits { Ok(t.clone()) } else { t.copied(compute) }
 }
 
 fn same_dtype(op: &'static str, a: &Tensor, b: &Tensor) -> Result<()> {
@@ -74,51 +48,26 @@ fn c_name(d: DType) -> &'static str {
 
 /// `a @ b` for matrices, with a row added where `bias` is given; no history.
 fn product(a: &Tensor, b: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    let (m, k, n) = (a.shape()[0], a.shape()[1], b.shape()[1]);
-    let dtype = a.dtype();
-    let compute = compute_of(dtype);
-    let (x, y) = (Operand::new(a, compute)?, Operand::new(b, compute)?);
+    let (m, n, dtype) = (a.shape()[0], b.shape()[1], a.dtype());
+    let compute = compute_type(dtype);
+    let (x, y) = (operand(a, compute)?, operand(b, compute)?);
     let bias = bias.map(|t| t.dense(compute)).transpose()?;
-    let out = Tensor::empty([m, n], compute)?;
-    with_dtype!(float compute, T => {
-        let bias = match &bias {
-            Some(t) => Bias::Row(t.slice::<T>()?),
-            None => Bias::None,
-        };
-        let ep = Epilogue { alpha: 1.0, beta: 0.0, bias, act: Activation::None };
-        gemm::<T>(m, n, k, x.matrix(), y.matrix(), out.slice_mut()?, ep)
-    }, else {
-        let c = out.slice_mut::<i64>()?;
-        gemm_int::<i64>(m, n, k, x.matrix(), y.matrix(), c);
-        if let Some(t) = &bias {
-            let row = t.slice::<i64>()?;
-            c.chunks_mut(n.max(1)).for_each(|c| c.iter_mut().zip(row).for_each(|(c, b)| *c = c.wrapping_add(*b)));
-        }
-    });
+    let out = x.new_empty([m, n])?;
+    matmul_kernel(x.raw(), y.raw(), bias.as_ref().map(Tensor::raw), out.raw())?;
     out.dense(dtype)
 }
 
 /// `a @ b` for each matrix of a batch; no history.
 fn batched_product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (batch, m, k, n) = (a.shape()[0], a.shape()[1], a.shape()[2], b.shape()[2]);
-    let dtype = a.dtype();
-    let compute = compute_of(dtype);
-    let (x, y) = (Operand::new(a, compute)?, Operand::new(b, compute)?);
-    let out = Tensor::empty([batch, m, n], compute)?;
-    if out.numel() == 0 || k == 0 {
-        return Tensor::zeros([batch, m, n], dtype);
+    let (shape, dtype) = ([batch, m, n], a.dtype());
+    let compute = compute_type(dtype);
+    if shape.contains(&0) || k == 0 {
+        return a.new_zeros(shape);
     }
-    let (sa, sb) = (x.t.strides()[0] as usize, y.t.strides()[0] as usize);
-    with_dtype!(float compute, T => {
-        let ep = Epilogue { alpha: 1.0, beta: 0.0, bias: Bias::None, act: Activation::None };
-        batched_gemm::<T>(batch, m, n, k, x.matrix(), sa, y.matrix(), sb, out.slice_mut()?, ep)
-    }, else {
-        let all = out.slice_mut::<i64>()?;
-        for (i, c) in all.chunks_mut(m * n).enumerate() {
-            let (p, q) = (x.matrix::<i64>(), y.matrix::<i64>());
-            gemm_int(m, n, k, MatRef { data: &p.data[i * sa..], ..p }, MatRef { data: &q.data[i * sb..], ..q }, c);
-        }
-    });
+    let (x, y) = (operand(a, compute)?, operand(b, compute)?);
+    let out = x.new_empty(shape)?;
+    matmul_kernel(x.raw(), y.raw(), None, out.raw())?;
     out.dense(dtype)
 }
 

@@ -29,11 +29,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use smallvec::SmallVec;
 
+use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::{Error, Result};
 use crate::graph::{NotImplemented, grad_enabled};
-use crate::tensor::{Tensor, assign, check_inplace, overlap_error, self_overlap};
+use crate::tensor::{Tensor, assign, check_inference, check_inplace, overlap_error, self_overlap};
 use pointwise::{Arg, Row};
 use schema::{Args, Call, Op, Out, Overload, Surface, Value};
 
@@ -96,6 +97,11 @@ fn row_op(row: &'static Row) -> Op {
 /// Calls an overload whose signature the values fit.
 #[inline]
 pub fn call(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Out> {
+    call_unnamed(op, overload, values).map_err(|e| e.of_operation(op.name))
+}
+
+#[inline]
+fn call_unnamed(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Out> {
     let args = Args { name: op.name, values };
     match &overload.call {
         Call::Fn(f) => f(&args),
@@ -132,12 +138,16 @@ pub fn call_inplace(op: &'static Op, overload: &'static Overload, values: &[Valu
     if let Call::Row(row) = &overload.call {
         let (inputs, params) = row_arguments(row, &args)?;
         (row.meta.check)(&params)?;
-        row_inplace(row, &inputs, &params)?;
+        row_inplace(row, &inputs, &params).map_err(|e| e.of_operation(op.name))?;
         return Ok(t);
     }
-    check_inplace(&t)?;
-    let tracked = |v: &Value| matches!(v, Value::Tensor(t) if t.requires_grad());
-    let result = if grad_enabled() && values.iter().any(tracked) {
+    let tracked = values.iter().any(|v| match v {
+        Value::Tensor(t) => t.requires_grad(),
+        Value::Tensors(ts) => ts.iter().any(Tensor::requires_grad),
+        _ => false,
+    });
+    check_inplace(&t, tracked)?;
+    let result = if grad_enabled() && tracked {
         let mut values: SmallVec<[Value; 6]> = values.iter().cloned().collect();
         values[0] = Value::Tensor(t.copy_with_history()?);
         call(op, overload, &values)?.tensor()?
@@ -153,7 +163,7 @@ pub fn row_inplace(row: &'static Row, inputs: &[Arg], params: &[Scalar]) -> Resu
     let Some(Arg::T(t)) = inputs.first().copied() else {
         return Err(Error::Type(format!("{}_(): the first operand must be a Tensor", row.name)));
     };
-    check_inplace(t)?;
+    check_inplace(t, inputs[1..].iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad())))?;
     if row.call_inplace(inputs, params)? {
         return Ok(());
     }
@@ -201,6 +211,7 @@ pub fn call_out(
     );
     ensure!(results.len() == outs.len(), Type, "{}(): expected {} outputs", op.name, results.len());
     for out in outs {
+        check_inference(out)?;
         ensure!(
             !op.surface.has(Surface::INDICES) || out.dtype() == DType::I64,
             Runtime,
@@ -229,7 +240,7 @@ pub fn call_out(
             if composite {
                 assign(out, result, op.name)?;
             } else {
-                crate::tensor::write_untracked(out, result);
+                crate::tensor::write_untracked(out, result)?;
             }
             stored.push(out.clone());
         } else {
@@ -246,6 +257,21 @@ fn shares_elements(a: &Tensor, b: &Tensor) -> bool {
             (Some((alo, ahi)), Some((blo, bhi))) => alo <= bhi && blo <= ahi,
             _ => false,
         }
+}
+
+static DEFAULT_DEVICE: AtomicU8 = AtomicU8::new(0);
+
+/// The device of new tensors.
+pub fn default_device() -> Device {
+    match DEFAULT_DEVICE.load(Ordering::Relaxed) {
+        0 => Device::Cpu,
+        i => Device::Gpu(i - 1),
+    }
+}
+
+pub fn set_default_device(device: Device) {
+    let number = device.index().map_or(0, |i| i as u8 + 1);
+    DEFAULT_DEVICE.store(number, Ordering::Relaxed);
 }
 
 static DEFAULT_DTYPE: AtomicU8 = AtomicU8::new(DType::F32 as u8);

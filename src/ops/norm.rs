@@ -128,6 +128,9 @@ struct NormBackward {
 
 impl NormBackward {
     fn fused(&self, cx: &Cx, g: &Tensor, x: &Tensor, weight: Option<&Tensor>) -> Result<[Tensor; 3]> {
+        if x.device().is_gpu() {
+            return self.composed(cx, g, x, weight);
+        }
         let op = self.kind.node();
         let compute = float_compute(op, x.dtype())?;
         let (gs, xs, w) = (g.dense(compute)?, x.dense(compute)?, param(weight, compute)?);
@@ -236,6 +239,37 @@ impl NormBackward {
     }
 }
 
+/// The forward pass of operations, for a device without a kernel of its own; no history. Statistics are the given mean
+/// and variance, or those of the input.
+fn normalized_by_operations(
+    x: &Tensor,
+    kind: Kind,
+    [weight, bias]: [Option<&Tensor>; 2],
+    eps: f64,
+    given: Option<(&Tensor, &Tensor)>,
+) -> Result<(Tensor, Stats, Tensor)> {
+    let compute = float_compute(kind.node(), x.dtype())?;
+    let b = kind.broadcast(x.numel());
+    let in_shape =
+        |t: &Tensor, shape: &Dims| view::reshape_to(&arith::to_dtype(&t.detach(), compute)?, shape);
+    let xs = in_shape(x, &b.x)?;
+    let (mean, var) = match given {
+        Some((mean, var)) => (in_shape(mean, &b.weight)?, in_shape(var, &b.weight)?),
+        None => (reduce::mean_mask(&xs, b.stats, true, None)?, reduce::var_mask(&xs, b.stats, true, 0.0)?),
+    };
+    let rstd = rows::rsqrt.call(&[(&arith::add(&var, eps)?).into()], &[])?;
+    let mut out = arith::mul(&arith::sub(&xs, &mean)?, &rstd)?;
+    if let Some(w) = weight {
+        out = arith::mul(&out, &in_shape(w, &b.weight)?)?;
+    }
+    if let Some(shift) = bias {
+        out = arith::add(&out, &in_shape(shift, &b.weight)?)?;
+    }
+    let flat = |t: &Tensor| view::reshape_to(t, &Dims::from([t.numel()]));
+    let stats = Stats { mean: flat(&mean)?, rstd: flat(&rstd)? };
+    Ok((view::reshape_to(&out, x.shape())?, stats, flat(&var)?))
+}
+
 /// Normalises the trailing dimensions, which have the shape `normalized`.
 pub fn layer_norm(
     x: &Tensor,
@@ -272,6 +306,11 @@ pub fn layer_norm(
     let op = "LayerNormKernelImpl";
     let compute = float_compute(op, x.dtype())?;
     let n: usize = normalized.iter().product();
+    if x.device().is_gpu() {
+        let kind = Kind::Layer { n };
+        let (out, stats, _) = normalized_by_operations(x, kind, [weight, bias], eps, None)?;
+        return finish(out, kind, eps, x, [weight, bias], stats);
+    }
     let rows = x.numel().checked_div(n).unwrap_or(0);
     let (xs, w, b) = (x.dense(compute)?, param(weight, compute)?, param(bias, compute)?);
     let out = Tensor::empty(x.shape().clone(), compute)?;
@@ -321,6 +360,11 @@ pub fn group_norm(
             t.map(|t| t.shape().to_string()).unwrap_or_default(),
             x.shape()
         );
+    }
+    if x.device().is_gpu() {
+        let kind = Kind::Group { n, c, inner, groups };
+        let (out, stats, _) = normalized_by_operations(x, kind, [weight, bias], eps, None)?;
+        return finish(out, kind, eps, x, [weight, bias], stats);
     }
     let op = "GroupNormKernelImpl";
     let compute = float_compute(op, x.dtype())?;
@@ -377,6 +421,17 @@ pub fn batch_norm(
             t.map_or(0, Tensor::numel)
         );
     }
+    let count = (n * inner) as f64;
+    if x.device().is_gpu() {
+        let kind = Kind::Batch { n, c, inner, training };
+        let given = running.mean.zip(running.var).filter(|_| !training);
+        let (out, stats, var) = normalized_by_operations(x, kind, [weight, bias], eps, given)?;
+        if training && x.numel() > 0 {
+            follow(running.mean, &stats.mean, running.momentum, 1.0)?;
+            follow(running.var, &var, running.momentum, count / (count - 1.0))?;
+        }
+        return finish(out, kind, eps, x, [weight, bias], stats);
+    }
     let op = "batch_norm";
     let compute = float_compute(op, x.dtype())?;
     let (xs, w, b) = (x.dense(compute)?, param(weight, compute)?, param(bias, compute)?);
@@ -387,8 +442,8 @@ pub fn batch_norm(
         let (x, w, b, out) = (xs.slice::<T>()?, slice::<T>(&w)?, slice::<T>(&b)?, out.slice_mut::<T>()?);
         let rstd = rstd.slice_mut::<T>()?;
         if !training {
-            write_some(&mean, running.mean);
-            write_some(&var, running.var);
+            write_some(&mean, running.mean)?;
+            write_some(&var, running.var)?;
             for (r, v) in rstd.iter_mut().zip(var.slice::<T>()?) {
                 *r = T::ONE / (*v + T::of(eps)).sqrt();
             }
@@ -402,7 +457,6 @@ pub fn batch_norm(
         }
     }, else unsupported(op, compute)?);
     if training && x.numel() > 0 {
-        let count = (n * inner) as f64;
         follow(running.mean, &mean, running.momentum, 1.0)?;
         // The running variance is that of the population, which the sample underestimates.
         follow(running.var, &var, running.momentum, count / (count - 1.0))?;
@@ -410,20 +464,26 @@ pub fn batch_norm(
     finish(out, Kind::Batch { n, c, inner, training }, eps, x, [weight, bias], Stats { mean, rstd })
 }
 
-fn write_some(to: &Tensor, from: Option<&Tensor>) {
+fn write_some(to: &Tensor, from: Option<&Tensor>) -> Result<()> {
     if let Some(t) = from {
-        write_untracked(to, t);
+        write_untracked(to, t)?;
     }
+    Ok(())
 }
 
 /// `running = (1 - momentum) * running + momentum * scale * new`, in place and without history.
 fn follow(running: Option<&Tensor>, new: &Tensor, momentum: f64, scale: f64) -> Result<()> {
     let Some(running) = running else { return Ok(()) };
-    let old = running.to_vec::<f64>();
-    let new = new.to_vec::<f64>();
+    if running.device().is_gpu() {
+        let (old, new) = (running.detach(), arith::mul(&new.detach(), momentum * scale)?);
+        let kept = arith::mul(&old, 1.0 - momentum)?;
+        return write_untracked(running, &arith::add(&kept, &new)?);
+    }
+    let old = running.on_host()?.to_vec::<f64>();
+    let new = new.on_host()?.to_vec::<f64>();
     let value: Vec<f64> =
         old.iter().zip(&new).map(|(o, n)| (1.0 - momentum) * o + momentum * scale * n).collect();
-    write_untracked(running, &Tensor::from_slice(&value, running.shape().clone())?);
+    write_untracked(running, &Tensor::from_slice(&value, running.shape().clone())?)?;
     Ok(())
 }
 

@@ -7,8 +7,9 @@ use std::sync::OnceLock;
 use smallvec::SmallVec;
 
 use super::schema::Surface;
-use crate::backend::cpu::copy;
-use crate::backend::cpu::pointwise::{Kernel, Operand, compute_type, run, run_small, run_small_number};
+use crate::backend::pointwise::{Kernel, Operand, Program, compute_type, run, run_small, run_small_number};
+use crate::backend::{View, copy};
+use crate::device::Device;
 use crate::dtype::{DType, Scalar, promote};
 use crate::error::{Error, Result};
 use crate::formula::record::{Prim, Step, Steps, reads};
@@ -206,7 +207,31 @@ fn common_shape<'a>(args: &[Arg<'a>]) -> Option<&'a Tensor> {
     found
 }
 
+/// The device of the result: a GPU where any operand lies on one, for a 0-d tensor may come from the CPU.
+#[inline]
+fn common_device(args: &[Arg]) -> Device {
+    args.iter()
+        .find_map(|a| if let Arg::T(t) = a { Some(t.device()).filter(|d| d.is_gpu()) } else { None })
+        .unwrap_or_default()
+}
+
+/// An operand for a kernel on `device`: there a 0-d tensor of the CPU is a number.
+#[inline(always)]
+fn operand<'a>(t: &'a Tensor, layout: Option<&'a Layout>, device: Device) -> Result<Operand<'a>> {
+    if t.device() != device && t.rank() == 0 && !t.device().is_gpu() {
+        return Ok(Operand::Number(t.item()?));
+    }
+    let view = t.raw();
+    Ok(Operand::View(View { layout: layout.unwrap_or(view.layout), ..view }))
+}
+
 impl Row {
+    /// The operation, or derivative `part - 1`, as the backend runs it.
+    #[inline]
+    fn program<'a>(&self, part: u8, kernel: Kernel, steps: &'a dyn Fn() -> Steps) -> Program<'a> {
+        Program { name: self.name, part, kernel, steps }
+    }
+
     pub fn plan(&self) -> &Plan {
         self.plan.get_or_init(|| {
             let grads: Vec<Steps> = (0..self.grads.len()).map(|k| (self.grad_steps)(k)).collect();
@@ -229,15 +254,16 @@ impl Row {
     #[inline]
     pub fn call(&'static self, args: &[Arg], params: &[Scalar]) -> Result<Tensor> {
         let (common, result) = self.types(args)?;
+        let device = common_device(args);
         let out = match common_shape(args) {
-            Some(t) if lie_plainly(args) => t.empty_as(result)?,
-            Some(t) => empty_among(t.shape(), args, common, result)?,
-            None => empty_among(&self.shape(args)?, args, common, result)?,
+            Some(t) if t.device() == device && lie_plainly(args) => t.empty_as(result)?,
+            Some(t) => empty_among(t.shape(), args, common, result, device)?,
+            None => empty_among(&self.shape(args)?, args, common, result, device)?,
         };
         if self.meta.keeps_ints && !common.is_float() {
             match args[0] {
-                Arg::T(t) => copy::copy(t.raw(), out.raw()),
-                Arg::S(s) => copy::fill(out.raw(), s),
+                Arg::T(t) => copy::copy(t.raw(), out.raw())?,
+                Arg::S(s) => copy::fill(out.raw(), s)?,
             }
             return Ok(out);
         }
@@ -321,12 +347,15 @@ impl Row {
         let uniform =
             args.iter().all(|a| matches!(a, Arg::T(t) if t.shape() == out.shape()) || matches!(a, Arg::S(_)));
         if uniform {
-            let operands: [Operand; 3] = std::array::from_fn(|i| match args.get(i) {
-                Some(Arg::T(t)) => Operand::View(t.raw()),
-                Some(Arg::S(s)) => Operand::Number(*s),
-                None => Operand::Unread,
-            });
-            let done = run(self.kernel, compute_type(common), &operands[..args.len()], params, out.raw());
+            let mut operands = [Operand::Unread; 3];
+            for (a, o) in args.iter().zip(&mut operands) {
+                *o = match a {
+                    Arg::T(t) => operand(t, None, out.device())?,
+                    Arg::S(s) => Operand::Number(*s),
+                };
+            }
+            let program = self.program(0, self.kernel, &self.steps);
+            let done = run(&program, compute_type(common), &operands[..args.len()], params, out.raw())?;
             ensure!(done, Error::DtypeNotImplemented { op: self.name, dtype: common });
             return Ok(());
         }
@@ -350,17 +379,12 @@ impl Row {
             .iter()
             .zip(&expanded)
             .map(|(a, e)| match a {
-                Arg::S(s) => Operand::Number(*s),
-                Arg::T(t) => {
-                    let mut view = t.raw();
-                    if let Some(l) = e {
-                        view.layout = l;
-                    }
-                    Operand::View(view)
-                }
+                Arg::S(s) => Ok(Operand::Number(*s)),
+                Arg::T(t) => operand(t, e.as_ref(), out.device()),
             })
-            .collect();
-        let done = run(self.kernel, compute_type(common), &operands, params, out.raw());
+            .collect::<Result<_>>()?;
+        let program = self.program(0, self.kernel, &self.steps);
+        let done = run(&program, compute_type(common), &operands, params, out.raw())?;
         ensure!(done, Error::DtypeNotImplemented { op: self.name, dtype: common });
         Ok(())
     }
@@ -426,7 +450,8 @@ pub fn check_result_cast(from: DType, to: DType) -> Result<()> {
 fn refuse_zero_divisor(args: &[Arg]) -> Result<()> {
     let zero = match args[1] {
         Arg::S(s) => s.is_zero(),
-        Arg::T(t) => super::reduce::any_zero(t),
+        // A GPU would have to be waited for; there the quotient is 0.
+        Arg::T(t) => !t.device().is_gpu() && super::reduce::any_zero(t)?,
     };
     ensure!(!zero, Error::ZeroDivision);
     Ok(())
@@ -485,6 +510,7 @@ impl PointwiseBackward {
 
     /// One pass over memory, no temporaries.
     fn fused(&self, k: usize, operands: &[Option<Arg>], g: &Tensor) -> Result<Tensor> {
+        // The gradient is always passed: the loops take their length from an operand.
         let reads = self.row.plan().reads[k] | 1;
         let read =
             || (0..).zip(operands).filter(|(i, _)| reads >> i & 1 == 1).filter_map(|(_, a)| a.as_ref());
@@ -493,7 +519,7 @@ impl PointwiseBackward {
         let out = if plain {
             g.empty_as(self.common)?
         } else {
-            empty_among(shape, read(), self.common, self.common)?
+            empty_among(shape, read(), self.common, self.common, g.device())?
         };
         let mut expanded: [Option<Layout>; 5] = [const { None }; 5];
         for (e, a) in expanded.iter_mut().zip(operands) {
@@ -509,17 +535,13 @@ impl PointwiseBackward {
             *view = match a {
                 None => Operand::Unread,
                 Some(Arg::S(s)) => Operand::Number(*s),
-                Some(Arg::T(t)) => {
-                    let mut view = t.raw();
-                    if let Some(l) = &expanded[i] {
-                        view.layout = l;
-                    }
-                    Operand::View(view)
-                }
+                Some(Arg::T(t)) => operand(t, expanded[i].as_ref(), out.device())?,
             };
         }
         let views = &views[..operands.len()];
-        let done = run(self.row.grads[k], compute_type(self.common), views, &self.params, out.raw());
+        let steps = || self.row.plan().grads[k].clone();
+        let program = self.row.program(k as u8 + 1, self.row.grads[k], &steps);
+        let done = run(&program, compute_type(self.common), views, &self.params, out.raw())?;
         ensure!(done, Error::DtypeNotImplemented { op: self.row.name, dtype: self.common });
         Ok(out)
     }
@@ -623,7 +645,7 @@ fn replay(steps: &Steps, operands: &[Option<Arg>], params: &[Scalar], like: &Ten
                 Val::Owned(if args.iter().all(|a| matches!(a, Arg::S(_))) {
                     // Numbers alone: one of them becomes a 0-d tensor, so that the row has a dtype.
                     let Arg::S(s) = args[0] else { bail!(Runtime, "a step without operands") };
-                    let first = Tensor::scalar(s, like.dtype())?;
+                    let first = like.new_full([0usize; 0], s)?;
                     let mut args: SmallVec<[Arg; 3]> = args.iter().copied().collect();
                     args[0] = Arg::T(&first);
                     row.call(&args, &[])?
@@ -637,7 +659,7 @@ fn replay(steps: &Steps, operands: &[Option<Arg>], params: &[Scalar], like: &Ten
     match values.pop() {
         Some(Val::Owned(t)) => Ok(t),
         Some(Val::Arg(Arg::T(t))) => Ok(t.clone()),
-        Some(Val::Arg(Arg::S(s))) => Tensor::full(like.shape().clone(), s, like.dtype()),
+        Some(Val::Arg(Arg::S(s))) => like.new_full(like.shape().clone(), s),
         None => bail!(Runtime, "an empty derivative"),
     }
 }

@@ -11,7 +11,7 @@ use super::creation::{dtype_or, finish, like, options, overwrite};
 use super::pointwise::Arg;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{arith, default_dtype, rows};
-use crate::backend::cpu::copy;
+use crate::backend::copy;
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::cpu::random::{
     Philox, counters_for, fill_bernoulli_each, fill_bernoulli_u8, fill_exponential, fill_normal, fill_uniform,
@@ -107,7 +107,7 @@ impl Distribution {
             _ => self.fill(p, out.slice_mut::<f32>()?),
         }
         if !direct {
-            copy::copy(out.raw(), t.raw());
+            copy::copy(out.raw(), t.raw())?;
         }
         Ok(())
     }
@@ -192,7 +192,7 @@ fn transformed(
     let write = |t: &Tensor| {
         let dtype = if t.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
         let value = f(&d.sample(t.shape(), dtype, generator)?)?;
-        copy::copy(value.raw(), t.raw());
+        copy::copy(value.raw(), t.raw())?;
         Ok(())
     };
     Ok(overwrite(t, node, write)?.into())
@@ -240,7 +240,7 @@ impl Function for Drawn {
 
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let zeros = match &grads[0] {
-            Some(g) => Some(Tensor::zeros(g.shape().clone(), g.dtype())?),
+            Some(g) => Some(g.new_zeros(g.shape().clone())?),
             None => None,
         };
         Ok(smallvec![zeros.clone(), zeros])
@@ -250,7 +250,11 @@ impl Function for Drawn {
 /// Normal numbers with means and standard deviations of which at least one is a tensor.
 fn normal(mean: Arg, std: Arg, generator: Option<&Arc<Generator>>, node: &'static str) -> Result<Tensor> {
     if let Arg::T(std) = std {
-        let least = if std.numel() == 0 { 0.0 } else { std.to_vec::<f64>().into_iter().fold(0.0, f64::min) };
+        let least = if std.numel() == 0 {
+            0.0
+        } else {
+            std.on_host()?.to_vec::<f64>().into_iter().fold(0.0, f64::min)
+        };
         ensure!(least >= 0.0, Runtime, "normal expects all elements of std >= 0.0");
     }
     if let Arg::S(std) = std {
@@ -293,7 +297,7 @@ fn bernoulli_each(out: &Tensor, probs: &Tensor, generator: Option<&Arc<Generator
         ensure!(valid, Runtime, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
         fill_bernoulli_each(p, probs, hits.slice_mut::<T>()?);
     }, else unreachable!("computed in a real type"));
-    copy::copy(hits.raw(), out.raw());
+    copy::copy(hits.raw(), out.raw())?;
     Ok(())
 }
 
@@ -302,7 +306,7 @@ fn bernoulli_all(out: &Tensor, prob: f64, generator: Option<&Arc<Generator>>) ->
     ensure!((0.0..=1.0).contains(&prob), Runtime, "bernoulli_ expects p to be in [0, 1], but got p={prob}");
     let hits = Tensor::empty(out.shape().clone(), DType::U8)?;
     fill_bernoulli_u8(stream(generator, hits.numel()), prob, hits.slice_mut()?);
-    copy::copy(hits.raw(), out.raw());
+    copy::copy(hits.raw(), out.raw())?;
     Ok(())
 }
 

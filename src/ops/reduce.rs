@@ -12,7 +12,7 @@ use smallvec::smallvec;
 
 use super::schema::{Args, Out};
 use super::{arith, rows, view};
-use crate::backend::cpu::reduce::{self as kernels, Along};
+use crate::backend::reduce::{self as kernels, Along, Fold};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
@@ -103,9 +103,10 @@ pub fn along_memory(t: &Tensor, mask: u64, dtype: DType) -> Result<(Tensor, Alon
 }
 
 /// Whether some element is zero.
-pub fn any_zero(t: &Tensor) -> bool {
+pub fn any_zero(t: &Tensor) -> Result<bool> {
     use crate::dtype::Element;
-    with_dtype!(t.dtype(), T => t.to_vec::<T>().iter().any(|v| v.to_f64() == 0.0))
+    let t = t.on_host()?;
+    Ok(with_dtype!(t.dtype(), T => t.to_vec::<T>().iter().any(|v| v.to_f64() == 0.0)))
 }
 
 /// The dtype that a floating point kernel computes in for results of `dtype`.
@@ -113,22 +114,26 @@ pub fn compute_float(dtype: DType) -> DType {
     if dtype.is_half() { DType::F32 } else { dtype }
 }
 
-/// Runs a kernel of real numbers over the dimensions of a mask: `reduce_float!(t, mask, keepdim, dtype, |x: T, d, out|
-/// kernel)` gives the result in `dtype`, without history.
-macro_rules! reduce_float {
-    ($t:expr, $mask:expr, $keepdim:expr, $dtype:expr, |$x:ident: $T:ident, $d:ident, $out:ident| $body:expr) => {{
-        let compute = $crate::ops::reduce::compute_float($dtype);
-        let (dense, $d) = $crate::ops::reduce::along_memory(&$t, $mask, compute)?;
-        let shape = $crate::ops::reduce::reduced_shape($t.shape(), $mask, $keepdim);
-        let result = $crate::tensor::Tensor::empty(shape, compute)?;
-        $crate::with_dtype!(float compute, $T => {
-            let ($x, $out) = (dense.slice::<$T>()?, result.slice_mut::<$T>()?);
-            $body;
-        }, else $crate::bail!($crate::error::Error::DtypeNotImplemented { op: "reduction", dtype: $dtype }));
-        result.dense($dtype)?
-    }};
+/// A reduction of real numbers over the dimensions of a mask, in `dtype`, without history.
+fn folded(f: Fold, t: &Tensor, mask: u64, keepdim: bool, dtype: DType) -> Result<Tensor> {
+    let compute = compute_float(dtype);
+    let (x, d) = along_memory(t, mask, compute)?;
+    let out = Tensor::empty_on(reduced_shape(t.shape(), mask, keepdim), compute, t.device())?;
+    kernels::fold(f, x.raw(), d, out.raw())?;
+    out.dense(dtype)
 }
-use reduce_float;
+
+/// As `folded` for sums and products of integers, which are formed in 64 bits and wrap.
+///
+/// Elements are converted before they are added, as PyTorch does; whole numbers then add up the same in 64 bits.
+fn folded_integers(f: Fold, t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tensor> {
+    let converts = t.dtype().is_float() || result == DType::Bool;
+    let x = if converts { t.dense(result)? } else { t.clone() };
+    let (x, d) = along_memory(&x, mask, x.dtype().wide())?;
+    let out = Tensor::empty_on(reduced_shape(t.shape(), mask, keepdim), DType::I64, t.device())?;
+    kernels::fold(f, x.raw(), d, out.raw())?;
+    out.dense(result)
+}
 
 /// The number of elements that each result is reduced from.
 pub fn reduced_count(t: &Tensor, mask: u64) -> usize {
@@ -161,15 +166,9 @@ fn raw_sum(t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tensor
             let sum = raw_sum(&partial, mask & !last, true, result)?;
             return Ok(sum.with_layout(Layout::contiguous(reduced_shape(t.shape(), mask, keepdim))));
         }
-        return Ok(reduce_float!(t, mask, keepdim, result, |x: T, d, out| kernels::sum::<T>(x, d, out)));
+        return folded(Fold::Sum, t, mask, keepdim, result);
     }
-    // Elements are converted before they are added, as PyTorch does; whole numbers then add up the same in 64 bits.
-    let converts = t.dtype().is_float() || result == DType::Bool;
-    let x = if converts { t.dense(result)? } else { t.clone() };
-    let (x, d) = along_memory(&x, mask, x.dtype().wide())?;
-    let out = Tensor::empty(reduced_shape(t.shape(), mask, keepdim), DType::I64)?;
-    with_dtype!(whole x.dtype(), T => kernels::sum_int::<T>(x.slice()?, d, out.slice_mut()?));
-    out.dense(result)
+    folded_integers(Fold::Sum, t, mask, keepdim, result)
 }
 
 /// Sum over the dimensions of `mask`, in `dtype`.
@@ -254,7 +253,7 @@ fn mean_named(
     let n = reduced_count(t, mask) as f64;
     let compute = compute_float(result);
     let out = raw_sum(t, mask, keepdim, compute)?;
-    with_dtype!(float compute, T => out.slice_mut::<T>()?.iter_mut().for_each(|v| *v /= n as T), else {});
+    rows::div.call_inplace(&[(&out).into(), n.into()], &[])?;
     let out = out.dense(result)?;
     record(out, &[t], |_| MeanBackward { node, shape: t.shape().clone(), mask, n })
 }
@@ -363,8 +362,8 @@ mod tests {
 
     #[test]
     fn a_half_is_no_zero() -> Result<()> {
-        assert!(!any_zero(&Tensor::full([3], 0.5, DType::F32)?));
-        assert!(any_zero(&Tensor::from_slice(&[1.0, -0.0], [2])?));
+        assert!(!any_zero(&Tensor::full([3], 0.5, DType::F32)?)?);
+        assert!(any_zero(&Tensor::from_slice(&[1.0, -0.0], [2])?)?);
         Ok(())
     }
 }

@@ -7,7 +7,8 @@ use smallvec::smallvec;
 use super::reduce::{Chosen, compute_float, lanes};
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{arith, rows};
-use crate::backend::cpu::{copy, scan as kernels};
+use crate::backend::copy;
+use crate::backend::cpu::scan as kernels;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, SavedTensor, record, record_all};
@@ -99,7 +100,7 @@ impl Function for CumprodBackward {
         let (x, y, dim) = (self.input.get(cx)?, self.result.get(cx)?, self.dim);
         let sums = |y: &Tensor| cumsum(&arith::mul(g, y)?, dim, true, None);
         let smooth = arith::div(&sums(&y)?, &x)?;
-        if !super::reduce::any_zero(&x) {
+        if !x.device().is_gpu() && !super::reduce::any_zero(&x)? {
             return Ok(smallvec![Some(smooth)]);
         }
         let zero = rows::eq.call(&[(&x).into(), 0.0.into()], &[])?;
@@ -213,11 +214,11 @@ impl Function for FlipBackward {
 
 /// The elements one place later along `dim` (or earlier, not `later`), with `fill` where none moves in.
 pub fn shifted(t: &Tensor, dim: usize, later: bool, fill: f64) -> Result<Tensor> {
-    let out = Tensor::full(t.shape().clone(), fill, t.dtype())?;
+    let out = t.new_full(t.shape().clone(), fill)?;
     let n = t.shape()[dim].saturating_sub(1);
     let part = |from: usize| move |t: &Tensor| t.with_layout(t.layout().slice(dim, from, n, 1));
     let (from, to) = (part(!later as usize)(t), part(later as usize)(&out));
-    copy::copy(from.raw(), to.raw());
+    copy::copy(from.raw(), to.raw())?;
     record(out, &[t], |_| ShiftBackward { dim, later })
 }
 

@@ -5,21 +5,12 @@ use smallvec::smallvec;
 use super::nn::{float_compute, rounded};
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{arith, reduce, rows};
-use crate::backend::cpu::reduce::Along;
-use crate::backend::cpu::softmax as kernel;
+use crate::backend::softmax::{self as kernel, Along, Kind};
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::graph::{self, Cx, Function, Grads, SavedTensor, grad_enabled, record};
 use crate::layout::wrap_dim;
 use crate::tensor::Tensor;
-use crate::{bail, with_dtype};
-
-/// Which of the two functions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
-    Softmax,
-    LogSoftmax,
-}
 
 /// Dimension `dim` of `t` as the kernels see it.
 pub fn lanes(t: &Tensor, dim: usize) -> Along {
@@ -60,11 +51,8 @@ fn forward(t: &Tensor, dim: usize, kind: Kind) -> Result<Tensor> {
     };
     let compute = float_compute(op, t.dtype())?;
     let (x, d) = (t.dense(compute)?, lanes(t, dim));
-    let out = Tensor::empty(t.shape().clone(), compute)?;
-    with_dtype!(float compute, T => match kind {
-        Kind::Softmax => kernel::softmax::<T>(x.slice()?, d, out.slice_mut()?),
-        Kind::LogSoftmax => kernel::log_softmax::<T>(x.slice()?, d, out.slice_mut()?),
-    }, else bail!(Error::DtypeNotImplemented { op, dtype: compute }));
+    let out = x.empty_like()?;
+    kernel::softmax(kind, x.raw(), d, out.raw())?;
     rounded(out, t.dtype())
 }
 
@@ -81,11 +69,8 @@ impl SoftmaxBackward {
         }
         let compute = float_compute(self.name(), g.dtype())?;
         let (gs, ys, d) = (g.dense(compute)?, y.dense(compute)?, lanes(y, self.dim));
-        let out = Tensor::empty(y.shape().clone(), compute)?;
-        with_dtype!(float compute, T => match self.kind {
-            Kind::Softmax => kernel::softmax_backward::<T>(gs.slice()?, ys.slice()?, d, out.slice_mut()?),
-            Kind::LogSoftmax => kernel::log_softmax_backward::<T>(gs.slice()?, ys.slice()?, d, out.slice_mut()?),
-        }, else bail!(Error::DtypeNotImplemented { op: self.name(), dtype: compute }));
+        let out = ys.empty_like()?;
+        kernel::softmax_backward(self.kind, gs.raw(), ys.raw(), d, out.raw())?;
         rounded(out, y.dtype())
     }
 

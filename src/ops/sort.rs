@@ -38,7 +38,7 @@ fn outputs(rows: &Tensor, k: usize) -> Result<(Tensor, Tensor)> {
     if let Some(last) = shape.last_mut() {
         *last = k;
     }
-    Ok((Tensor::empty(shape.clone(), rows.dtype())?, Tensor::empty(shape, DType::I64)?))
+    Ok((rows.new_empty(shape.clone())?, Tensor::empty(shape, DType::I64)?))
 }
 
 /// Sorted values and where they stood; stable.
@@ -156,7 +156,7 @@ fn search(
     let order = sorter.map(|s| s.dense(DType::I64)).transpose()?;
     let out = Tensor::empty(values.shape().clone(), DType::I64)?;
     if n == 0 || out.numel() == 0 {
-        crate::backend::cpu::copy::fill(out.raw(), 0i64.into());
+        crate::backend::copy::fill(out.raw(), 0i64.into())?;
         return out.dense(if narrow { DType::I32 } else { DType::I64 });
     }
     let order = order.as_ref().map(|o| o.slice::<i64>()).transpose()?;

@@ -9,7 +9,7 @@ mod table;
 use smallvec::{SmallVec, smallvec};
 
 use super::schema::Op;
-use crate::backend::cpu::copy;
+use crate::backend::copy;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, record};
 use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
@@ -416,7 +416,7 @@ pub fn as_strided_scatter(
     );
     let elements = t.storage().len() / t.dtype().size();
     let storage = t.with_layout(Layout::contiguous(Dims::from([elements]))).copied(t.dtype())?;
-    copy::copy(src.raw(), storage.with_layout(view).raw());
+    copy::copy(src.raw(), storage.with_layout(view).raw())?;
     let out = storage.with_layout(t.layout().clone()).copied(t.dtype())?;
     let asked = Geometry { size: size.into(), stride: stride.into(), offset };
     record(out, &[t, src], |_| StridedScatter { asked })
@@ -438,7 +438,7 @@ impl Function for StridedScatter {
         let g = if plain { g.clone() } else { super::arith::clone_in(g, MemoryFormat::Contiguous)? };
         let Geometry { size, stride, offset } = &self.asked;
         let kept = || {
-            let zeros = Tensor::zeros(g.shape().clone(), g.dtype())?;
+            let zeros = g.new_zeros(g.shape().clone())?;
             as_strided_scatter(&zeros, &as_strided(&g, size, stride, *offset)?, size, stride, *offset)
         };
         let picked = || as_strided(&g, size, stride, *offset);

@@ -1,182 +1,21 @@
-//! Autograd from Python: backward, grad, hooks, nodes.
+//! Autograd from Python: gradients, histories, backward and grad.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyDict, PyList};
 
-use super::convert::{opt_tensor_list, tensor_list};
+use super::convert::opt_tensor_list;
 use super::dtype::type_name;
-use super::error::{IntoPy, foreign};
+use super::error::IntoPy;
+use super::hooks::{Callable, PyHookHandle, hooks_dict};
+use super::node::{PyNode, node_object};
 use super::tensor::{PyTensor, wrap};
-use crate::engine::{self, Options};
-use crate::error::Result;
-use crate::graph::{GradFn, Grads, Handle, Meta, NodeHook, PostAccumulateHook, TensorHook};
+use crate::engine::{self, Options, Target};
+use crate::graph::Edge;
 use crate::tensor::Tensor;
-
-/// A Python callable on a gradient.
-struct Callable(Py<PyAny>);
-
-impl TensorHook for Callable {
-    fn call(&self, grad: &Tensor) -> Result<Option<Tensor>> {
-        Python::attach(|py| {
-            let result = self.0.call1(py, (wrap(py, grad.clone())?,))?;
-            tensor_or_none(result.bind(py))
-        })
-        .map_err(foreign)
-    }
-}
-
-fn tensor_or_none(obj: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
-    if obj.is_none() {
-        return Ok(None);
-    }
-    match obj.cast::<PyTensor>() {
-        Ok(t) => Ok(Some(t.get().inner())),
-        Err(_) => {
-            Err(PyTypeError::new_err(format!("expected Variable, but hook returned '{}'", type_name(obj))))
-        }
-    }
-}
-
-impl PostAccumulateHook for Callable {
-    fn call(&self, leaf: &Tensor) -> Result<()> {
-        Python::attach(|py| self.0.call1(py, (wrap(py, leaf.clone())?,)).map(drop)).map_err(foreign)
-    }
-}
-
-pub fn grads_tuple<'py>(py: Python<'py>, grads: &Grads) -> PyResult<Bound<'py, PyTuple>> {
-    let items = grads
-        .iter()
-        .map(|g| match g {
-            Some(g) => wrap(py, g.clone()),
-            None => Ok(py.None()),
-        })
-        .collect::<PyResult<Vec<_>>>()?;
-    PyTuple::new(py, items)
-}
-
-impl NodeHook for Callable {
-    fn call(&self, grads: &Grads, outputs: Option<&Grads>) -> Result<Option<Grads>> {
-        Python::attach(|py| {
-            let entering = grads_tuple(py, grads)?;
-            let result = match outputs {
-                // A hook after the node sees the gradients by input first, then those by output.
-                Some(out) => self.0.call1(py, (grads_tuple(py, out)?, entering))?,
-                None => self.0.call1(py, (entering,))?,
-            };
-            let result = result.bind(py);
-            if result.is_none() {
-                return Ok(None);
-            }
-            Ok(Some(opt_tensor_list(result)?.into_iter().collect()))
-        })
-        .map_err(foreign)
-    }
-}
-
-/// What a hook hangs on.
-enum Place {
-    Leaf(Arc<Meta>),
-    Node(GradFn),
-}
-
-/// Removes a hook: `handle.remove()`, or as a context manager.
-#[pyclass(frozen, name = "RemovableHandle", module = "rgrad.utils.hooks")]
-pub struct PyHookHandle {
-    place: Place,
-    handle: Handle,
-}
-
-#[pymethods]
-impl PyHookHandle {
-    fn remove(&self) {
-        match &self.place {
-            Place::Leaf(m) => m.remove_hook(self.handle),
-            Place::Node(n) => n.remove_hook(self.handle),
-        };
-    }
-
-    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_args))]
-    fn __exit__(&self, _args: &Bound<'_, PyTuple>) {
-        self.remove();
-    }
-}
-
-/// A node of the graph, as `grad_fn` shows it.
-#[pyclass(frozen, name = "Node", module = "rgrad.autograd.graph", dict, weakref)]
-pub struct PyNode {
-    node: GradFn,
-}
-
-pub fn node_object(py: Python<'_>, node: GradFn) -> PyResult<Py<PyAny>> {
-    Ok(Py::new(py, PyNode { node })?.into_any())
-}
-
-#[pymethods]
-impl PyNode {
-    fn name(&self) -> String {
-        self.node.name().rsplit("::").next().unwrap_or("").to_string()
-    }
-
-    fn __repr__(slf: &Bound<'_, Self>) -> String {
-        format!("<{} object at {:#x}>", slf.get().name(), slf.as_ptr() as usize)
-    }
-
-    fn __hash__(&self) -> usize {
-        self.node.address() >> 4
-    }
-
-    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        other.cast::<PyNode>().is_ok_and(|o| o.get().node.same(&self.node))
-    }
-
-    /// Pairs of the nodes that the gradients go to and which of their inputs is meant.
-    #[getter]
-    fn next_functions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let items = self
-            .node
-            .edges()
-            .iter()
-            .map(|e| match e {
-                Some(e) => Ok((node_object(py, e.node.clone())?, e.input())),
-                None => Ok((py.None(), 0)),
-            })
-            .collect::<PyResult<Vec<_>>>()?;
-        PyTuple::new(py, items)
-    }
-
-    /// The leaf of an accumulator.
-    #[getter]
-    fn variable(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        match self.node.function().as_accumulator() {
-            Some(a) => wrap(py, a.leaf.clone()),
-            None => Err(pyo3::exceptions::PyAttributeError::new_err(format!(
-                "'{}' object has no attribute 'variable'",
-                self.name()
-            ))),
-        }
-    }
-
-    fn _sequence_nr(&self) -> u64 {
-        self.node.seq
-    }
-
-    fn register_hook(&self, fn_: Py<PyAny>) -> PyHookHandle {
-        let handle = self.node.add_post_hook(Arc::new(Callable(fn_)));
-        PyHookHandle { place: Place::Node(self.node.clone()), handle }
-    }
-
-    fn register_prehook(&self, fn_: Py<PyAny>) -> PyHookHandle {
-        let handle = self.node.add_pre_hook(Arc::new(Callable(fn_)));
-        PyHookHandle { place: Place::Node(self.node.clone()), handle }
-    }
-}
 
 #[pymethods]
 impl PyTensor {
@@ -192,7 +31,13 @@ impl PyTensor {
 
     #[pyo3(signature = (requires_grad=true))]
     fn requires_grad_(slf: Bound<'_, Self>, requires_grad: bool) -> PyResult<Bound<'_, Self>> {
-        slf.get().inner().set_requires_grad(requires_grad).py()?;
+        let t = slf.get().inner();
+        if requires_grad && !t.dtype().is_float() {
+            return Err(PyRuntimeError::new_err(
+                "only Tensors of floating point dtype can require gradients",
+            ));
+        }
+        t.set_requires_grad(requires_grad).py()?;
         Ok(slf)
     }
 
@@ -203,10 +48,14 @@ impl PyTensor {
 
     #[getter]
     fn grad(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        match self.inner().grad() {
-            Some(g) => wrap(py, g),
-            None => Ok(py.None()),
+        let t = self.inner();
+        if let Some(g) = t.grad() {
+            return wrap(py, g);
         }
+        if t.requires_grad() && !t.is_leaf() && !t.retains_grad() {
+            PyErr::warn(py, &py.get_type::<PyUserWarning>(), NOT_KEPT, 1)?;
+        }
+        Ok(py.None())
     }
 
     #[setter]
@@ -231,9 +80,9 @@ impl PyTensor {
                 "attempting to assign a gradient with dtype '{}' to a tensor with grad_dtype '{}'. The gradient must match \
                  the tensor's grad_dtype (defaults to the tensor's dtype). You can set the tensor's grad_dtype attribute \
                  with a specific dtype, or None to allow any dtype. Set grad_dtype with caution. Diverging the dtypes of a \
-                 tensor and its gradient may break downstream systems that assume that they match.",
+                 tensor and its gradient may break downstream systems that assume they match.",
                 g.dtype().scalar_name().to_lowercase(),
-                t.dtype().scalar_name().to_lowercase()
+                t.dtype().scalar_name()
             )));
         }
         if g.shape() != t.shape() {
@@ -255,7 +104,7 @@ impl PyTensor {
     #[getter]
     fn grad_fn(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match self.inner().grad_fn() {
-            Some(n) => node_object(py, n),
+            Some(n) => node_object(py, &n),
             None => Ok(py.None()),
         }
     }
@@ -266,8 +115,16 @@ impl PyTensor {
     }
 
     #[getter]
-    fn _version(&self) -> u32 {
-        self.inner().version()
+    fn _version(&self) -> PyResult<u32> {
+        let t = self.inner();
+        if t.is_inference() {
+            return Err(PyRuntimeError::new_err("Inference tensors do not track version counter."));
+        }
+        Ok(t.version())
+    }
+
+    fn is_inference(&self) -> bool {
+        self.inner().is_inference()
     }
 
     #[getter]
@@ -288,12 +145,15 @@ impl PyTensor {
     }
 
     #[setter]
-    fn set_data(slf: &Bound<'_, Self>, value: &Bound<'_, PyTensor>) {
-        let new = {
-            let (me, value) = (slf.get().inner(), value.get().inner());
-            me.with_data(&value)
-        };
-        PyTensor::replace(slf, new);
+    fn set_data(slf: &Bound<'_, Self>, value: &Bound<'_, PyTensor>) -> PyResult<()> {
+        let (me, value) = (slf.get().inner(), value.get().inner());
+        if me.requires_grad() && !value.dtype().is_float() {
+            return Err(PyRuntimeError::new_err(
+                "data set to a tensor that requires gradients must be floating point or complex dtype",
+            ));
+        }
+        PyTensor::replace(slf, me.with_data(&value));
+        Ok(())
     }
 
     fn detach(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
@@ -308,7 +168,7 @@ impl PyTensor {
                     "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for \
                      training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence \
                      detach_() cannot be called on these gradients. To fix this error, please refer to the \
-                     Optimizer.zero_grad() function in torch/optim/optimizer.py as a solution.",
+                     Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution.",
                 ));
             }
             if let Some(m) = t.meta() {
@@ -332,9 +192,10 @@ impl PyTensor {
             Some(g) => vec![gradient_of(g)?],
             None => Vec::new(),
         };
-        let inputs = inputs.map(tensor_list).transpose()?;
-        let root = [self.inner()];
+        let inputs = inputs.map(targets).transpose()?;
+        let root = [Target::Tensor(self.inner())];
         let options = options(retain_graph, create_graph);
+        warn_of_cycle(py, create_graph)?;
         py.detach(|| engine::backward(&root, &grads, inputs.as_deref(), options)).py()
     }
 
@@ -346,18 +207,23 @@ impl PyTensor {
                 "cannot register a hook on a tensor that doesn't require gradient",
             ));
         }
-        let hook = Arc::new(Callable(hook));
+        let hook = Arc::new(Callable::new(hook));
         Ok(match t.grad_fn() {
             Some(node) => {
                 let handle = node.add_tensor_hook(t.meta().map_or(0, |m| m.output()), hook);
-                PyHookHandle { place: Place::Node(node), handle }
+                PyHookHandle::on_node(&node, handle)
             }
             None => {
-                let meta = t.meta_or_new().clone();
-                let handle = meta.add_hook(hook);
-                PyHookHandle { place: Place::Leaf(meta), handle }
+                let handle = t.meta_or_new().add_hook(hook);
+                PyHookHandle::on_leaf(t.meta_or_new(), handle)
             }
         })
+    }
+
+    /// The hooks of this tensor by the ids of their handles, or None.
+    #[getter]
+    fn _backward_hooks<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        hooks_dict(py, &self.inner())
     }
 
     /// Calls `hook(tensor)` after a gradient was added to this leaf.
@@ -373,9 +239,8 @@ impl PyTensor {
                 "post accumulate grad hooks cannot be registered on non-leaf tensors",
             ));
         }
-        let meta = t.meta_or_new().clone();
-        let handle = meta.add_post_hook(Arc::new(Callable(hook)));
-        Ok(PyHookHandle { place: Place::Leaf(meta), handle })
+        let handle = t.meta_or_new().add_post_hook(Arc::new(Callable::new(hook)));
+        Ok(PyHookHandle::on_leaf(t.meta_or_new(), handle))
     }
 
     /// Keeps the gradient of this tensor in its `.grad`, though it is not a leaf.
@@ -384,18 +249,51 @@ impl PyTensor {
         if !t.requires_grad() {
             return Err(PyRuntimeError::new_err("can't retain_grad on Tensor that has requires_grad=False"));
         }
-        if let (Some(node), Some(meta)) = (t.grad_fn(), t.meta()) {
-            node.retain_grad(meta.output(), meta);
-        }
+        t.retain_grad();
         Ok(())
     }
 
     #[getter]
     fn retains_grad(&self) -> bool {
-        match (self.inner().grad_fn(), self.inner().meta()) {
-            (Some(node), Some(meta)) => node.retains_grad(meta.output(), meta),
-            _ => false,
-        }
+        self.inner().retains_grad()
+    }
+}
+
+const NOT_KEPT: &std::ffi::CStr = c"The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad \
+attribute won't be populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf \
+Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the \
+leaf Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more informations.";
+
+/// Tensors and gradient edges, which are pairs of a node and the number of one of its outputs.
+fn targets(obj: &Bound<'_, PyAny>) -> PyResult<Vec<Target>> {
+    if let Ok(t) = obj.cast::<PyTensor>() {
+        return Ok(vec![Target::Tensor(t.get().inner())]);
+    }
+    obj.try_iter()?
+        .map(|x| {
+            let x = x?;
+            if let Ok(t) = x.cast::<PyTensor>() {
+                return Ok(Target::Tensor(t.get().inner()));
+            }
+            if let Ok(node) = x.getattr("node")
+                && let Ok(node) = node.cast::<PyNode>()
+            {
+                let output = x.getattr("output_nr")?.extract()?;
+                return Ok(Target::Edge(Edge::new(node.get().node.clone(), output)));
+            }
+            Err(PyTypeError::new_err(format!("expected a Tensor or a GradientEdge, got {}", type_name(&x))))
+        })
+        .collect()
+}
+
+/// The node that gradients of a tensor go to, its accumulator for a leaf, and which of its outputs the tensor is.
+#[pyfunction(name = "_gradient_edge")]
+pub fn gradient_edge(py: Python<'_>, tensor: &Bound<'_, PyTensor>) -> PyResult<(Py<PyAny>, usize)> {
+    match tensor.get().inner().grad_edge() {
+        Some(e) => Ok((node_object(py, &e.node)?, e.input())),
+        None => Err(PyRuntimeError::new_err(
+            "It is not possible to get the gradient edge for a Tensor that does not require gradients",
+        )),
     }
 }
 
@@ -412,6 +310,20 @@ fn gradient_of(obj: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
     }
 }
 
+/// Says once that a leaf whose gradient has a history holds itself.
+fn warn_of_cycle(py: Python<'_>, create_graph: bool) -> PyResult<()> {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if create_graph && !SAID.swap(true, Ordering::Relaxed) {
+        PyErr::warn(py, &py.get_type::<PyUserWarning>(), CYCLE, 1)?;
+    }
+    Ok(())
+}
+
+const CYCLE: &std::ffi::CStr = c"Using backward() with create_graph=True will create a reference cycle between the parameter \
+and its gradient which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If \
+you have to use this function, make sure to reset the .grad fields of your parameters to None after use to break the cycle \
+and avoid the leak.";
+
 fn options(retain_graph: Option<bool>, create_graph: bool) -> Options {
     Options { retain_graph: retain_graph.unwrap_or(create_graph), create_graph, ..Options::default() }
 }
@@ -427,9 +339,10 @@ pub fn backward(
     create_graph: bool,
     inputs: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
-    let (roots, grads) = (tensor_list(tensors)?, opt_tensor_list(grad_tensors)?);
-    let inputs = inputs.map(tensor_list).transpose()?;
+    let (roots, grads) = (targets(tensors)?, opt_tensor_list(grad_tensors)?);
+    let inputs = inputs.map(targets).transpose()?;
     let options = options(retain_graph, create_graph);
+    warn_of_cycle(py, create_graph)?;
     py.detach(|| engine::backward(&roots, &grads, inputs.as_deref(), options)).py()
 }
 
@@ -446,7 +359,7 @@ pub fn grad<'py>(
     allow_unused: bool,
     materialize_grads: bool,
 ) -> PyResult<Bound<'py, PyList>> {
-    let (roots, wanted) = (tensor_list(outputs)?, tensor_list(inputs)?);
+    let (roots, wanted) = (targets(outputs)?, targets(inputs)?);
     let grads = opt_tensor_list(grad_outputs)?;
     let options =
         Options { allow_unused, materialize: materialize_grads, ..options(retain_graph, create_graph) };

@@ -232,6 +232,12 @@ impl PyTensor {
         copy: Option<bool>,
     ) -> PyResult<Py<PyAny>> {
         let t = &self.inner();
+        if t.device().is_gpu() {
+            return Err(PyBufferError::new_err(format!(
+                "cannot export a tensor on {} through DLPack",
+                t.device()
+            )));
+        }
         if t.requires_grad() {
             return Err(PyBufferError::new_err(
                 "Can't export tensors that require gradient, use tensor.detach()",

@@ -121,7 +121,7 @@ pub struct PyDevice {
 
 impl PyDevice {
     pub fn of(device: Device) -> PyDevice {
-        PyDevice { device, index: None }
+        PyDevice { device, index: device.index() }
     }
 }
 
@@ -143,7 +143,12 @@ impl PyDevice {
                 "type (string) must not include an index because index was passed explicitly: {name}"
             )));
         }
-        Ok(PyDevice { device, index: index.or(given) })
+        let index = index.or(given);
+        let device = match (device, index) {
+            (Device::Gpu(_), Some(i)) => Device::parse(&format!("gpu:{i}")).py()?,
+            _ => device,
+        };
+        Ok(PyDevice { device, index })
     }
 
     #[getter]
@@ -158,15 +163,15 @@ impl PyDevice {
 
     fn __str__(&self) -> String {
         match self.index {
-            Some(i) => format!("{}:{i}", self.device),
-            None => self.device.to_string(),
+            Some(i) => format!("{}:{i}", self.device.kind()),
+            None => self.device.kind().to_string(),
         }
     }
 
     fn __repr__(&self) -> String {
         match self.index {
-            Some(i) => format!("device(type='{}', index={i})", self.device),
-            None => format!("device(type='{}')", self.device),
+            Some(i) => format!("device(type='{}', index={i})", self.device.kind()),
+            None => format!("device(type='{}')", self.device.kind()),
         }
     }
 
@@ -177,7 +182,7 @@ impl PyDevice {
     fn __richcmp__(&self, other: &Bound<'_, PyAny>, op: CompareOp) -> bool {
         let same = other
             .cast::<PyDevice>()
-            .is_ok_and(|o| o.get().device == self.device && o.get().index == self.index);
+            .is_ok_and(|o| o.get().device.kind() == self.device.kind() && o.get().index == self.index);
         match op {
             CompareOp::Eq => same,
             CompareOp::Ne => !same,
@@ -199,6 +204,9 @@ pub fn device_of(obj: &Bound<'_, PyAny>) -> PyResult<Device> {
     }
     if let Ok(name) = obj.extract::<&str>() {
         return Device::parse(name).py();
+    }
+    if let Ok(index) = obj.extract::<u8>() {
+        return Device::parse(&format!("cuda:{index}")).py();
     }
     Err(PyTypeError::new_err(format!("expected a device or a device string, not {}", type_name(obj))))
 }

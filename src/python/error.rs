@@ -14,6 +14,7 @@ create_exception!(
     PyRuntimeError,
     "An algorithm of linear algebra found no answer: `linalg.LinAlgError`."
 );
+pyo3::create_exception!(rgrad, OutOfMemoryError, PyRuntimeError, "The memory of a device is used up.");
 
 /// The one mapping.
 pub fn to_py(e: Error) -> PyErr {
@@ -29,6 +30,7 @@ pub fn to_py(e: Error) -> PyErr {
     let text = e.to_string();
     match e.kind() {
         Kind::Runtime | Kind::Foreign => PyRuntimeError::new_err(text),
+        Kind::OutOfMemory => OutOfMemoryError::new_err(text),
         Kind::Index => PyIndexError::new_err(text),
         Kind::Type => PyTypeError::new_err(text),
         Kind::Value => PyValueError::new_err(text),

@@ -1,39 +1,62 @@
 //! Functions that users write in Python, as nodes of the graph.
 
+use std::any::Any;
 use std::borrow::Cow;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{OnceLock, Weak};
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use super::autograd::grads_tuple;
 use super::convert::{opt_tensor_list, size};
 use super::dtype::{dtype_object, type_name};
 use super::error::{IntoPy, foreign};
+use super::hooks::{grads_tuple, visit_objects};
 use super::tensor::{PyTensor, wrap};
 use crate::error::Result;
-use crate::graph::{self, Cx, Edges, Function, GradFn, Grads, SavedTensor};
-use crate::tensor::Tensor;
+use crate::graph::{
+    self, Cx, Edge, Edges, Function, GradFn, Grads, Held, HeldGuard, Node, SavedTensor, anything_held,
+};
+use crate::tensor::{Tensor, check_inplace, rebase};
 
 /// What a user's function saved.
 #[pyclass(frozen)]
 pub struct Saved {
     tensors: Vec<SavedTensor>,
-    /// The node while its backward runs: an output that was saved gets its history from it.
-    node: Mutex<Option<GradFn>>,
+    /// An output that was saved gets its history from here.
+    node: OnceLock<Weak<Node>>,
 }
 
 #[pymethods]
 impl Saved {
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let (mut held, mut done) = (Held::default(), Ok(()));
+        let mut visit = |object: &dyn Any| {
+            visit_objects(object, &mut |o| {
+                if done.is_ok() {
+                    done = visit.call(o);
+                }
+            });
+        };
+        if anything_held() {
+            self.tensors.iter().for_each(|s| held.saved(s, &mut visit));
+            held.visit(&mut visit);
+        }
+        done
+    }
+
     fn unpack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let node = self.node.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let node = self.node.get().and_then(GradFn::upgrade);
         let items = self
             .tensors
             .iter()
-            .map(|s| match s.unpack(node.as_ref()).py()? {
-                Some(t) => wrap(py, t),
-                None => Ok(py.None()),
+            .map(|s| {
+                let t = match &node {
+                    Some(node) => s.unpack_with_history(node),
+                    None => s.unpack(None),
+                };
+                t.py()?.map_or_else(|| Ok(py.None()), |t| wrap(py, t))
             })
             .collect::<PyResult<Vec<_>>>()?;
         PyTuple::new(py, items)
@@ -41,13 +64,31 @@ impl Saved {
 }
 
 /// The node of a user's function.
-struct UserFunction {
+pub struct UserFunction {
     ctx: Py<PyAny>,
     call: Py<PyAny>,
     saved: Py<Saved>,
     name: String,
     /// Which arguments of forward were tensors: only these have edges.
     tensors: Vec<bool>,
+    _held: HeldGuard,
+}
+
+impl UserFunction {
+    pub fn ctx(&self) -> &Py<PyAny> {
+        &self.ctx
+    }
+
+    pub fn visit_objects(&self, visit: &mut dyn FnMut(&Py<PyAny>)) {
+        visit(&self.ctx);
+        visit(&self.call);
+        visit(self.saved.as_any());
+    }
+
+    /// What it saved and still has.
+    pub fn unpacked(&self, node: &GradFn) -> Vec<Tensor> {
+        self.saved.get().tensors.iter().filter_map(|s| s.unpack(Some(node)).ok().flatten()).collect()
+    }
 }
 
 impl Function for UserFunction {
@@ -63,17 +104,39 @@ impl Function for UserFunction {
         true
     }
 
-    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+    fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let run = |py: Python<'_>| -> PyResult<Grads> {
-            let cell = &self.saved.get().node;
-            *cell.lock().unwrap_or_else(PoisonError::into_inner) = Some(cx.node.clone());
-            let out = self.call.call1(py, (&self.ctx, grads_tuple(py, &grads)?));
-            let node = cell.lock().unwrap_or_else(PoisonError::into_inner).take();
-            drop(node);
-            let out = opt_tensor_list(out?.bind(py))?;
-            Ok(out.into_iter().zip(&self.tensors).filter(|(_, t)| **t).map(|(g, _)| g).collect())
+            let out = self.call.call1(py, (&self.ctx, grads_tuple(py, &grads)?))?;
+            let mut grads = Grads::new();
+            for (i, (g, tensor)) in out.bind(py).try_iter()?.zip(&self.tensors).enumerate() {
+                let g = g?;
+                match (g.cast::<PyTensor>(), tensor) {
+                    _ if g.is_none() && *tensor => grads.push(None),
+                    _ if g.is_none() => {}
+                    (_, false) => {
+                        return Err(PyRuntimeError::new_err(format!(
+                            "function {} returned a gradient different than None at position {}, but the corresponding \
+                             forward input was not a Variable",
+                            self.name,
+                            i + 1
+                        )));
+                    }
+                    (Ok(g), true) => grads.push(Some(g.get().inner())),
+                    (Err(_), true) => {
+                        return Err(PyRuntimeError::new_err(format!(
+                            "expected Variable or None (got {})",
+                            type_name(&g)
+                        )));
+                    }
+                }
+            }
+            Ok(grads)
         };
         Python::attach(run).map_err(foreign)
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 
     fn release(&self) {
@@ -95,43 +158,68 @@ pub fn record_function<'py>(
     let inputs: Vec<Option<Tensor>> = args.iter().map(|a| tensor(&a)).collect();
     let dirty = marked(ctx, "_dirty")?;
     let constant = marked(ctx, "_non_differentiable")?;
+    let is = |list: &[Tensor], t: &Tensor| list.iter().any(|d| d.same(t));
+    let given: Vec<Option<Tensor>> = outputs.iter().map(|o| tensor(&o)).collect();
     for t in &dirty {
+        if !given.iter().flatten().any(|o| o.same(t)) {
+            return Err(PyRuntimeError::new_err(
+                "Some elements marked as dirty during the forward method were not returned as output. The inputs that are \
+                 modified inplace must all be outputs of the Function.",
+            ));
+        }
+        if recorded && t.requires_grad() && t.is_leaf() && t.base().is_none() {
+            return Err(PyRuntimeError::new_err(
+                "a leaf Variable that requires grad has been used in an in-place operation.",
+            ));
+        }
+        check_inplace(t, recorded).py()?;
         t.bump_version();
     }
-    let is = |list: &[Tensor], t: &Tensor| list.iter().any(|d| d.same(t));
-    let mut made = Vec::with_capacity(outputs.len());
-    for o in outputs.iter() {
-        made.push(match tensor(&o) {
-            // An input that comes out unchanged is a new tensor over the same memory.
-            Some(t) if !is(&dirty, &t) && inputs.iter().flatten().any(|i| i.same(&t)) => {
-                (o, Some(t.detach()))
-            }
-            Some(t) => (o, Some(t)),
-            None if o.is_none() => (o, None),
-            None => {
+    let several = given.iter().flatten().count() > 1;
+    // What the outputs become, each beside the tensor that forward returned.
+    let mut made: Vec<(Bound<'py, PyAny>, Option<Tensor>)> = Vec::with_capacity(given.len());
+    let mut number = 0;
+    for (o, t) in outputs.iter().zip(&given) {
+        let Some(t) = t else {
+            if !o.is_none() {
                 return Err(PyTypeError::new_err(format!(
                     "{}: expected Tensor or tuple of Tensor (got {}) for return value",
                     type_name(ctx).trim_end_matches("Backward"),
                     type_name(&o)
                 )));
             }
-        });
+            made.push((o, None));
+            continue;
+        };
+        let returned_as_is = inputs.iter().flatten().any(|i| i.same(t));
+        let out = if is(&dirty, t) {
+            t.clone()
+        } else if recorded && (returned_as_is || t.base().is_some()) {
+            t.as_custom_view(several.then_some(number))
+        } else if returned_as_is {
+            t.detach()
+        } else {
+            t.clone()
+        };
+        made.push((o, Some(out)));
+        number += 1;
     }
     let to_save = opt_tensor_list(&ctx.getattr("_to_save")?)?;
     let outs: Vec<&Tensor> = made.iter().filter_map(|(_, t)| t.as_ref()).collect();
-    let tensors = to_save.iter().map(|t| match t {
-        None => SavedTensor::unused(),
-        Some(t) => match outs.iter().find(|o| {
-            o.same(t)
-                || (recorded
-                    && outputs.iter().any(|x| tensor(&x).is_some_and(|x| x.same(t)))
-                    && o.storage().same(t.storage()))
-        }) {
-            Some(o) if !inputs.iter().flatten().any(|i| i.same(t)) => SavedTensor::output(o),
-            _ => SavedTensor::input(t),
-        },
-    });
-    let saved = Py::new(py, Saved { tensors: tensors.collect(), node: Mutex::new(None) })?;
+    let tensors = to_save
+        .iter()
+        .map(|t| {
+            let Some(t) = t else { return SavedTensor::unused() };
+            match given.iter().flatten().position(|o| o.same(t)) {
+                Some(i) if is(&dirty, t) || !inputs.iter().flatten().any(|i| i.same(t)) => {
+                    SavedTensor::numbered_output(outs[i], i)
+                }
+                _ => SavedTensor::input(t),
+            }
+        })
+        .collect();
+    graph::check_saved().py()?;
+    let saved = Py::new(py, Saved { tensors, node: OnceLock::new() })?;
     ctx.setattr("_saved", saved.clone_ref(py))?;
     ctx.setattr("_to_save", PyTuple::empty(py))?;
     let meta = made
@@ -147,18 +235,22 @@ pub fn record_function<'py>(
         let function = UserFunction {
             ctx: ctx.clone().unbind(),
             call,
-            saved,
+            saved: saved.clone_ref(py),
             name: type_name(ctx),
             tensors: inputs.iter().map(Option::is_some).collect(),
+            _held: HeldGuard::new(),
         };
         let node = graph::node(function, edges, &outs);
-        let mut number = 0;
-        for (_, t) in &made {
-            let Some(t) = t else { continue };
-            if t.dtype().is_float() && !is(&constant, t) {
+        let _ = saved.get().node.set(node.downgrade());
+        for (number, (t, given)) in outs.iter().zip(given.iter().flatten()).enumerate() {
+            if !t.dtype().is_float() || is(&constant, given) {
+                continue;
+            }
+            if is(&dirty, t) {
+                rebase(t, Edge::new(node.clone(), number));
+            } else {
                 t.meta_or_new().set_history(node.clone(), number);
             }
-            number += 1;
         }
     }
     let results = PyList::empty(py);

@@ -12,6 +12,7 @@ use super::convert::{dtype_argument, number, scalar};
 use super::dtype::type_name;
 use super::error::IntoPy;
 use super::tensor::{PyTensor, wrap};
+use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar, promote};
 use crate::layout::{Dims, Layout, checked_numel};
 use crate::ops;
@@ -73,6 +74,12 @@ impl ArrayInterface {
 
 /// A NumPy array over the tensor's memory.
 pub fn to_numpy(py: Python<'_>, t: &Tensor) -> PyResult<Py<PyAny>> {
+    if t.device() != Device::Cpu {
+        return Err(PyTypeError::new_err(format!(
+            "can't convert {} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.",
+            t.device()
+        )));
+    }
     let Some(kind) = type_string(t.dtype()) else {
         return Err(PyTypeError::new_err(format!("Got unsupported ScalarType {}", t.dtype().scalar_name())));
     };
@@ -95,6 +102,9 @@ impl PyTensor {
             return Err(PyRuntimeError::new_err(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
             ));
+        }
+        if force {
+            return to_numpy(py, &self.inner().on_device(Device::Cpu).py()?);
         }
         to_numpy(py, &self.inner())
     }
@@ -249,7 +259,7 @@ pub unsafe fn adopt(
 pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
     if let Ok(t) = data.cast::<PyTensor>() {
         let t = t.get().inner();
-        return t.copied(dtype.unwrap_or(t.dtype())).py();
+        return data.py().detach(|| t.copied(dtype.unwrap_or(t.dtype()))).py();
     }
     if let Some(s) = number(data).filter(|_| !is_array(data)) {
         return Tensor::scalar(s, dtype.unwrap_or(natural_dtype(&[s]))).py();
@@ -337,7 +347,7 @@ fn collect(
             return Err(PyValueError::new_err("expected elements of one shape"));
         }
         *seen = Some(seen.map_or(t.dtype(), |d| promote(d, t.dtype())));
-        with_dtype!(t.dtype(), T => out.extend(t.to_vec::<T>().into_iter().map(Element::to_scalar)));
+        with_dtype!(t.dtype(), T => out.extend(t.values::<T>().py()?.into_iter().map(Element::to_scalar)));
         return Ok(());
     }
     if depth == shape.len() {
@@ -382,10 +392,13 @@ pub fn tensor(
     pin_memory: bool,
 ) -> PyResult<Py<PyAny>> {
     let _ = pin_memory;
-    if let Some(d) = device {
-        super::dtype::device_of(d)?;
-    }
+    let device = match (device, data.cast::<PyTensor>()) {
+        (Some(d), _) => super::dtype::device_of(d)?,
+        (None, Ok(t)) => t.get().inner().device(),
+        (None, Err(_)) => ops::default_device(),
+    };
     let t = tensor_from(data, dtype_of(dtype)?)?;
+    let t = py.detach(|| t.on_device(device)).py()?;
     t.set_requires_grad(requires_grad).py()?;
     wrap(py, t)
 }
@@ -398,17 +411,16 @@ pub fn as_tensor<'py>(
     dtype: Option<&Bound<'py, PyAny>>,
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Py<PyAny>> {
-    if let Some(d) = device {
-        super::dtype::device_of(d)?;
-    }
+    let device = device.map(super::dtype::device_of).transpose()?;
     let wanted = dtype_of(dtype)?;
     let t = match data.cast::<PyTensor>() {
-        Ok(t) if wanted.is_none_or(|d| d == t.get().inner().dtype()) => return Ok(data.clone().unbind()),
         Ok(t) => {
-            return wrap(
-                data.py(),
-                ops::arith::to_dtype(&t.get().inner(), wanted.unwrap_or(DType::F32)).py()?,
-            );
+            let t = t.get().inner();
+            let (device, dtype) = (device.unwrap_or(t.device()), wanted.unwrap_or(t.dtype()));
+            if device == t.device() && dtype == t.dtype() {
+                return Ok(data.clone().unbind());
+            }
+            return wrap(data.py(), data.py().detach(|| ops::arith::to(&t, device, dtype)).py()?);
         }
         Err(_) if is_ndarray(data) => {
             let shared = share_writable_array(data)?;
@@ -419,7 +431,8 @@ pub fn as_tensor<'py>(
         }
         Err(_) => tensor_from(data, wanted)?,
     };
-    wrap(data.py(), t)
+    let device = device.unwrap_or(ops::default_device());
+    wrap(data.py(), data.py().detach(|| t.on_device(device)).py()?)
 }
 
 fn dtype_of(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<DType>> {
@@ -433,8 +446,7 @@ fn dtype_of(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<DType>> {
 
 /// Nested lists of a tensor's values; a number for a 0-d tensor.
 pub fn to_list(py: Python<'_>, t: &Tensor) -> PyResult<Py<PyAny>> {
-    let values: Vec<Scalar> =
-        with_dtype!(t.dtype(), T => t.to_vec::<T>().into_iter().map(Element::to_scalar).collect());
+    let values: Vec<Scalar> = with_dtype!(t.dtype(), T => py.detach(|| t.values::<T>()).py()?.into_iter().map(Element::to_scalar).collect());
     fn nest(py: Python<'_>, shape: &[usize], values: &mut std::slice::Iter<Scalar>) -> PyResult<Py<PyAny>> {
         match shape.split_first() {
             None => scalar(py, values.next().copied().unwrap_or(Scalar::Int(0))),

@@ -148,7 +148,8 @@ static TRAMPOLINES: [[Fast; 32]; 40] = trampolines!(0 1 2 3 4 5 6 7 8 9 10 11 12
 
 fn is_large(values: &[Value]) -> bool {
     values.iter().any(|v| match v {
-        Value::Tensor(t) => t.numel() >= DETACH_FROM,
+        // A launch may have to wait for those before it.
+        Value::Tensor(t) => t.numel() >= DETACH_FROM || t.device().is_gpu(),
         Value::Tensors(ts) => ts.iter().map(|t| t.numel()).sum::<usize>() >= DETACH_FROM,
         Value::Ints(v) => {
             v.iter().try_fold(1i64, |a, b| a.checked_mul(*b)).unwrap_or(i64::MAX) >= DETACH_FROM as i64

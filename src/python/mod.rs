@@ -7,10 +7,13 @@ mod dlpack;
 mod dtype;
 mod error;
 mod function;
+mod gpu;
+mod hooks;
 mod index;
 mod interop;
 mod method;
 mod modes;
+mod node;
 mod object;
 mod operators;
 mod optim;
@@ -28,7 +31,7 @@ mod _C {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use super::autograd::{PyHookHandle, PyNode, backward, grad};
+    use super::autograd::{backward, grad, gradient_edge};
     #[pymodule_export]
     use super::display::{get_printoptions, set_printoptions};
     #[pymodule_export]
@@ -38,13 +41,21 @@ mod _C {
     #[pymodule_export]
     use super::function::record_function;
     #[pymodule_export]
+    use super::hooks::{
+        PyHookHandle, pop_saved_tensors_hooks, push_saved_tensors_hooks, set_saved_tensors_hooks_error,
+    };
+    #[pymodule_export]
     use super::interop::{as_tensor, from_numpy, tensor};
     #[pymodule_export]
     use super::modes::{
-        default_generator, empty_cache, get_autocast, get_default_dtype, get_num_threads, is_grad_enabled,
-        is_inference_mode_enabled, memory_stats, promote_types, reset_peak_memory, result_type,
-        set_anomaly_enabled, set_autocast, set_cpu_isa, set_default_dtype, set_grad_enabled,
-        set_inference_mode, set_num_threads,
+        default_generator, empty_cache, get_autocast, get_default_dtype, get_num_threads,
+        is_anomaly_check_nan_enabled, is_anomaly_enabled, is_grad_enabled, is_inference_mode_enabled,
+        memory_stats, promote_types, reset_peak_memory, result_type, set_anomaly_enabled, set_autocast,
+        set_cpu_isa, set_default_dtype, set_grad_enabled, set_inference_mode, set_num_threads,
+    };
+    #[pymodule_export]
+    use super::node::{
+        PyNode, PySavedTensor, current_graph_task_id, is_checkpoint_valid, will_engine_execute_node,
     };
     #[pymodule_export]
     use super::safetensors::{index, save};
@@ -67,6 +78,8 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     dtype::add_memory_formats(m)?;
     method::add_operations(m)?;
     optim::add_optim(m)?;
+    node::observe_anomalies();
+    gpu::add_gpu(m)?;
     crate::engine::set_interrupt_check(|| Python::attach(|py| py.check_signals().map_err(error::foreign)));
     Ok(())
 }

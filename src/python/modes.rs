@@ -30,9 +30,21 @@ pub fn set_inference_mode(mode: bool) -> bool {
     graph::set_inference_enabled(mode)
 }
 
+/// Sets anomaly mode and whether it looks for NaN; returns both as they were.
 #[pyfunction(name = "_set_anomaly_enabled")]
-pub fn set_anomaly_enabled(mode: bool) -> bool {
-    graph::set_anomaly(mode)
+#[pyo3(signature = (mode, check_nan=true))]
+pub fn set_anomaly_enabled(mode: bool, check_nan: bool) -> (bool, bool) {
+    graph::anomaly::set(mode, check_nan)
+}
+
+#[pyfunction]
+pub fn is_anomaly_enabled() -> bool {
+    graph::anomaly::enabled()
+}
+
+#[pyfunction]
+pub fn is_anomaly_check_nan_enabled() -> bool {
+    graph::anomaly::checks_nan()
 }
 
 #[pyfunction]

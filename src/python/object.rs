@@ -21,8 +21,11 @@ use pyo3::impl_::trampoline::{self, MethodDef, binaryfunc};
 use pyo3::prelude::*;
 use pyo3::types::{PySlice, PyType};
 
+use super::error::IntoPy;
+use super::hooks::visit_objects;
 use super::tensor::operator;
 use crate::dtype::Scalar;
+use crate::graph::{Held, anything_held};
 use crate::ops::pointwise::{Arg, Row};
 use crate::ops::rows;
 use crate::tensor::Tensor;
@@ -64,6 +67,18 @@ impl PyTensor {
     pub fn inner(&self) -> Tensor {
         // SAFETY: cloning a handle runs no Python code.
         unsafe { self.tensor.peek() }.clone()
+    }
+
+    /// The value of a tensor of one element. A device is waited for without the GIL.
+    #[inline]
+    pub fn value(&self, py: Python<'_>) -> PyResult<Scalar> {
+        // SAFETY: reading an element of the host runs no Python code.
+        let t = unsafe { self.tensor.peek() };
+        if t.device().is_gpu() {
+            let t = t.clone();
+            return py.detach(|| t.item()).py();
+        }
+        t.item().py()
     }
 
     /// The object is from now on another tensor: after `.data = …`, `resize_`, `out=`.
@@ -203,7 +218,7 @@ unsafe extern "C" fn dealloc(obj: *mut ffi::PyObject) {
     unsafe {
         ffi::PyObject_GC_UnTrack(obj.cast());
         ffi::PyObject_ClearWeakRefs(obj);
-        clear(obj);
+        clear_dict(obj);
         let me = contents(Python::assume_attached(), obj);
         let t = (*me).tensor.peek();
         let plain = |t: &Tensor| t.meta().is_none() && !t.storage().is_borrowed();
@@ -225,18 +240,48 @@ unsafe extern "C" fn dealloc(obj: *mut ffi::PyObject) {
     }
 }
 
-unsafe extern "C" fn clear(obj: *mut ffi::PyObject) -> c_int {
+unsafe fn clear_dict(obj: *mut ffi::PyObject) {
     // SAFETY: the place is the object's own; it is emptied before the dict dies, which may run Python code.
     unsafe { ffi::Py_XDECREF(dict(obj).replace(null_mut())) };
+}
+
+/// Breaks the cycles of an object that the collector found dead: it gives up its dict and its tensor.
+unsafe extern "C" fn clear(obj: *mut ffi::PyObject) -> c_int {
+    // SAFETY: the collector passes an object of the class, under the GIL.
+    unsafe {
+        clear_dict(obj);
+        let _ = Python::try_attach(|py| {
+            if let Ok(nothing) = Tensor::empty([0], crate::dtype::DType::F32) {
+                let old = (*contents(py, obj)).tensor.replace(py, nothing);
+                old.set_host(null_mut());
+            }
+        });
+    }
     0
 }
 
 unsafe extern "C" fn traverse(obj: *mut ffi::PyObject, visit: ffi::visitproc, arg: *mut c_void) -> c_int {
-    // SAFETY: the collector passes an object of the class. It holds its class and its dict.
+    // SAFETY: the collector passes an object of the class. It holds its class, its dict and, by the graph, what hooks
+    // and functions hold; see Note [Cycles through the graph]. The collector lets no Python code run meanwhile.
     unsafe {
         let dict = *dict(obj);
-        let done = visit(ffi::Py_TYPE(obj).cast(), arg);
-        if done != 0 || dict.is_null() { done } else { visit(dict, arg) }
+        let mut done = visit(ffi::Py_TYPE(obj).cast(), arg);
+        if done == 0 && !dict.is_null() {
+            done = visit(dict, arg);
+        }
+        let t = (*contents(Python::assume_attached(), obj)).tensor.peek();
+        if done == 0 && anything_held() && (t.meta().is_some() || t.base().is_some()) {
+            let mut held = Held::default();
+            held.tensor(t);
+            held.visit(&mut |object| {
+                visit_objects(object, &mut |o| {
+                    if done == 0 {
+                        done = visit(o.as_ptr(), arg);
+                    }
+                });
+            });
+        }
+        done
     }
 }
 

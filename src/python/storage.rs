@@ -14,7 +14,6 @@ use super::dtype::{PyDevice, type_name};
 use super::error::IntoPy;
 use super::interop::adopt;
 use super::tensor::{PyTensor, wrap};
-use crate::device::Device;
 use crate::dtype::DType;
 use crate::layout::{Dims, Layout};
 use crate::storage::Storage;
@@ -80,12 +79,12 @@ impl PyStorage {
 
     #[getter]
     fn device(&self) -> PyDevice {
-        PyDevice::of(Device::Cpu)
+        PyDevice::of(self.0.device())
     }
 
     #[getter]
     fn is_cuda(&self) -> bool {
-        false
+        self.0.device().is_gpu()
     }
 
     /// Whether other processes see writes: memory is always private.
@@ -159,7 +158,7 @@ impl PyStorage {
 
     fn __repr__(&self) -> String {
         let lines: String = self.bytes().iter().map(|b| format!(" {b}\n")).collect();
-        format!("{lines}[torch.storage.UntypedStorage(device=cpu) of size {}]", self.0.len())
+        format!("{lines}[torch.storage.UntypedStorage(device={}) of size {}]", self.0.device(), self.0.len())
     }
 
     /// # Safety

@@ -133,6 +133,7 @@ impl PyTensor {
         match dim {
             None => Ok(PyTuple::new(py, self.inner().strides().iter())?.into_any().unbind()),
             Some(d) => {
+                self.inner().expect_dimensions(d).py()?;
                 let d = crate::layout::wrap_dim(d, self.inner().rank()).py()?;
                 Ok(self.inner().strides()[d].into_pyobject(py)?.into_any().unbind())
             }
@@ -199,7 +200,12 @@ impl PyTensor {
 
     #[getter]
     fn is_cuda(&self) -> bool {
-        false
+        self.inner().device().is_gpu()
+    }
+
+    #[getter]
+    fn is_cpu(&self) -> bool {
+        !self.inner().device().is_gpu()
     }
 
     #[getter]
@@ -214,7 +220,7 @@ impl PyTensor {
 
     #[pyo3(name = "get_device")]
     fn device_index(&self) -> i64 {
-        -1
+        self.inner().device().index().map_or(-1, |i| i as i64)
     }
 
     #[pyo3(signature = (*, memory_format=None))]
@@ -248,7 +254,7 @@ impl PyTensor {
     // ---- elements
 
     fn item(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        scalar(py, self.inner().item().py()?)
+        scalar(py, self.value(py)?)
     }
 
     fn tolist(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
@@ -262,9 +268,9 @@ impl PyTensor {
         }
     }
 
-    fn __bool__(&self) -> PyResult<bool> {
+    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
         match self.inner().numel() {
-            1 => Ok(!self.inner().item().py()?.is_zero()),
+            1 => Ok(!self.value(py)?.is_zero()),
             0 => Err(PyRuntimeError::new_err("Boolean value of Tensor with no values is ambiguous")),
             _ => {
                 Err(PyRuntimeError::new_err("Boolean value of Tensor with more than one value is ambiguous"))
@@ -272,12 +278,12 @@ impl PyTensor {
         }
     }
 
-    fn __float__(&self) -> PyResult<f64> {
-        Ok(self.inner().item().py()?.to_f64())
+    fn __float__(&self, py: Python<'_>) -> PyResult<f64> {
+        Ok(self.value(py)?.to_f64())
     }
 
     fn __int__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let v = scalar(py, self.inner().item().py()?)?;
+        let v = scalar(py, self.value(py)?)?;
         py.get_type::<pyo3::types::PyInt>().call1((v,)).map(Bound::unbind)
     }
 
@@ -309,7 +315,7 @@ impl PyTensor {
             )));
         };
         let hits = py.detach(|| rows::eq.call(&[Arg::T(&self.inner()), v.arg()], &[])).py()?;
-        Ok(hits.to_vec::<crate::dtype::Bool8>().iter().any(|b| b.0 != 0))
+        Ok(py.detach(|| hits.values::<crate::dtype::Bool8>()).py()?.iter().any(|b| b.0 != 0))
     }
 
     fn __hash__(slf: &Bound<'_, Self>) -> isize {

@@ -12,6 +12,7 @@ use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread::LocalKey;
 
 /// Every block is aligned to a cache line, which is also the widest vector.
 pub const ALIGN: usize = 64;
@@ -47,20 +48,24 @@ const LOCAL_CLASSES: usize = 4 + 12 * 4;
 const CLASSES: usize = 4 + (usize::BITS as usize - 8) * 4;
 
 /// Free blocks of one thread: a linked list through their first words, per class.
-struct Bins {
-    head: [Cell<*mut u8>; LOCAL_CLASSES],
-    count: [Cell<u32>; LOCAL_CLASSES],
+struct Bins<const N: usize> {
+    head: [Cell<*mut u8>; N],
+    count: [Cell<u32>; N],
 }
+
+impl<const N: usize> Bins<N> {
+    const NEW: Bins<N> =
+        Bins { head: [const { Cell::new(null_mut()) }; N], count: [const { Cell::new(0) }; N] };
+}
+
+type Local<const N: usize> = LocalKey<Bins<N>>;
 
 thread_local! {
     // No destructor here, so that an allocation never has to register one (it may be the allocation of the
     // registration itself). `Return` below gives the blocks back when the thread ends.
-    static BINS: Bins = const {
-        Bins {
-            head: [const { Cell::new(null_mut()) }; LOCAL_CLASSES],
-            count: [const { Cell::new(0) }; LOCAL_CLASSES],
-        }
-    };
+    static BINS: Bins<LOCAL_CLASSES> = const { Bins::NEW };
+    /// Small objects have bins of their own: aligned to a cache line each would cost the system's allocator a line more.
+    static OBJECTS: Bins<OBJECT_CLASSES> = const { Bins::NEW };
     static RETURN: Return = const { Return };
 }
 
@@ -107,7 +112,7 @@ fn system_alloc(size: usize) -> *mut u8 {
 pub fn alloc(size: usize) -> (*mut u8, usize) {
     let (class, size) = class_of(size);
     if size <= LOCAL_MAX {
-        let mut p = take_local(class);
+        let mut p = take_local(&BINS, class);
         if p.is_null() {
             return_at_thread_end();
             p = system_alloc(size);
@@ -141,7 +146,7 @@ pub unsafe fn free(p: *mut u8, size: usize) {
     let (class, _) = class_of(size);
     if size <= LOCAL_MAX {
         // SAFETY: the block is ours alone now.
-        if !unsafe { keep_local(class, size, p) } {
+        if !unsafe { keep_local(&BINS, class, size, p) } {
             // SAFETY: the block came from the system allocator with this layout.
             unsafe { System.dealloc(p, system_layout(size)) };
         }
@@ -152,8 +157,8 @@ pub unsafe fn free(p: *mut u8, size: usize) {
 }
 
 #[inline]
-fn take_local(class: usize) -> *mut u8 {
-    BINS.with(|b| {
+fn take_local<const N: usize>(bins: &'static Local<N>, class: usize) -> *mut u8 {
+    bins.with(|b| {
         let p = b.head[class].get();
         if !p.is_null() {
             // SAFETY: a block in a bin holds the pointer to the next one in its first word.
@@ -167,8 +172,8 @@ fn take_local(class: usize) -> *mut u8 {
 /// # Safety
 /// `p` is a block of this class that nobody uses.
 #[inline]
-unsafe fn keep_local(class: usize, size: usize, p: *mut u8) -> bool {
-    BINS.with(|b| {
+unsafe fn keep_local<const N: usize>(bins: &'static Local<N>, class: usize, size: usize, p: *mut u8) -> bool {
+    bins.with(|b| {
         let n = b.count[class].get();
         if n as usize >= (BIN_BYTES / size).clamp(2, 1024) {
             return false;
@@ -239,15 +244,19 @@ fn return_at_thread_end() {
 }
 
 fn empty_local() {
-    for class in 0..LOCAL_CLASSES {
-        let size = size_of_class(class);
+    empty(&BINS, system_layout);
+    empty(&OBJECTS, object_layout);
+}
+
+fn empty<const N: usize>(bins: &'static Local<N>, layout: fn(usize) -> Layout) {
+    for class in 0..N {
         loop {
-            let p = take_local(class);
+            let p = take_local(bins, class);
             if p.is_null() {
                 break;
             }
             // SAFETY: the block came from the system allocator with the layout of its class.
-            unsafe { System.dealloc(p, system_layout(size)) };
+            unsafe { System.dealloc(p, layout(size_of_class(class))) };
         }
     }
 }
@@ -282,16 +291,25 @@ pub fn reset_peak() {
 pub struct SmallObjects;
 
 const OBJECT_MAX: usize = 1024;
+const OBJECT_CLASSES: usize = 4 + 2 * 4;
+/// What the system's allocator gives without being asked.
+const OBJECT_ALIGN: usize = 16;
+
+fn object_layout(size: usize) -> Layout {
+    // SAFETY: the alignment is a power of two, and the size that of a small class.
+    unsafe { Layout::from_size_align_unchecked(size, OBJECT_ALIGN) }
+}
 
 // SAFETY: blocks of up to OBJECT_MAX bytes come from and return to the bins under the class of their size; all
 // others are the system's. Which of the two applies depends on the layout alone, equal at both ends.
 unsafe impl GlobalAlloc for SmallObjects {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if layout.size() <= OBJECT_MAX && layout.align() <= ALIGN {
+        if layout.size() <= OBJECT_MAX && layout.align() <= OBJECT_ALIGN {
             let (class, size) = class_of(layout.size());
-            let p = take_local(class);
-            return if p.is_null() { system_alloc(size) } else { p };
+            let p = take_local(&OBJECTS, class);
+            // SAFETY: the layout has a non-zero size.
+            return if p.is_null() { unsafe { System.alloc(object_layout(size)) } } else { p };
         }
         // SAFETY: the caller's layout, unchanged.
         unsafe { System.alloc(layout) }
@@ -299,12 +317,12 @@ unsafe impl GlobalAlloc for SmallObjects {
 
     #[inline]
     unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
-        if layout.size() <= OBJECT_MAX && layout.align() <= ALIGN {
+        if layout.size() <= OBJECT_MAX && layout.align() <= OBJECT_ALIGN {
             let (class, size) = class_of(layout.size());
             // SAFETY: the block came from `alloc` under the same class, and is unused from now on.
-            if !unsafe { keep_local(class, size, p) } {
+            if !unsafe { keep_local(&OBJECTS, class, size, p) } {
                 // SAFETY: it came from the system allocator with the layout of its class.
-                unsafe { System.dealloc(p, system_layout(size)) };
+                unsafe { System.dealloc(p, object_layout(size)) };
             }
             return;
         }
@@ -327,6 +345,7 @@ mod tests {
             assert_eq!(size_of_class(class), rounded);
         }
         assert_eq!(class_of(LOCAL_MAX).0, LOCAL_CLASSES - 1);
+        assert_eq!(class_of(OBJECT_MAX).0, OBJECT_CLASSES - 1);
     }
 
     #[test]

@@ -12,21 +12,25 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 
 use super::alloc;
+use crate::device::Device;
 use crate::dtype::Element;
 use crate::error::{Error, Result};
 
-/// What precedes the data in an owned block, or stands alone for borrowed memory.
+/// What precedes the data in an owned block, or stands alone for borrowed memory and memory of a device.
 #[repr(C, align(64))]
 struct Header {
     refs: AtomicUsize,
     /// Size of the block that holds this header, as the allocator knows it.
     block: usize,
     data: *mut u8,
+    /// Bytes of data that the host can address: all or, on a device, none.
+    host: usize,
     /// Bytes of data.
     len: usize,
     version: AtomicU32,
     readonly: bool,
-    /// Keeps foreign memory alive.
+    device: Device,
+    /// Keeps foreign memory alive; on a device, what the backend holds the memory by.
     owner: Option<Box<dyn Any + Send + Sync>>,
 }
 
@@ -58,9 +62,11 @@ impl Storage {
                 refs: AtomicUsize::new(1),
                 block,
                 data: p.as_ptr().add(HEADER),
+                host: len,
                 len,
                 version: AtomicU32::new(0),
                 readonly: false,
+                device: Device::Cpu,
                 owner: None,
             });
         }
@@ -88,10 +94,34 @@ impl Storage {
         // SAFETY: the handle is unique, so nobody else reads the header.
         let h = unsafe { &mut *s.0.as_ptr() };
         h.data = data;
+        h.host = len;
         h.len = len;
         h.readonly = readonly;
         h.owner = Some(owner);
         Ok(s)
+    }
+
+    /// `len` bytes on a device, which the host cannot address: slices of it are empty. `memory` is what the backend
+    /// of the device knows them by; it is dropped with the last handle.
+    pub fn on_device(device: Device, len: usize, memory: Box<dyn Any + Send + Sync>) -> Result<Storage> {
+        let s = Storage::new(0)?;
+        // SAFETY: the handle is unique, so nobody else reads the header.
+        let h = unsafe { &mut *s.0.as_ptr() };
+        h.len = len;
+        h.device = device;
+        h.owner = Some(memory);
+        Ok(s)
+    }
+
+    #[inline(always)]
+    pub fn device(&self) -> Device {
+        self.header().device
+    }
+
+    /// What was handed to [`Storage::on_device`].
+    pub fn memory(&self) -> Option<&(dyn Any + Send + Sync)> {
+        let h = self.header();
+        if h.device == Device::Cpu { None } else { h.owner.as_deref() }
     }
 
     #[inline(always)]
@@ -126,11 +156,11 @@ impl Storage {
         self.header().owner.is_some()
     }
 
-    /// Whether this is the only handle to owned memory.
+    /// Whether this is the only handle to memory of our own.
     #[inline]
     pub fn is_unique(&self) -> bool {
         let h = self.header();
-        h.refs.load(Ordering::Acquire) == 1 && h.owner.is_none()
+        h.refs.load(Ordering::Acquire) == 1 && (h.owner.is_none() || h.device != Device::Cpu)
     }
 
     pub fn same(&self, other: &Storage) -> bool {
@@ -153,9 +183,9 @@ impl Storage {
     pub fn slice<T: Element>(&self) -> &[T] {
         let h = self.header();
         debug_assert!((h.data as usize).is_multiple_of(align_of::<T>()));
-        // SAFETY: the memory is valid for `len` bytes and every bit pattern is a T (Pod). Writers are kept apart
+        // SAFETY: the memory is valid for `host` bytes and every bit pattern is a T (Pod). Writers are kept apart
         // by Note [Tensor data and aliasing].
-        unsafe { std::slice::from_raw_parts(h.data.cast_const().cast(), h.len / size_of::<T>()) }
+        unsafe { std::slice::from_raw_parts(h.data.cast_const().cast(), h.host / size_of::<T>()) }
     }
 
     /// All elements for writing. See Note [Tensor data and aliasing].
@@ -165,7 +195,7 @@ impl Storage {
         let h = self.header();
         debug_assert!((h.data as usize).is_multiple_of(align_of::<T>()) && !h.readonly);
         // SAFETY: as for `slice`; the caller holds no other slice that overlaps what it touches.
-        unsafe { std::slice::from_raw_parts_mut(h.data.cast(), h.len / size_of::<T>()) }
+        unsafe { std::slice::from_raw_parts_mut(h.data.cast(), h.host / size_of::<T>()) }
     }
 }
 
@@ -233,6 +263,14 @@ mod tests {
         assert_eq!(t.slice::<f32>(), &[1.0, 2.0]);
         drop(t);
         assert_eq!(Arc::strong_count(&owner), 1);
+    }
+
+    #[test]
+    fn memory_of_a_device_has_a_size_but_no_elements_for_the_host() {
+        let s = Storage::on_device(Device::Gpu(0), 16, Box::new(7u32)).unwrap();
+        assert_eq!((s.len(), s.slice::<f32>().len(), s.is_unique()), (16, 0, true));
+        assert_eq!(s.memory().and_then(|m| m.downcast_ref::<u32>()), Some(&7));
+        assert!(Storage::new(16).unwrap().memory().is_none());
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Making tensors from nothing or from slices.
 
 use super::Tensor;
-use crate::backend::cpu::copy;
+use crate::backend::{copy, memory};
+use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar};
 use crate::ensure;
 use crate::error::Result;
@@ -12,22 +13,72 @@ impl Tensor {
     /// A contiguous tensor of unspecified contents.
     #[inline]
     pub fn empty(shape: impl Into<Dims>, dtype: DType) -> Result<Tensor> {
+        Tensor::empty_on(shape, dtype, Device::Cpu)
+    }
+
+    /// As [`Tensor::empty`], on a device.
+    #[inline]
+    pub fn empty_on(shape: impl Into<Dims>, dtype: DType, device: Device) -> Result<Tensor> {
         let shape = shape.into();
         let numel = checked_numel(&shape);
         ensure!(numel.is_some(), Runtime, "Storage size calculation overflowed with sizes={shape}");
-        let storage = Storage::new(numel.unwrap_or(0) * dtype.size())?;
+        let storage = memory::alloc(numel.unwrap_or(0) * dtype.size(), device)?;
         Ok(Tensor::from_dense_parts(storage, Layout::contiguous(shape), dtype))
+    }
+
+    /// A contiguous tensor of unspecified contents, of this one's dtype and on its device.
+    pub fn new_empty(&self, shape: impl Into<Dims>) -> Result<Tensor> {
+        Tensor::empty_on(shape, self.dtype(), self.device())
+    }
+
+    /// A tensor filled with a value, of this one's dtype and on its device.
+    pub fn new_full(&self, shape: impl Into<Dims>, value: impl Into<Scalar>) -> Result<Tensor> {
+        let out = self.new_empty(shape)?;
+        copy::fill(out.raw(), value.into())?;
+        Ok(out)
+    }
+
+    pub fn new_zeros(&self, shape: impl Into<Dims>) -> Result<Tensor> {
+        self.new_full(shape, 0i64)
+    }
+
+    /// The tensor on a device, without history; itself where it lies there.
+    pub fn on_device(&self, device: Device) -> Result<Tensor> {
+        if self.device() == device {
+            return Ok(self.clone());
+        }
+        let out = Tensor::empty_on(self.shape().clone(), self.dtype(), device)?;
+        memory::transfer(self.raw(), out.raw())?;
+        Ok(out)
+    }
+
+    /// A tensor filled with a value, on a device.
+    pub fn full_on(
+        shape: impl Into<Dims>,
+        value: impl Into<Scalar>,
+        dtype: DType,
+        device: Device,
+    ) -> Result<Tensor> {
+        let out = Tensor::empty_on(shape, dtype, device)?;
+        copy::fill(out.raw(), value.into())?;
+        Ok(out)
     }
 
     pub fn full(shape: impl Into<Dims>, value: impl Into<Scalar>, dtype: DType) -> Result<Tensor> {
         let out = Tensor::empty(shape, dtype)?;
-        copy::fill(out.raw(), value.into());
+        copy::fill(out.raw(), value.into())?;
         Ok(out)
     }
 
     pub fn zeros(shape: impl Into<Dims>, dtype: DType) -> Result<Tensor> {
         let out = Tensor::empty(shape, dtype)?;
-        copy::fill(out.raw(), Scalar::Int(0));
+        copy::fill(out.raw(), Scalar::Int(0))?;
+        Ok(out)
+    }
+
+    pub fn zeros_on(shape: impl Into<Dims>, dtype: DType, device: Device) -> Result<Tensor> {
+        let out = Tensor::empty_on(shape, dtype, device)?;
+        copy::fill(out.raw(), Scalar::Int(0))?;
         Ok(out)
     }
 
@@ -59,16 +110,16 @@ impl Tensor {
 
     /// A new tensor of the same shape and of dense row-major layout.
     pub fn empty_like(&self) -> Result<Tensor> {
-        Tensor::empty(self.shape().clone(), self.dtype())
+        Tensor::empty_on(self.shape().clone(), self.dtype(), self.device())
     }
 
     /// A new contiguous tensor of this one's shape. Cheaper than [`Tensor::empty`], which checks the shape.
     #[inline]
     pub fn empty_as(&self, dtype: DType) -> Result<Tensor> {
         if !self.is_contiguous() {
-            return Tensor::empty(self.shape().clone(), dtype);
+            return Tensor::empty_on(self.shape().clone(), dtype, self.device());
         }
-        let storage = Storage::new(self.numel() * dtype.size())?;
+        let storage = memory::alloc(self.numel() * dtype.size(), self.device())?;
         Ok(Tensor::from_dense_parts(storage, Layout::contiguous(self.shape().clone()), dtype))
     }
 
@@ -79,28 +130,29 @@ impl Tensor {
     }
 
     /// A tensor of a layout without holes and of unspecified contents.
-    pub fn empty_dense(layout: Layout, dtype: DType) -> Result<Tensor> {
+    pub fn empty_dense(layout: Layout, dtype: DType, device: Device) -> Result<Tensor> {
         let numel = checked_numel(&layout.shape);
         ensure!(numel.is_some(), Runtime, "Storage size calculation overflowed with sizes={}", layout.shape);
-        Ok(Tensor::from_parts(Storage::new(numel.unwrap_or(0) * dtype.size())?, layout, dtype))
+        let storage = memory::alloc(numel.unwrap_or(0) * dtype.size(), device)?;
+        Ok(Tensor::from_parts(storage, layout, dtype))
     }
 
     /// A new tensor of this one's shape that lies in memory as `format` says.
     pub fn empty_in(&self, format: MemoryFormat, dtype: DType) -> Result<Tensor> {
-        Tensor::empty_dense(self.layout().in_format(format)?, dtype)
+        Tensor::empty_dense(self.layout().in_format(format)?, dtype, self.device())
     }
 
     /// The elements in a new tensor of `dtype` that lies in memory as `format` says, without history.
     pub fn copied_in(&self, format: MemoryFormat, dtype: DType) -> Result<Tensor> {
         let out = self.empty_in(format, dtype)?;
-        copy::copy(self.raw(), out.raw());
+        copy::copy(self.raw(), out.raw())?;
         Ok(out)
     }
 
     /// The elements in a new contiguous tensor of `dtype`, without history.
     pub fn copied(&self, dtype: DType) -> Result<Tensor> {
-        let out = Tensor::empty(self.shape().clone(), dtype)?;
-        copy::copy(self.raw(), out.raw());
+        let out = Tensor::empty_on(self.shape().clone(), dtype, self.device())?;
+        copy::copy(self.raw(), out.raw())?;
         Ok(out)
     }
 

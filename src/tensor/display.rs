@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::{PoisonError, RwLock};
 
 use super::Tensor;
+use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar};
 use crate::with_dtype;
 
@@ -225,12 +226,19 @@ pub fn repr(t: &Tensor, class: &str, default: DType) -> String {
     let o = options();
     let indent = class.len() + 1;
     let empty = t.numel() == 0;
-    let body = match (empty, t.item()) {
-        (true, _) => "[]".into(),
-        (_, Ok(v)) if t.rank() == 0 => format_value(v, t.dtype()),
-        _ => elements(t, indent, o),
+    let body = match t.on_device(Device::Cpu) {
+        _ if empty => "[]".into(),
+        Ok(host) => match host.item() {
+            Ok(v) if t.rank() == 0 => format_value(v, t.dtype()),
+            _ => elements(&host, indent, o),
+        },
+        // The driver's words stand where the elements would.
+        Err(e) => format!("<{e}>"),
     };
     let mut suffixes = Vec::new();
+    if t.device() != Device::Cpu {
+        suffixes.push(format!("device='{}'", t.device()));
+    }
     if (empty && t.rank() != 1) || (!empty && o.edgeitems == 0) {
         suffixes.push(format!("size={}", tuple(t.shape())));
     }

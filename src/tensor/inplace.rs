@@ -4,59 +4,105 @@ use smallvec::smallvec;
 
 use super::view::{AsStrided, clear_view, gather_view};
 use super::{Tensor, ViewKind};
-use crate::backend::cpu::copy;
+use crate::backend::copy;
 use crate::error::{Error, Result};
-use crate::graph::{self, Cx, Function, Grads, grad_enabled};
+use crate::graph::{self, Cx, Edge, Function, Grads, grad_enabled, inference_enabled};
 use crate::layout::Layout;
 use crate::{bail, ensure};
 
 /// Errors where `t` may not be written in place: a leaf that wants a gradient, one of several views, memory that
-/// is read-only or that shows one element under several indices.
-pub fn check_inplace(t: &Tensor) -> Result<()> {
+/// is read-only or that shows one element under several indices. `others` says whether something else that the
+/// operation reads is tracked.
+pub fn check_inplace(t: &Tensor, others: bool) -> Result<()> {
     ensure!(
         !t.storage().is_readonly(),
         Runtime,
         "the memory of this tensor is read-only and cannot be written in place"
     );
+    check_inference(t)?;
     ensure!(!t.layout().may_overlap_itself(), self_overlap());
-    if !grad_enabled() || !t.requires_grad() {
+    if !grad_enabled() || !(others || t.requires_grad()) {
         return Ok(());
     }
-    let leaf = t.is_leaf();
-    match t.view_kind() {
-        None => ensure!(
-            !leaf,
-            Runtime,
-            "a leaf Variable that requires grad is being used in an in-place operation."
-        ),
-        Some(kind) => {
-            if let Some(base) = t.base() {
-                ensure!(
-                    !(base.requires_grad() && base.is_leaf()),
-                    Runtime,
-                    "a view of a leaf Variable that requires grad is being used in an in-place operation."
-                );
-            }
-            let name = t.grad_fn().map_or("view".into(), |f| f.name());
-            match kind {
-                ViewKind::Plain => {}
-                ViewKind::Multi => bail!(
-                    Runtime,
-                    "Output 0 of {name} is a view and is being modified inplace. This view is the output of a function \
-                     that returns multiple views. Such functions do not allow the output views to be modified inplace. \
-                     You should replace the inplace operation by an out-of-place one."
-                ),
-                ViewKind::NoGrad => bail!(
-                    Runtime,
-                    "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that \
-                     this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving \
-                     both the view and the inplace either both inside the no_grad block (if you don't want the inplace \
-                     to be tracked) or both outside (if you want the inplace to be tracked)."
-                ),
-            }
+    if let (Some(base), Some(kind)) = (t.base(), t.view_kind()) {
+        if kind != ViewKind::Plain {
+            let name = t.grad_fn().map(|f| f.name().into_owned());
+            bail!(Error::Runtime(forbidden_write(t, kind, name, false)));
         }
+        ensure!(
+            !(t.requires_grad() && base.is_leaf()),
+            Runtime,
+            "a view of a leaf Variable that requires grad is being used in an in-place operation."
+        );
     }
+    ensure!(
+        !(t.requires_grad() && t.is_leaf()),
+        Runtime,
+        "a leaf Variable that requires grad is being used in an in-place operation."
+    );
     Ok(())
+}
+
+/// Errors for a tensor made in inference mode, outside it: it may not be written.
+pub fn check_inference(t: &Tensor) -> Result<()> {
+    ensure!(
+        !t.is_inference() || inference_enabled(),
+        Runtime,
+        "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal \
+         tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
+    );
+    Ok(())
+}
+
+/// Why a view of this kind may not be written, or (`through_base`) what it is a view of.
+pub(super) fn forbidden_write(
+    t: &Tensor,
+    kind: ViewKind,
+    node: Option<String>,
+    through_base: bool,
+) -> String {
+    let written = if through_base {
+        "its base or another view of its base has been modified inplace"
+    } else {
+        "is being modified inplace"
+    };
+    let output =
+        if let ViewKind::Multi(number) = kind { number } else { t.meta().map_or(0, |m| m.output() as u32) };
+    let what = match (node, kind) {
+        (Some(name), _) => format!("Output {output} of {} is a view and {written}.", operation_of(&name)),
+        (None, ViewKind::Inference) => {
+            format!("A view was created in inference mode and {written} in normal mode.")
+        }
+        (None, _) => format!("A view was created in no_grad mode and {written} with grad mode enabled."),
+    };
+    let why = match kind {
+        ViewKind::Multi(_) => {
+            "This view is the output of a function that returns multiple views. Such functions do not allow the output views \
+             to be modified inplace. You should replace the inplace operation by an out-of-place one."
+        }
+        ViewKind::Custom => {
+            "This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic \
+             to handle view+inplace would override the custom backward associated with the custom Function, leading to \
+             incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function."
+        }
+        ViewKind::Inference => {
+            "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both \
+             the view and the inplace either both inside the inference_mode block (if you don't want the inplace to be \
+             tracked) or both outside (if you want the inplace to be tracked)."
+        }
+        ViewKind::Plain | ViewKind::NoGrad => {
+            "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both \
+             the view and the inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or \
+             both outside (if you want the inplace to be tracked)."
+        }
+    };
+    format!("{what} {why}")
+}
+
+/// A node's name without what marks it as a derivative: `SplitBackward0` is of Split.
+pub fn operation_of(node: &str) -> &str {
+    let name = node.trim_end_matches(|c: char| c.is_ascii_digit());
+    name.strip_suffix("Backward").unwrap_or(node)
 }
 
 /// The error for a tensor that shows one element under several indices and is to be written.
@@ -78,9 +124,10 @@ pub fn overlap_error() -> Error {
 }
 
 /// Writes `value` (of the shape of `t`, of any dtype) into `t` without a check and without history.
-pub fn write_untracked(t: &Tensor, value: &Tensor) {
-    copy::copy(value.raw(), t.raw());
+pub fn write_untracked(t: &Tensor, value: &Tensor) -> Result<()> {
+    copy::copy(value.raw(), t.raw())?;
     t.bump_version();
+    Ok(())
 }
 
 /// Makes `t` hold `value`, and with it the history of `value`: the end of every in-place operation.
@@ -99,15 +146,44 @@ pub fn assign(t: &Tensor, value: &Tensor, op: &'static str) -> Result<()> {
         (true, Some(base)) => base.grad_edge(),
         _ => None,
     };
-    write_untracked(t, value);
+    write_untracked(t, value)?;
     if !tracked {
         return Ok(());
     }
+    let kept = t.drop_retained_grad();
+    match (t.base(), history) {
+        (None, None) => {
+            t.meta_or_new().set_history(graph::node(Constant { op }, smallvec![old], &[t]), 0);
+            t.meta_or_new().next_epoch();
+        }
+        (_, history) => take_history(t, history, old_base),
+    }
+    if kept {
+        // The gradient that is kept is that of the tensor as it is now.
+        t.retain_grad();
+    }
+    Ok(())
+}
+
+/// Makes `t`, which code outside the core has written in place, the output of a node that `edge` names.
+pub fn rebase(t: &Tensor, edge: Edge) {
+    let kept = t.drop_retained_grad();
+    let old_base = t.base().and_then(Tensor::grad_edge);
+    take_history(t, Some(edge), old_base);
+    if kept {
+        t.retain_grad();
+    }
+}
+
+/// Gives a tensor that was written its new history, and its base, whose history was `old_base`, one that includes it.
+fn take_history(t: &Tensor, history: Option<Edge>, old_base: Option<Edge>) {
     match t.base() {
-        None => match history {
-            Some(edge) => t.meta_or_new().set_history(edge.node.clone(), edge.input()),
-            None => t.meta_or_new().set_history(graph::node(Constant { op }, smallvec![old], &[t]), 0),
-        },
+        None => {
+            if let Some(edge) = history {
+                t.meta_or_new().set_history(edge.node.clone(), edge.input());
+            }
+            t.meta_or_new().next_epoch();
+        }
         Some(base) => {
             let slices = CopySlices { view: t.layout().clone(), base: base.layout().clone() };
             let node = graph::node(slices, smallvec![old_base, history], &[base]);
@@ -122,10 +198,6 @@ pub fn assign(t: &Tensor, value: &Tensor, op: &'static str) -> Result<()> {
             }
         }
     }
-    if t.base().is_none() {
-        t.meta_or_new().next_epoch();
-    }
-    Ok(())
 }
 
 /// The node of a tensor overwritten by something that has no gradient: what it held before receives zeros.
@@ -140,7 +212,7 @@ impl Function for Constant {
 
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        Ok(smallvec![Some(Tensor::zeros(g.shape().clone(), g.dtype())?)])
+        Ok(smallvec![Some(g.new_zeros(g.shape().clone())?)])
     }
 }
 

@@ -9,14 +9,19 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
-pub use inplace::{assign, check_inplace, overlap_error, self_overlap, write_untracked};
+pub(crate) use inplace::operation_of;
+pub use inplace::{
+    assign, check_inference, check_inplace, overlap_error, rebase, self_overlap, write_untracked,
+};
 pub use view::{as_view, multi_view, scatter_view};
 
-use crate::backend::cpu::copy::View;
+use crate::backend::View;
+use crate::backend::cpu::copy::Reader;
+use crate::backend::memory;
 use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
-use crate::graph::{Edge, GradFn, Meta};
+use crate::graph::{Edge, GradFn, Meta, inference_enabled};
 use crate::layout::{Dims, Layout, Strides};
 use crate::storage::Storage;
 use crate::{bail, ensure, with_dtype};
@@ -32,6 +37,8 @@ struct Inner {
     contiguous: bool,
     /// Made by `.data`: writes through it are not counted.
     uncounted: bool,
+    /// Made in inference mode: never to meet autograd.
+    inference: bool,
     view: Option<ViewOf>,
     /// Absent on a tensor that autograd never met.
     meta: OnceLock<Arc<Meta>>,
@@ -49,10 +56,14 @@ struct ViewOf {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ViewKind {
     Plain,
-    /// One of several views that one operation returned (`split`, `unbind`).
-    Multi,
+    /// One of several views that one operation returned (`split`, `unbind`), and which.
+    Multi(u32),
     /// Made where gradients were off.
     NoGrad,
+    /// Made in inference mode, of a tensor that was not.
+    Inference,
+    /// What a user's function returned.
+    Custom,
 }
 
 impl Tensor {
@@ -77,6 +88,7 @@ impl Tensor {
             dtype,
             contiguous,
             uncounted: false,
+            inference: inference_enabled(),
             view: None,
             meta: OnceLock::new(),
             host: AtomicPtr::new(null_mut()),
@@ -90,6 +102,7 @@ impl Tensor {
             dtype: self.0.dtype,
             contiguous: self.0.contiguous,
             uncounted: self.0.uncounted,
+            inference: self.0.inference,
             view: None,
             meta: OnceLock::new(),
             host: AtomicPtr::new(null_mut()),
@@ -132,7 +145,17 @@ impl Tensor {
 
     #[inline(always)]
     pub fn device(&self) -> Device {
-        Device::Cpu
+        self.0.storage.device()
+    }
+
+    /// The tensor itself, for code that reads its elements on the host.
+    ///
+    /// # Errors
+    /// `NotImplementedError` where they lie on another device: nothing crosses unasked.
+    #[inline(always)]
+    pub fn on_host(&self) -> Result<&Tensor> {
+        self.raw().on_host()?;
+        Ok(self)
     }
 
     #[inline(always)]
@@ -147,7 +170,14 @@ impl Tensor {
 
     /// Size of dimension `dim`, which may be negative.
     pub fn size(&self, dim: i64) -> Result<usize> {
+        self.expect_dimensions(dim)?;
         Ok(self.shape()[crate::layout::wrap_dim(dim, self.rank())?])
+    }
+
+    /// Errors where there is no dimension that `dim` could name.
+    pub fn expect_dimensions(&self, dim: i64) -> Result<()> {
+        ensure!(self.rank() > 0, Index, "Dimension specified as {dim} but tensor has no dimensions");
+        Ok(())
     }
 
     /// What the backend works on.
@@ -159,6 +189,16 @@ impl Tensor {
     /// Whether both handles name the same tensor object.
     pub fn same(&self, other: &Tensor) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Tells tensors apart.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
+    /// How many handles to this tensor there are.
+    pub(crate) fn handles(&self) -> usize {
+        Arc::strong_count(&self.0)
     }
 
     /// Whether no other handle, view or storage reference sees this tensor's memory, so that it may be stolen.
@@ -175,7 +215,7 @@ impl Tensor {
     /// `RuntimeError` when the tensor has another dtype or is not contiguous.
     #[inline]
     pub fn slice<T: Element>(&self) -> Result<&[T]> {
-        self.expect_dense(T::DTYPE)?;
+        self.on_host()?.expect_dense(T::DTYPE)?;
         Ok(&self.0.storage.slice::<T>()[self.0.layout.offset..][..self.numel()])
     }
 
@@ -183,7 +223,7 @@ impl Tensor {
     #[inline]
     #[allow(clippy::mut_from_ref)] // see Note [Tensor data and aliasing]
     pub fn slice_mut<T: Element>(&self) -> Result<&mut [T]> {
-        self.expect_dense(T::DTYPE)?;
+        self.on_host()?.expect_dense(T::DTYPE)?;
         Ok(&mut self.0.storage.slice_mut::<T>()[self.0.layout.offset..][..self.numel()])
     }
 
@@ -199,13 +239,24 @@ impl Tensor {
         Ok(())
     }
 
-    /// All elements in row-major order, converted to `T`.
+    /// All elements in row-major order, converted to `T`, from any device. Empty where the device fails.
     pub fn to_vec<T: Element>(&self) -> Vec<T> {
+        self.values().unwrap_or_default()
+    }
+
+    /// All elements in row-major order, converted to `T`, from any device.
+    pub fn values<T: Element>(&self) -> Result<Vec<T>> {
         let mut out = vec![T::from_i64(0); self.numel()];
-        if !out.is_empty() {
-            crate::backend::cpu::copy::Reader::new(self.raw(), 0).read(&mut out);
+        if out.is_empty() {
+            return Ok(out);
         }
-        out
+        if self.device() == Device::Cpu {
+            Reader::new(self.raw(), 0).read(&mut out);
+        } else {
+            let (storage, layout) = memory::download(self.raw())?;
+            Reader::new(View { storage: &storage, layout: &layout, dtype: self.dtype() }, 0).read(&mut out);
+        }
+        Ok(out)
     }
 
     /// The value of a tensor of one element.
@@ -217,6 +268,10 @@ impl Tensor {
             self.numel()
         );
         let at = self.0.layout.offset;
+        if self.device() != Device::Cpu {
+            let (host, _) = memory::download(self.raw())?;
+            return Ok(with_dtype!(self.0.dtype, T => host.slice::<T>()[0].to_scalar()));
+        }
         Ok(with_dtype!(self.0.dtype, T => self.0.storage.slice::<T>()[at].to_scalar()))
     }
 
@@ -259,7 +314,7 @@ impl Tensor {
         match &self.0.view {
             None => false,
             Some(v) => {
-                v.kind == ViewKind::Plain
+                matches!(v.kind, ViewKind::Plain | ViewKind::Multi(_) | ViewKind::Custom)
                     && v.base.meta().is_some_and(|m| m.is_tracked() && m.written_in_place())
             }
         }
@@ -295,6 +350,11 @@ impl Tensor {
             Runtime,
             "only Tensors of floating point and complex dtype can require gradients"
         );
+        ensure!(
+            !on || !self.is_inference() || inference_enabled(),
+            Runtime,
+            "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+        );
         if self.grad_fn().is_some() {
             ensure!(
                 on,
@@ -308,6 +368,28 @@ impl Tensor {
             self.meta_or_new().set_leaf(on);
         }
         Ok(())
+    }
+
+    /// Has the gradient of a tensor with history kept in its `.grad`.
+    pub fn retain_grad(&self) {
+        if let (Some(node), Some(meta)) = (self.grad_fn(), self.meta()) {
+            node.retain_grad(meta.output(), meta);
+        }
+    }
+
+    /// Undoes `retain_grad`; whether there was something to undo.
+    fn drop_retained_grad(&self) -> bool {
+        match (self.meta(), self.meta().and_then(|m| m.grad_fn())) {
+            (Some(meta), Some(node)) => node.drop_retained_grad(meta),
+            _ => false,
+        }
+    }
+
+    pub fn retains_grad(&self) -> bool {
+        match (self.grad_fn(), self.meta()) {
+            (Some(node), Some(meta)) => node.retains_grad(meta.output(), meta),
+            _ => false,
+        }
     }
 
     pub fn grad(&self) -> Option<Tensor> {
@@ -346,6 +428,14 @@ impl Tensor {
         out
     }
 
+    /// This memory as a view that a user's function returned: to write it in place would leave out that function.
+    /// `number` is given where the function returned several tensors.
+    pub fn as_custom_view(&self, number: Option<usize>) -> Tensor {
+        let base = self.base().unwrap_or(self).clone();
+        let kind = number.map_or(ViewKind::Custom, |n| ViewKind::Multi(n as u32));
+        self.with(|i| i.view = Some(ViewOf { base, kind }))
+    }
+
     /// A copy of the elements that has this tensor's history.
     pub fn copy_with_history(&self) -> Result<Tensor> {
         view::refresh(self);
@@ -380,6 +470,12 @@ impl Tensor {
 
     pub fn base(&self) -> Option<&Tensor> {
         self.0.view.as_ref().map(|v| &v.base)
+    }
+
+    /// Whether the tensor was made in inference mode.
+    #[inline(always)]
+    pub fn is_inference(&self) -> bool {
+        self.0.inference
     }
 
     pub fn view_kind(&self) -> Option<ViewKind> {

@@ -6,36 +6,43 @@ use std::sync::{Arc, OnceLock};
 
 use smallvec::smallvec;
 
+use super::inplace::forbidden_write;
 use super::{Inner, Tensor, ViewKind, ViewOf};
-use crate::backend::cpu::copy;
+use crate::backend::copy;
+use crate::bail;
 use crate::dtype::{DType, Scalar};
+use crate::error::Error;
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, grad_enabled, record};
+use crate::graph::{Cx, Function, Grads, grad_enabled, inference_enabled, node as node_of, record};
 use crate::layout::Layout;
 
 /// A view of `t` with `layout`, recorded as `make()`'s node.
 #[inline]
 pub fn as_view<F: Function>(t: &Tensor, layout: Layout, make: impl FnOnce() -> F) -> Result<Tensor> {
-    let out =
-        plain_view(t, layout, t.dtype(), if grad_enabled() { ViewKind::Plain } else { ViewKind::NoGrad });
+    let out = plain_view(t, layout, t.dtype(), ViewKind::Plain);
     record(out, &[t], |_| make())
 }
 
-/// One of several views that one call returns.
-pub fn multi_view<F: Function>(t: &Tensor, layout: Layout, make: impl FnOnce() -> F) -> Result<Tensor> {
-    let out =
-        plain_view(t, layout, t.dtype(), if grad_enabled() { ViewKind::Multi } else { ViewKind::NoGrad });
+/// View number `number` of several that one call returns.
+pub fn multi_view<F: Function>(
+    t: &Tensor,
+    layout: Layout,
+    number: usize,
+    make: impl FnOnce() -> F,
+) -> Result<Tensor> {
+    let out = plain_view(t, layout, t.dtype(), ViewKind::Multi(number as u32));
     record(out, &[t], |_| make())
 }
 
 #[inline]
 fn plain_view(t: &Tensor, layout: Layout, dtype: DType, kind: ViewKind) -> Tensor {
     let base = t.base().unwrap_or(t).clone();
-    // A view of a view that may not be written stays one that may not.
-    let kind = match t.view_kind() {
-        Some(ViewKind::Multi) => ViewKind::Multi,
-        Some(ViewKind::NoGrad) if kind == ViewKind::Plain && !t.requires_grad() => ViewKind::Plain,
-        _ => kind,
+    let kind = match kind {
+        _ if inference_enabled() => ViewKind::Inference,
+        _ if !grad_enabled() => ViewKind::NoGrad,
+        // A view of a view that may not be written stays one that may not.
+        ViewKind::Plain => t.view_kind().unwrap_or(kind),
+        kind => kind,
     };
     Tensor(Arc::new(Inner {
         storage: t.0.storage.clone(),
@@ -43,6 +50,7 @@ fn plain_view(t: &Tensor, layout: Layout, dtype: DType, kind: ViewKind) -> Tenso
         layout,
         dtype,
         uncounted: t.0.uncounted,
+        inference: t.0.inference,
         view: Some(ViewOf { base, kind }),
         meta: OnceLock::new(),
         host: AtomicPtr::new(null_mut()),
@@ -57,7 +65,7 @@ fn plain_view(t: &Tensor, layout: Layout, dtype: DType, kind: ViewKind) -> Tenso
 /// seen an older one takes a new node that reads the view's elements out of the base's gradient.
 pub(super) fn refresh(t: &Tensor) {
     let Some(v) = &t.0.view else { return };
-    if v.kind != ViewKind::Plain {
+    if matches!(v.kind, ViewKind::NoGrad | ViewKind::Inference) {
         return;
     }
     let Some(base) = v.base.meta() else { return };
@@ -65,12 +73,33 @@ pub(super) fn refresh(t: &Tensor) {
     if epoch == 0 || !base.is_tracked() || t.meta().is_some_and(|m| m.seen_epoch() == epoch) {
         return;
     }
-    let node = AsStrided { view: t.layout().clone(), base: v.base.layout().clone() };
     let Some(edge) = v.base.meta_or_new().edge(&v.base) else { return };
-    let grad_fn = crate::graph::node(node, smallvec![Some(edge)], &[t]);
+    let edges = smallvec![Some(edge)];
+    let grad_fn = if v.kind == ViewKind::Plain {
+        let node = AsStrided { view: t.layout().clone(), base: v.base.layout().clone() };
+        node_of(node, edges, &[t])
+    } else {
+        let name = t.meta().and_then(|m| m.grad_fn()).map(|f| f.name().into_owned());
+        node_of(Stale { message: forbidden_write(t, v.kind, name, true) }, edges, &[t])
+    };
     let meta = t.meta_or_new();
     meta.set_history(grad_fn, 0);
     meta.see_epoch(epoch);
+}
+
+/// The node of a view that may not be written in place, after its base was: there is no way back to the base.
+struct Stale {
+    message: String,
+}
+
+impl Function for Stale {
+    fn name(&self) -> &'static str {
+        "NotImplemented"
+    }
+
+    fn backward(&self, _: &Cx, _: Grads) -> Result<Grads> {
+        bail!(Error::Runtime(self.message.clone()))
+    }
 }
 
 /// The node of `as_strided`: elements of the view go back to where they lie in the base.
@@ -96,9 +125,9 @@ pub fn scatter_view(g: &Tensor, view: &Layout, base: &Layout) -> Result<Tensor> 
     let (memory, view_at, base_at) = memory_of(g.dtype(), view, base)?;
     let target = memory.with_layout(view_at);
     if view.may_overlap_itself() {
-        copy::accumulate(g.raw(), target.raw());
+        copy::accumulate(g.raw(), target.raw())?;
     } else {
-        copy::copy(g.raw(), target.raw());
+        copy::copy(g.raw(), target.raw())?;
     }
     let out = memory.with_layout(base_at).copied(g.dtype())?;
     record(out, &[g], |_| ScatterView { view: view.clone(), base: base.clone() })
@@ -107,7 +136,7 @@ pub fn scatter_view(g: &Tensor, view: &Layout, base: &Layout) -> Result<Tensor> 
 /// The elements of `view` out of `g`, which has the shape of `base`: what [`scatter_view`] undoes.
 pub fn gather_view(g: &Tensor, view: &Layout, base: &Layout) -> Result<Tensor> {
     let (memory, view_at, base_at) = memory_of(g.dtype(), view, base)?;
-    copy::copy(g.raw(), memory.with_layout(base_at).raw());
+    copy::copy(g.raw(), memory.with_layout(base_at).raw())?;
     let out = memory.with_layout(view_at).copied(g.dtype())?;
     record(out, &[g], |_| AsStrided { view: view.clone(), base: base.clone() })
 }
@@ -116,8 +145,8 @@ pub fn gather_view(g: &Tensor, view: &Layout, base: &Layout) -> Result<Tensor> {
 pub fn clear_view(g: &Tensor, view: &Layout, base: &Layout) -> Result<Tensor> {
     let (memory, view_at, base_at) = memory_of(g.dtype(), view, base)?;
     let whole = memory.with_layout(base_at);
-    copy::copy(g.raw(), whole.raw());
-    copy::fill(memory.with_layout(view_at).raw(), Scalar::Int(0));
+    copy::copy(g.raw(), whole.raw())?;
+    copy::fill(memory.with_layout(view_at).raw(), Scalar::Int(0))?;
     let out = whole.copied(g.dtype())?;
     record(out, &[g], |_| ClearView { view: view.clone(), base: base.clone() })
 }

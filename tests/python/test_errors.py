@@ -61,14 +61,14 @@ CASES = [
     (in_place_on_a_leaf, RuntimeError, "a leaf Variable that requires grad is being used in an in-place operation"),
     (saved_tensor_changed, RuntimeError, "modified by an inplace operation.*is at version 1; expected version 0"),
     (lambda: torch.device("toaster"), RuntimeError, "Expected one of cpu, cuda.*toaster"),
-    (lambda: torch.ones(2).to("cuda"), RuntimeError, "cuda"),
+    (lambda: torch.ones(2).to("cuda"), RuntimeError, "No GPU is available"),
     (lambda: torch.tensor([1]) // torch.tensor([0]), RuntimeError, "ZeroDivisionError"),
     (lambda: torch.ones(3)[5], IndexError, "index 5 is out of bounds for dimension 0 with size 3"),
     (lambda: torch.ones(3)[0, 0], IndexError, "too many indices for tensor of dimension 1"),
     (
         lambda: torch.ones(2, dtype=torch.int64).requires_grad_(),
         RuntimeError,
-        "only Tensors of floating point and complex dtype can require gradients",
+        "only Tensors of floating point dtype can require gradients",
     ),
     (
         lambda: leaf(2).numpy(),

@@ -174,3 +174,16 @@ def test_gradients_of_a_batch_of_weights_are_stacked():
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     (g,) = torch.autograd.grad(x**2, x, torch.eye(2), is_grads_batched=True)
     assert g.tolist() == [[2.0, 0.0], [0.0, 4.0]]
+
+
+def test_misuse_of_a_batch_of_gradients_is_told():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = x**2
+    with pytest.raises(RuntimeError, match=r"grad_output\[0\] has a shape of torch.Size\(\[2, 3\]\)"):
+        torch.autograd.grad(y, x, torch.ones(2, 3), is_grads_batched=True)
+    with pytest.raises(ValueError, match=r"got sizes \[2, 3\] for the mapped dimension"):
+        torch.autograd.grad([y, x * 2], x, [torch.eye(2), torch.ones(3, 2)], is_grads_batched=True)
+    with pytest.raises(ValueError, match="needs a batch of gradients for every output"):
+        torch.autograd.grad(y, x, is_grads_batched=True)
+    with pytest.raises(RuntimeError, match="`inputs` argument to `grad..` cannot be empty"):
+        torch.autograd.grad(y.sum(), [])

@@ -1,4 +1,4 @@
-"""Modules over windows, bags and samples of images."""
+"""Functions and modules over windows, bags, samples of images, and their losses and distances."""
 
 from __future__ import annotations
 
@@ -139,3 +139,50 @@ def test_a_triplet_loss_takes_a_distance_of_ones_own():
     loss = nn.TripletMarginWithDistanceLoss(distance_function=lambda a, b: (a - b).abs().sum(-1), margin=0.5)
     a, p, n = torch.tensor([[0.0, 0.0]]), torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.25]])
     assert loss(a, p, n).item() == 0.25
+
+
+def test_functions_over_windows_take_batches_of_none():
+    none = torch.empty(0, 4, 2, 2)
+    assert F.unfold(none, 2).shape == (0, 16, 1) and F.pixel_shuffle(none, 2).shape == (0, 1, 4, 4)
+    assert F.pixel_unshuffle(none, 2).shape == (0, 16, 1, 1) and F.local_response_norm(none, 2).shape == none.shape
+
+
+def test_bags_of_half_numbers_are_summed_in_single_precision():
+    table = torch.full((1, 1), 1.0, dtype=torch.float16)
+    ones = torch.zeros(1, 4096, dtype=torch.int64)
+    assert F.embedding_bag(ones, table, mode="sum").item() == 4096
+    assert F.embedding_bag(ones[:, :3000], table, mode="sum").item() == 3000
+
+
+def test_distances_of_all_pairs_of_rows():
+    x = torch.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]])
+    assert F.pdist(x).tolist() == pytest.approx([5.0, 1.0, 18**0.5])
+    assert torch.pdist(x, p=1).tolist() == [7.0, 1.0, 6.0]
+    with pytest.raises(RuntimeError, match="pdist only supports 2D tensors, got: 1D"):
+        F.pdist(x[0])
+
+
+def test_cross_entropy_of_a_linear_map():
+    x, w, target = double(4, 3), double(5, 3), torch.tensor([0, 4, 2, 1])
+    assert torch.allclose(F.linear_cross_entropy(x, w, target), F.cross_entropy(x @ w.T, target))
+    with pytest.raises(RuntimeError, match=r"expected equal input and linear_weight last dimensions"):
+        F.linear_cross_entropy(x, w[:, :2], target)
+
+
+def test_margin_losses_check_their_targets_and_weights():
+    scores = torch.randn(2, 3)
+    with pytest.raises(RuntimeError, match=r"Expected target size \[2\], but got \[3\]"):
+        F.multi_margin_loss(scores, torch.zeros(3, dtype=torch.int64))
+    with pytest.raises(ValueError, match="weight must be one-dimensional"):
+        F.multi_margin_loss(scores, torch.zeros(2, dtype=torch.int64), weight=torch.ones(()))
+    with pytest.raises(ValueError, match="few is not a valid value for reduction"):
+        F.multilabel_margin_loss(scores, torch.zeros(2, 3, dtype=torch.int64), reduction="few")
+    single = F.multi_margin_loss(scores[0], torch.tensor([1]), reduction="none")
+    assert single.shape == (1,) and F.multi_margin_loss(scores[0], torch.tensor(1), reduction="none").shape == ()
+
+
+def test_batch_norm_needs_a_positive_eps_to_train():
+    with pytest.raises(ValueError, match="eps must be positive"):
+        nn.BatchNorm1d(2, eps=0)(torch.ones(3, 2))
+    with pytest.raises(ValueError, match=r"expected 2D or 3D input \(got 4D input\)"):
+        nn.CircularPad1d(1)(torch.ones(1, 1, 1, 2))

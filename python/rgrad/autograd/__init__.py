@@ -19,6 +19,7 @@ from .grad_mode import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
+from .graph import GradientEdge
 
 Variable = Tensor
 
@@ -42,7 +43,8 @@ __all__ = [
 
 
 def _as_tuple(x):
-    return (x,) if isinstance(x, Tensor) else tuple(x)
+    # An edge is a named tuple, but one thing.
+    return (x,) if isinstance(x, (Tensor, GradientEdge)) else tuple(x)
 
 
 def backward(
@@ -66,7 +68,8 @@ def backward(
         warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
         if grad_tensors is not None:
             raise RuntimeError(
-                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`."
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
+                "Please only use `grad_tensors`."
             )
         grad_tensors = grad_variables
     roots = _as_tuple(tensors)
@@ -98,30 +101,68 @@ def grad(
         )
     if not only_inputs:
         warnings.warn(
-            "only_inputs argument is deprecated and is ignored now (defaults to True).", FutureWarning, stacklevel=2
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for "
+            "other parts of the graph, please use torch.autograd.backward.",
+            FutureWarning,
+            stacklevel=2,
         )
     if allow_unused is None:
         allow_unused = materialize_grads
     roots, wanted = _as_tuple(outputs), _as_tuple(inputs)
     grads = (None,) * len(roots) if grad_outputs is None else _as_tuple(grad_outputs)
+    if not wanted:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if is_grads_batched:
-        from rgrad import stack
-
-        count = next(len(g) for g in grads if g is not None)
-        each = [
-            _C._grad(
-                roots,
-                wanted,
-                tuple(None if g is None else g[i] for g in grads),
-                True if i + 1 < count else retain_graph,
-                create_graph,
-                allow_unused,
-                materialize_grads,
-            )
-            for i in range(count)
-        ]
-        return tuple(None if row[0] is None else stack(row) for row in zip(*each, strict=True))
+        found = _grad_batched(roots, wanted, grads, retain_graph, create_graph, allow_unused)
+        return tuple(
+            _C.zeros_like(t) if g is None and materialize_grads else g for g, t in zip(found, wanted, strict=True)
+        )
     return tuple(_C._grad(roots, wanted, grads, retain_graph, create_graph, allow_unused, materialize_grads))
+
+
+def _grad_batched(
+    roots: tuple[Tensor, ...],
+    wanted: tuple[Tensor, ...],
+    grads: tuple[Tensor | None, ...],
+    retain_graph: bool | None,
+    create_graph: bool,
+    allow_unused: bool,
+) -> list[Tensor | None]:
+    """Gradients for a batch of weights, stacked: the graph is run once for each."""
+    for i, (root, g) in enumerate(zip(roots, grads, strict=True)):
+        if g is None or g.dim() == 0:
+            raise ValueError(
+                f"is_grads_batched=True needs a batch of gradients for every output, not {g} for output {i}"
+            )
+        if g.shape[1:] != root.shape:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+                "dimension. The sizes of the remaining dimensions are expected to match the shape of corresponding "
+                f"output, but a mismatch was detected: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a "
+                f"shape of {root.shape}. If you only want some tensors in `grad_output` to be considered batched, "
+                "consider using vmap."
+            )
+    counts = [len(g) for g in grads if g is not None]
+    if len(set(counts)) > 1:
+        raise ValueError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {counts} for the "
+            "mapped dimension"
+        )
+    if not counts or counts[0] == 0:
+        raise ValueError("is_grads_batched=True needs at least one gradient in the batch")
+    rows = [
+        _C._grad(
+            roots,
+            wanted,
+            tuple(g if g is None else g[i] for g in grads),
+            True if i + 1 < counts[0] else retain_graph,
+            create_graph,
+            allow_unused,
+            False,
+        )
+        for i in range(counts[0])
+    ]
+    return [None if column[0] is None else _C.stack(column) for column in zip(*rows, strict=True)]
 
 
 # Below, because they are written in terms of `grad`. The function takes the name of its module, as in PyTorch.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,9 @@ class FunctionCtx:
     # Where among the outputs the tensors are, and the number of outputs, if not all of them are tensors.
     _output_places: tuple[list[int], int] | None = None
     needs_input_grad: tuple[bool, ...] = ()
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"cannot pickle '{type(self).__name__}' object")
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keeps inputs and outputs, with a check that they are not written in place until backward."""
@@ -78,10 +82,19 @@ class Function(metaclass=_Meta):
     _ctx_class: type
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError(
+        warnings.warn(
             f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should "
             "invoke them on the class itself. Instantiating an autograd function will raise an error in a future "
-            "version of PyTorch."
+            "version of PyTorch.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
+            "function with static forward method. (Example: "
+            "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
         )
 
     @staticmethod
@@ -105,17 +118,17 @@ class Function(metaclass=_Meta):
     vjp = backward
 
     @classmethod
-    def apply(cls, *args: Any) -> Any:
-        """Runs forward and records the function."""
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Runs forward and records the function. Tensors among `kwargs` are not differentiated by."""
         ctx = cls._ctx_class()
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
         recorded = _C.is_grad_enabled() and any(ctx.needs_input_grad)
         before = _C._set_grad_enabled(False)
         try:
             if cls.setup_context is Function.setup_context:
-                output = cls.forward(ctx, *args)
+                output = cls.forward(ctx, *args, **kwargs)
             else:
-                output = cls.forward(*args)
+                output = cls.forward(*args, **kwargs)
                 cls.setup_context(ctx, args, output)
         finally:
             _C._set_grad_enabled(before)
@@ -133,7 +146,14 @@ class Function(metaclass=_Meta):
 
 def _call_backward(ctx: FunctionCtx, grads: tuple) -> tuple:
     cls = ctx._forward_cls  # type: ignore[attr-defined]
-    f = cls.backward if cls.backward is not Function.backward else cls.vjp
+    f = cls.backward
+    if cls.vjp is not Function.vjp:
+        if f is not Function.backward:
+            raise RuntimeError(
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
+                "implement one of them."
+            )
+        f = cls.vjp
     if ctx._materialize:
         grads = tuple(
             _C.zeros(shape, dtype=dtype) if g is None and shape is not None else g

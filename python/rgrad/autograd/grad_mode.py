@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any, Self, TypeVar, cast, overload
 
@@ -155,37 +156,53 @@ class inference_mode(_Switch):
         self.mode = mode
 
     def __enter__(self) -> None:
-        self._before = _C._set_inference_mode(self.mode)
+        self._before = _C._set_inference_mode(self.mode), _C._set_grad_enabled(not self.mode)
 
     def __exit__(self, *exc: object) -> None:
-        _C._set_inference_mode(self._before)
+        inference, grad = self._before
+        _C._set_inference_mode(inference)
+        _C._set_grad_enabled(grad)
 
     def clone(self) -> _Switch:
         return type(self)(self.mode)
 
 
 class set_detect_anomaly:
-    """Has backward name the node whose gradient holds NaN; a context manager too."""
+    """Switches anomaly mode at once; as a context manager, until the block ends.
+
+    Args:
+        mode: whether nodes remember the Python code that made them, to be shown when their backward fails.
+        check_nan: whether a backward that gives NaN fails.
+    """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        self._before = _C._set_anomaly_enabled(mode and check_nan)
+        self._before = _C._set_anomaly_enabled(mode, check_nan)
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *exc: object) -> None:
-        _C._set_anomaly_enabled(self._before)
+        _C._set_anomaly_enabled(*self._before)
 
 
 class detect_anomaly(set_detect_anomaly):
-    """`set_detect_anomaly(True)` for a block."""
+    """Anomaly mode for a block.
+
+    A backward in it that fails, or gives NaN, shows the Python code that made the node that failed. Both the forward
+    and the backward belong in the block.
+    """
 
     def __init__(self, check_nan: bool = True) -> None:
         self._check = check_nan
-        self._before = False
+        self._before = _C.is_anomaly_enabled(), _C.is_anomaly_check_nan_enabled()
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
+            "debugging.",
+            stacklevel=2,
+        )
 
     def __enter__(self) -> None:
-        self._before = _C._set_anomaly_enabled(self._check)
+        _C._set_anomaly_enabled(True, self._check)
 
 
 _multithreading = threading.local()

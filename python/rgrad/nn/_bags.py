@@ -95,8 +95,6 @@ def embedding_bag(
     indices = input.reshape(-1)
     factors = None if per_sample_weights is None else per_sample_weights.reshape(-1)
     rows = _C._nn.embedding(indices, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
-    if factors is not None:
-        rows = rows * factors.unsqueeze(-1)
     bags = starts.numel() - 1
     bag = rgrad.searchsorted(starts[1:].contiguous(), rgrad.arange(indices.numel(), device=input.device), right=True)
     counting = bag < bags
@@ -106,8 +104,14 @@ def embedding_bag(
     counts = _counts(bag, bags)
     if mode == "max":
         return _largest(rows, bag, counts)
-    total = rows.new_zeros((bags, weight.size(1))).index_add(0, bag, rows)
-    return total if mode == "sum" else total / counts.clamp(min=1).unsqueeze(-1).to(total.dtype)
+    # Half types keep too few digits to sum in.
+    wide = rows.float() if rows.dtype in (rgrad.float16, rgrad.bfloat16) else rows
+    if factors is not None:
+        wide = wide * factors[counting].unsqueeze(-1)
+    total = wide.new_zeros((bags, weight.size(1))).index_add(0, bag, wide)
+    if mode == "mean":
+        total = total / counts.clamp(min=1).unsqueeze(-1).to(total.dtype)
+    return total.to(rows.dtype)
 
 
 def _counts(bag: Tensor, bags: int) -> Tensor:

@@ -16,6 +16,12 @@ logsigmoid = _C._nn.logsigmoid
 softplus = _C._nn.softplus
 
 
+def _checked(reduction: str) -> str:
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return reduction
+
+
 def _reduce(loss: Tensor, reduction: str) -> Tensor:
     if reduction == "none":
         return loss
@@ -177,9 +183,29 @@ def multi_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """``sum(max(0, margin - input[target] + input[other]) ** p) / classes``."""
-    reduction = choose(size_average, reduce, reduction)
+    reduction = _checked(choose(size_average, reduce, reduction))
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
+    if input.dim() == 0:
+        input = input.reshape(1)
+    if weight is not None and weight.dim() != 1:
+        raise ValueError("weight must be one-dimensional")
+    if weight is not None and weight.numel() != input.size(-1):
+        raise RuntimeError(f"inconsistent weight size, expected {input.size(-1)} but got {list(weight.shape)}")
+    if input.dim() > 2:
+        raise RuntimeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}"
+        )
+    samples = input.size(0) if input.dim() == 2 else 1
+    if target.dim() > 1 or target.numel() != samples:
+        raise RuntimeError(
+            "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch "
+            f"size). Expected target size [{samples}], but got {list(target.shape)}. Input has shape "
+            f"{list(input.shape)}."
+        )
+    if input.dim() < 2 and target.dim() == 1:
+        # One sample, and its loss keeps the dimension of the target.
+        input = input.reshape(1, -1)
     place = target.unsqueeze(-1)
     gap = (margin - input.gather(-1, place) + input).clamp_min(0)
     if p == 2:
@@ -268,7 +294,7 @@ def multilabel_margin_loss(
         reduce: older form of ``reduction``.
         reduction: ``'mean'``, ``'sum'`` or ``'none'``.
     """
-    reduction = choose(size_average, reduce, reduction)
+    reduction = _checked(choose(size_average, reduce, reduction))
     if input.shape != target.shape:
         raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
     scores, labels = (input, target) if input.dim() == 2 else (input.reshape(1, -1), target.reshape(1, -1))
@@ -281,3 +307,39 @@ def multilabel_margin_loss(
     gap = (1 - chosen.unsqueeze(2) + scores.unsqueeze(1)).clamp_min(0)
     loss = (gap * (valid.unsqueeze(2) & other.unsqueeze(1))).sum((1, 2)) / scores.size(1)
     return _reduce(loss if input.dim() == 2 else loss.squeeze(0), reduction)
+
+
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """Cross entropy of the scores that a linear map gives.
+
+    Shape:
+        input: ``(N, features)`` or ``(features,)``; linear_weight: ``(classes, *, features)``; target: as for
+        `cross_entropy` of scores ``(N, classes, *)``.
+    """
+    if input.dim() not in (1, 2):
+        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
+    if input.size(-1) != linear_weight.size(-1):
+        raise RuntimeError(
+            "expected equal input and linear_weight last dimensions (in_features), got "
+            f"{input.size(-1)} and {linear_weight.size(-1)}, respectively"
+        )
+    shape = tuple(linear_weight.shape[:-1])
+    if linear_bias is not None and tuple(linear_bias.shape) != shape:
+        raise RuntimeError(f"expected linear_bias shape {shape}, got {tuple(linear_bias.shape)}")
+    flat = linear_weight.reshape(-1, linear_weight.size(-1))
+    scores = _C._nn.linear(input, flat, None if linear_bias is None else linear_bias.reshape(-1))
+    scores = scores.reshape(*input.shape[:-1], *shape)
+    ignored = -100 if ignore_index is None else ignore_index
+    return _C._nn.cross_entropy(
+        scores, target, weight, ignore_index=ignored, reduction=reduction, label_smoothing=label_smoothing
+    )

@@ -80,10 +80,12 @@ def _inside(x: Tensor, n: int, padding_mode: str, align_corners: bool) -> Tensor
     return x.clamp(0, n - 1)
 
 
-def _taps(x: Tensor, mode: str) -> list[tuple[Tensor, Tensor | float]]:
+def _taps(x: Tensor, mode: str) -> list[tuple[Tensor, Tensor]]:
     """The pixels along one dimension that a value is made of, with their weights."""
     if mode == "nearest":
-        return [(x.round(), 1.0)]
+        nearest = x.round()
+        # A weight of one, whose derivative is zero rather than absent.
+        return [(nearest, (nearest * 0).nan_to_num() + 1)]
     left = x.floor()
     t = x - left
     if mode == "bilinear":

@@ -17,9 +17,16 @@ from ._attention import multi_head_attention_forward as multi_head_attention_for
 from ._bags import embedding_bag as embedding_bag
 from ._distance import cosine_similarity as cosine_similarity
 from ._distance import pairwise_distance as pairwise_distance
+from ._distance import pdist as pdist
+from ._dropout import alpha_dropout as alpha_dropout
+from ._dropout import dropout1d as dropout1d
+from ._dropout import dropout2d as dropout2d
+from ._dropout import dropout3d as dropout3d
+from ._dropout import feature_alpha_dropout as feature_alpha_dropout
 from ._losses import cosine_embedding_loss as cosine_embedding_loss
 from ._losses import gaussian_nll_loss as gaussian_nll_loss
 from ._losses import hinge_embedding_loss as hinge_embedding_loss
+from ._losses import linear_cross_entropy as linear_cross_entropy
 from ._losses import margin_ranking_loss as margin_ranking_loss
 from ._losses import multi_margin_loss as multi_margin_loss
 from ._losses import multilabel_margin_loss as multilabel_margin_loss
@@ -230,108 +237,6 @@ def gumbel_softmax(
     return one - soft.detach() + soft
 
 
-# Dropout of whole features, and dropout that keeps self-normalising activations normalised.
-
-
-def _check_probability(p: float) -> None:
-    if p < 0.0 or p > 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-
-
-def _feature_mask(input: Tensor, p: float, batched: bool) -> Tensor:
-    """Draws for every channel whether it is kept (1) or not (0), in a shape that broadcasts."""
-    kept = input.shape[:2] if batched else input.shape[:1]
-    shape = (*kept, *(1 for _ in range(input.dim() - len(kept))))
-    return rgrad.empty(shape, dtype=input.dtype, device=input.device).bernoulli_(1 - p)
-
-
-def _feature_dropout(input: Tensor, p: float, training: bool, inplace: bool, batched: bool) -> Tensor:
-    _check_probability(p)
-    if not training or p == 0 or input.numel() == 0:
-        return input
-    scale = _feature_mask(input, p, batched)
-    if p < 1:
-        scale = scale / (1 - p)
-    return input.mul_(scale) if inplace else input * scale
-
-
-def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zeroes whole channels of ``(N, C, L)`` or ``(C, L)`` with probability ``p`` and scales the others."""
-    _check_probability(p)
-    if input.dim() not in (2, 3):
-        raise RuntimeError(
-            f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input. Note that "
-            f"dropout1d exists "
-            "to provide channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an "
-            "optional batch dimension (i.e. 2D or 3D inputs)."
-        )
-    return _feature_dropout(input, p, training, inplace, batched=input.dim() == 3)
-
-
-def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zeroes whole channels of ``(N, C, H, W)`` with probability ``p`` and scales the others."""
-    _check_probability(p)
-    if input.dim() < 2 and training:
-        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
-    if input.dim() not in (3, 4):
-        warnings.warn(
-            f"dropout2d: Received a {input.dim()}-D input to dropout2d, which is deprecated and will "
-            f"result in an "
-            "error in a future release. To retain the behavior and silence this warning, please use dropout "
-            "instead. Note that dropout2d exists to provide channel-wise dropout on inputs with 2 spatial "
-            "dimensions, a channel dimension, and an optional batch dimension (i.e. 3D or 4D inputs).",
-            stacklevel=2,
-        )
-    if input.dim() == 3:
-        warnings.warn(
-            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
-            "behavior is "
-            "desired - input is interpreted as shape (N, C, L), where C is the channel dim. This behavior "
-            "will "
-            "change in a future release to interpret the input as one without a batch dimension, i.e. shape "
-            "(C, H, W). To maintain the 1D channel-wise dropout behavior, please switch to using dropout1d "
-            "instead.",
-            stacklevel=2,
-        )
-    return _feature_dropout(input, p, training, inplace, batched=True)
-
-
-def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zeroes whole channels of ``(N, C, D, H, W)`` or ``(C, D, H, W)`` and scales the others."""
-    _check_probability(p)
-    return _feature_dropout(input, p, training, inplace, batched=input.dim() != 4)
-
-
-# The value that SELU tends to for large negative inputs, negated: its scale times its alpha.
-_SELU_FLOOR = 1.7580993408473766
-
-
-def _alpha_dropout(input: Tensor, p: float, kept: Tensor, inplace: bool) -> Tensor:
-    if p == 1:
-        return input.mul_(0) if inplace else input * 0
-    scale = 1 / math.sqrt((1 - p) * (1 + p * _SELU_FLOOR**2))
-    shift = (kept - 1) * (_SELU_FLOOR * scale) + p * scale * _SELU_FLOOR
-    return input.mul_(kept * scale).add_(shift) if inplace else input * (kept * scale) + shift
-
-
-def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Dropout for SELU networks: it keeps mean 0 and variance 1."""
-    _check_probability(p)
-    if not training or p == 0:
-        return input
-    return _alpha_dropout(input, p, rgrad.empty_like(input).bernoulli_(1 - p), inplace)
-
-
-def feature_alpha_dropout(
-    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
-) -> Tensor:
-    """:func:`alpha_dropout` of whole channels."""
-    _check_probability(p)
-    if not training or p == 0:
-        return input
-    return _alpha_dropout(input, p, _feature_mask(input, p, batched=True), inplace)
-
-
 # Norms and distances.
 
 
@@ -372,6 +277,11 @@ def rms_norm(
 ) -> Tensor:
     """Divides by the root of the mean square over the last dimensions, and multiplies by ``weight``."""
     shape = tuple(normalized_shape)
+    if not shape:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
+            "normalized_shape = []"
+        )
     if tuple(input.shape[input.dim() - len(shape) :]) != shape:
         expected = "*" + ", ".join(map(str, shape))
         raise RuntimeError(
@@ -532,7 +442,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
             f"upscale_factor, but input.size(-3)={channels} is not divisible by {factor**2}"
         )
-    split = input.reshape(-1, channels // factor**2, factor, factor, height, width)
+    split = input.reshape(math.prod(batch), channels // factor**2, factor, factor, height, width)
     return split.permute(0, 1, 4, 2, 5, 3).reshape(
         *batch, channels // factor**2, height * factor, width * factor
     )
@@ -542,7 +452,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """Undoes :func:`pixel_shuffle`."""
     factor = downscale_factor
     *batch, channels, height, width = input.shape
-    split = input.reshape(-1, channels, height // factor, factor, width // factor, factor)
+    split = input.reshape(math.prod(batch), channels, height // factor, factor, width // factor, factor)
     return split.permute(0, 1, 3, 5, 2, 4).reshape(
         *batch, channels * factor**2, height // factor, width // factor
     )
@@ -638,7 +548,7 @@ def local_response_norm(
     if input.dim() < 3:
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)")
     square = input * input
-    rows = square.reshape(input.size(0), 1, input.size(1), -1)
+    rows = square.reshape(input.size(0), 1, input.size(1), math.prod(input.shape[2:]))
     padded = _nn.pad(rows, (0, 0, size // 2, (size - 1) // 2))
     mean = avg_pool2d(padded, (size, 1), stride=1).reshape(input.shape)
     return input / (mean * alpha + k).pow(beta)

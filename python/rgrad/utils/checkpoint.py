@@ -10,36 +10,49 @@ torch.Size([1, 2])
 
 from __future__ import annotations
 
+import contextlib
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import rgrad
 from rgrad import _C
 from rgrad.autograd import Function, backward
 from rgrad.autograd.grad_mode import enable_grad, no_grad
-from rgrad.random import fork_rng
 
-__all__ = ["CheckpointFunction", "checkpoint", "checkpoint_sequential", "check_backward_validity", "detach_variable"]
+from ._recompute import DETERMINISM_CHECKS, CheckpointError, Region, Surroundings
+
+__all__ = [
+    "CheckpointError",
+    "CheckpointFunction",
+    "check_backward_validity",
+    "checkpoint",
+    "checkpoint_sequential",
+    "detach_variable",
+    "noop_context_fn",
+    "set_checkpoint_early_stop",
+]
 
 Tensor = _C.Tensor
 
 
-class _Surroundings:
-    """What besides its arguments a region depends on: the random generator and autocast. Restored to run it again."""
+_early_stop: bool | None = None
 
-    def __init__(self, preserve_rng_state: bool) -> None:
-        self.rng_state = rgrad.get_rng_state() if preserve_rng_state else None
-        self.autocast = _C._get_autocast()
 
-    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Calls the function as it was surrounded then; the generator is afterwards where it was before."""
-        with fork_rng(enabled=self.rng_state is not None):
-            if self.rng_state is not None:
-                rgrad.set_rng_state(self.rng_state)
-            enabled, dtype = self.autocast
-            with rgrad.autocast("cpu", dtype=dtype, enabled=enabled):
-                return function(*args, **kwargs)
+@contextlib.contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """Whether regions that begin in the block stop their second run as soon as all that is needed is computed."""
+    global _early_stop
+    before, _early_stop = _early_stop, enable
+    try:
+        yield
+    finally:
+        _early_stop = before
+
+
+def noop_context_fn() -> tuple[Any, Any]:
+    """The contexts of a region that needs none."""
+    return contextlib.nullcontext(), contextlib.nullcontext()
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -62,7 +75,7 @@ class CheckpointFunction(Function):
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
         check_backward_validity(args)
         ctx.run_function = run_function
-        ctx.surroundings = _Surroundings(preserve_rng_state)
+        ctx.surroundings = Surroundings(preserve_rng_state)
         ctx.args = [None if isinstance(x, Tensor) else x for x in args]
         ctx.places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
         ctx.save_for_backward(*(args[i] for i in ctx.places))
@@ -90,6 +103,10 @@ def checkpoint(
     function: Callable[..., Any],
     *args: Any,
     use_reentrant: bool | None = None,
+    context_fn: Callable[[], tuple[Any, Any]] = noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
     preserve_rng_state: bool = True,
     **kwargs: Any,
 ) -> Any:
@@ -98,9 +115,14 @@ def checkpoint(
     Args:
         function: the region.
         *args: its arguments.
-        use_reentrant: by a backward inside backward; then gradients reach parameters only if an argument requires one.
-        preserve_rng_state: whether the second call draws the random numbers of the first.
-        **kwargs: keyword arguments of the function, for the form that is not reentrant.
+        use_reentrant: by a backward inside backward; then gradients reach parameters only if an argument requires one,
+            and neither `grad` nor keyword arguments can be used. False is the better choice.
+        context_fn: makes two contexts, for the first and the second run.
+        determinism_check: ``"default"`` compares shape, dtype and device of what both runs save, ``"none"`` nothing.
+        debug: not offered, as operations are not logged here.
+        early_stop: end the second run as soon as all that is needed is computed.
+        preserve_rng_state: whether the second run draws the random numbers of the first.
+        **kwargs: keyword arguments of the function.
 
     Returns:
         What the function returns.
@@ -114,19 +136,29 @@ def checkpoint(
             stacklevel=2,
         )
         use_reentrant = True
-    if not use_reentrant:
-        raise NotImplementedError("checkpoint(use_reentrant=False) needs saved-tensor hooks, which the core lacks")
-    for name in ("context_fn", "debug", "respect_saved_tensors_hooks"):
-        if kwargs.pop(name, None):
+    if use_reentrant:
+        if kwargs:
+            raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+        if context_fn is not noop_context_fn or debug:
             raise ValueError(
                 "Passing `context_fn`, `debug`, or `respect_saved_tensors_hooks` "
                 "is only supported when use_reentrant=False."
             )
-    for name in ("determinism_check", "early_stop"):
-        kwargs.pop(name, None)
-    if kwargs:
-        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
-    return CheckpointFunction.apply(function, preserve_rng_state, *args)
+        return CheckpointFunction.apply(function, preserve_rng_state, *args)
+    if debug:
+        raise NotImplementedError("checkpoint(debug=True): operations are not logged here")
+    if determinism_check not in DETERMINISM_CHECKS:
+        raise ValueError(f"determinism_check should be one of {list(DETERMINISM_CHECKS)}, but got {determinism_check}")
+    region = Region(
+        function,
+        args,
+        kwargs,
+        preserve_rng_state,
+        context_fn,
+        DETERMINISM_CHECKS[determinism_check],
+        early_stop if _early_stop is None else _early_stop,
+    )
+    return region.forward()
 
 
 def checkpoint_sequential(

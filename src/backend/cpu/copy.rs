@@ -2,19 +2,11 @@
 
 use super::parallel::parallel_for;
 use super::transpose::{copy_transposed, is_transposed};
+pub use crate::backend::View;
 use crate::dtype::{DType, Element, Scalar, cast};
-use crate::layout::{Layout, Odometer, collapse};
+use crate::layout::{Odometer, collapse};
 use crate::multiversion;
-use crate::storage::Storage;
 use crate::with_dtype;
-
-/// A tensor as the backend sees it: memory, geometry, element type.
-#[derive(Clone, Copy)]
-pub struct View<'a> {
-    pub storage: &'a Storage,
-    pub layout: &'a Layout,
-    pub dtype: DType,
-}
 
 impl View<'_> {
     /// The same memory as integers of the same size: copying moves bits, whatever they mean.
@@ -170,9 +162,6 @@ fn fill_typed<T: Element>(out: View, value: T) {
         parallel_for(n, GRAIN * 4, |r| out.storage.slice_mut::<T>()[at + r.start..at + r.end].fill(value));
         return;
     }
-    if let Some(order) = out.layout.memory_order() {
-        return fill_typed(View { layout: &out.layout.permute(&order), ..out }, value);
-    }
     if let ([_], [stride]) = (&out.layout.shape[..], &out.layout.strides[..])
         && n <= GRAIN
     {
@@ -203,13 +192,6 @@ pub fn copy(src: View, out: View) {
     let n = out.layout.numel();
     if n == 0 {
         return;
-    }
-    if !out.layout.is_contiguous()
-        && let Some(order) = out.layout.memory_order()
-    {
-        // In the order of the result's memory; what lies alike is then contiguous.
-        let (from, to) = (src.layout.permute(&order), out.layout.permute(&order));
-        return copy(View { layout: &from, ..src }, View { layout: &to, ..out });
     }
     let (src, out) = if src.dtype == out.dtype { (src.bits(), out.bits()) } else { (src, out) };
     let (sc, oc) = (src.layout.is_contiguous(), out.layout.is_contiguous());

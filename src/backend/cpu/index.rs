@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::copy::{GRAIN, View};
 use super::parallel::{for_chunks_mut, parallel_for};
-use crate::dtype::{Bool8, Element, Scalar};
+use crate::dtype::{Bool8, Element, Real, Scalar};
 use crate::layout::{Layout, Odometer, collapse};
 use crate::multiversion;
 use crate::storage::Storage;
@@ -213,20 +213,6 @@ fn combine_dense<T: Element>(run: &mut [T], values: &[T], how: Combine) {
     }
 }
 
-/// Sets the picked elements to one value.
-pub fn fill<T: Element>(x: &Storage, l: &Lattice, value: T) {
-    let (runs, dst) = (Runs::new(l.after), x.slice_mut::<T>());
-    for block in l.block_starts() {
-        for &i in l.offsets {
-            for &start in &runs.starts {
-                for j in 0..runs.length {
-                    dst[(block + i + start + j as isize * runs.stride) as usize] = value;
-                }
-            }
-        }
-    }
-}
-
 // ---- one index per element, along a dimension
 
 /// The strides with that of `dim` set to 0, and the stride that was there.
@@ -312,6 +298,77 @@ fn scatter_box<T: Element>(
             s += all[2][last];
         }
         at.step();
+    }
+}
+
+// ---- sums of rows
+
+/// Look-ups sorted by row, stably: those of row `r` are `order[starts[r]..starts[r + 1]]`. A row is summed by one
+/// thread, in the order of the look-ups, however many threads there are.
+struct ByRow {
+    starts: Vec<u32>,
+    order: Vec<u32>,
+}
+
+impl ByRow {
+    fn new(index: &[i64], count: usize) -> ByRow {
+        let mut starts = vec![0u32; count + 1];
+        index.iter().for_each(|&i| starts[i as usize + 1] += 1);
+        for r in 0..count {
+            starts[r + 1] += starts[r];
+        }
+        let mut next = starts.clone();
+        let mut order = vec![0u32; index.len()];
+        for (k, &i) in index.iter().enumerate() {
+            let at = &mut next[i as usize];
+            order[*at as usize] = k as u32;
+            *at += 1;
+        }
+        ByRow { starts, order }
+    }
+
+    fn of(&self, row: usize) -> &[u32] {
+        &self.order[self.starts[row] as usize..self.starts[row + 1] as usize]
+    }
+}
+
+/// The sums of the rows of a matrix that share an index.
+pub struct RowSums<'a> {
+    pub index: &'a [i64],
+    pub width: usize,
+    /// The row that stays 0.
+    pub padding: Option<usize>,
+    /// Whether sums are divided by how many rows they are of.
+    pub by_frequency: bool,
+}
+
+impl RowSums<'_> {
+    pub fn run<T: Real>(&self, g: &[T], out: &mut [T]) {
+        let dim = self.width;
+        if dim == 0 || out.is_empty() {
+            return;
+        }
+        let by_row = ByRow::new(self.index, out.len() / dim);
+        let rows = (GRAIN / dim).max(1);
+        for_chunks_mut(out, rows * dim, |chunk, out| {
+            out.fill(T::ZERO);
+            for (k, sum) in out.chunks_exact_mut(dim).enumerate() {
+                let row = chunk * rows + k;
+                let found = by_row.of(row);
+                if found.is_empty() || self.padding == Some(row) {
+                    continue;
+                }
+                for &at in found {
+                    for (s, &v) in sum.iter_mut().zip(&g[at as usize * dim..]) {
+                        *s += v;
+                    }
+                }
+                if self.by_frequency {
+                    let scale = T::ONE / T::of(found.len() as f64);
+                    sum.iter_mut().for_each(|s| *s = *s * scale);
+                }
+            }
+        });
     }
 }
 

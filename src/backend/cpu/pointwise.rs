@@ -2,8 +2,8 @@
 //!
 //! A kernel is compiled for contiguous slices of four types only. Everything else comes to it through blocks that
 //! stay in the first-level cache: strided operands are gathered, half types and small integers widened, mixed dtypes
-//! cast, numbers repeated; a result of another dtype or layout is scattered from a block. Of operands with long
-//! contiguous runs, as a row that is broadcast, the runs are used as they lie; transposed ones are turned by bands.
+//! cast, numbers and rows that are broadcast repeated; a result of another dtype or layout is scattered from a block.
+//! Of operands with long contiguous runs the runs are used as they lie; transposed ones are turned by bands.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use super::parallel::parallel_for;
 use super::transpose::{Bands, SIDE, banded_columns};
 use crate::dtype::{Bool8, DType, Element, Scalar};
 use crate::formula::{ARGS, Int};
-use crate::layout::Layout;
+use crate::layout::{Layout, collapse};
 use crate::storage::Storage;
 
 /// A compiled loop: inputs of equal length, number parameters, output.
@@ -106,16 +106,31 @@ impl Written<i32> for Int<i32> {}
 impl Written<i64> for Int<i64> {}
 impl Written<Bool8> for Bool8 {}
 
-/// Where the driver takes an operand from. All but numbers and blocks are of the computed type, and are not
-/// overwritten before they are read.
+/// Elements of a block that is filled once for a chunk.
+const REPEATED: usize = 4 * BLOCK;
+
+/// After how many elements a layout shows the same again, if it does: all dimensions but its last are repetitions.
+fn period(layout: &Layout) -> Option<usize> {
+    let (shape, [strides]) = collapse(&layout.shape, [&layout.strides]);
+    match (&shape[..], &strides[..]) {
+        ([_], [0]) => Some(1),
+        ([_, n], [0, _]) => Some(*n),
+        _ => None,
+    }
+}
+
+/// Where the driver takes an operand from. All but numbers, periods and blocks are of the computed type; all but
+/// blocks are not overwritten before they are read.
 enum Source<'a> {
     /// Contiguous: used as it lies.
     Direct(View<'a>),
-    /// Made of long contiguous runs, which are used as they lie: a row that is broadcast, a slice of columns.
+    /// Made of long contiguous runs, which are used as they lie: a slice of columns.
     Runs(View<'a>),
     /// Transposed, with rows of so many elements: see Note [Bands].
     Bands(View<'a>, usize),
-    /// Filled once into a block.
+    /// So many elements over and over, as a row that is broadcast: repeated in a block once.
+    Period(View<'a>, usize),
+    /// Repeated in a block once.
     Number(Scalar),
     /// Gathered block by block.
     Blocks(View<'a>),
@@ -127,15 +142,29 @@ impl<'a> Source<'a> {
         match operand {
             None | Some(Operand::Unread) => Source::Unread,
             Some(Operand::Number(s)) => Source::Number(*s),
-            Some(Operand::View(v)) if v.dtype != T::Stored::DTYPE || v.storage.same(out.storage) => {
-                Source::Blocks(*v)
-            }
-            Some(Operand::View(v)) if v.layout.is_contiguous() => Source::Direct(*v),
-            Some(Operand::View(v)) if Reader::has_long_runs(v) => Source::Runs(*v),
-            Some(Operand::View(v)) => match banded_columns(v.layout) {
-                Some(cols) => Source::Bands(*v, cols),
-                None => Source::Blocks(*v),
-            },
+            Some(Operand::View(v)) => Source::of_view::<T>(*v, out),
+        }
+    }
+
+    fn of_view<T: Lane>(v: View<'a>, out: View) -> Self {
+        if v.storage.same(out.storage) {
+            return Source::Blocks(v);
+        }
+        if v.dtype == T::Stored::DTYPE && v.layout.is_contiguous() {
+            return Source::Direct(v);
+        }
+        if let Some(period) = period(v.layout).filter(|&p| p <= REPEATED) {
+            return Source::Period(v, period);
+        }
+        if v.dtype != T::Stored::DTYPE {
+            return Source::Blocks(v);
+        }
+        if Reader::has_long_runs(&v) {
+            return Source::Runs(v);
+        }
+        match banded_columns(v.layout) {
+            Some(cols) => Source::Bands(v, cols),
+            None => Source::Blocks(v),
         }
     }
 }
@@ -149,11 +178,6 @@ fn drive<T: Lane, E: Element>(
     let n = out.layout.numel();
     if n == 0 {
         return;
-    }
-    if !out.layout.is_contiguous()
-        && let Some(order) = out.layout.memory_order()
-    {
-        return drive_in_order(l, operands, params, out, &order);
     }
     let mut numbers = [T::zeroed(); 4];
     for (p, s) in numbers.iter_mut().zip(params) {
@@ -186,28 +210,6 @@ fn drive<T: Lane, E: Element>(
     parallel_for(n, grain, |range| drive_blocks::<T, E>(l, &sources, count, params, out, direct_out, range));
 }
 
-/// Walks the dimensions in the order that the result has in memory, in which operands that lie alike are contiguous.
-#[cold]
-fn drive_in_order<T: Lane, E: Element>(
-    l: Loop<T, impl Written<E>>,
-    operands: &[Operand],
-    params: &[Scalar],
-    out: View,
-    order: &[usize],
-) {
-    let turned: [Option<Layout>; ARGS] = std::array::from_fn(|k| match operands.get(k) {
-        Some(Operand::View(v)) => Some(v.layout.permute(order)),
-        _ => None,
-    });
-    let given = operands.len();
-    let operands: [Operand; ARGS] = std::array::from_fn(|k| match (operands.get(k), &turned[k]) {
-        (Some(Operand::View(v)), Some(layout)) => Operand::View(View { layout, ..*v }),
-        (Some(o), _) => *o,
-        (None, _) => Operand::Unread,
-    });
-    drive::<T, E>(l, &operands[..given], params, View { layout: &out.layout.permute(order), ..out });
-}
-
 /// The result, in new memory, of a kernel on two dense operands of one floating dtype and at most [`SMALL`] elements.
 /// None where it is not that case.
 #[inline]
@@ -233,7 +235,11 @@ pub fn run_small_number(kernel: Kernel, a: View, s: Scalar, swapped: bool) -> Op
 #[inline(always)]
 fn few<T: Element>(v: View<'_>) -> Option<&[T]> {
     let n = v.layout.numel();
-    if n > SMALL { None } else { v.storage.slice::<T>().get(v.layout.offset..v.layout.offset + n) }
+    if n > SMALL || v.on_host().is_err() {
+        None
+    } else {
+        v.storage.slice::<T>().get(v.layout.offset..v.layout.offset + n)
+    }
 }
 
 #[inline(always)]
@@ -311,20 +317,27 @@ enum Feed<'a, T: Lane> {
     Direct(View<'a>),
     Runs(Reader<'a>),
     Bands(Bands<'a, T::Stored>),
-    Number(Vec<T>),
+    /// Whole periods: position `at` is found at its remainder by the length.
+    Period(Vec<T>),
     Blocks(Reader<'a>, Vec<T>),
 }
 
 impl<'a, T: Lane> Feed<'a, T> {
     fn new(source: &Source<'a>, range: &Range<usize>) -> Self {
-        /// Blocks of a number are filled once, so that fewer of them are worth their place in the cache.
-        const REPEATED: usize = 4 * BLOCK;
         match source {
             Source::Unread => Feed::Unread,
             Source::Direct(v) => Feed::Direct(*v),
             Source::Runs(v) => Feed::Runs(Reader::new(*v, range.start)),
             Source::Bands(v, _) => Feed::Bands(Bands::new(*v, range.end)),
-            Source::Number(s) => Feed::Number(vec![T::number(*s); range.len().min(REPEATED)]),
+            Source::Number(s) => Feed::Period(vec![T::number(*s); range.len().min(REPEATED)]),
+            Source::Period(v, period) => {
+                let mut block =
+                    vec![T::zeroed(); REPEATED.min(range.len() / 4).max(1).next_multiple_of(*period)];
+                let (first, others) = block.split_at_mut(*period);
+                Reader::new(*v, 0).read::<T::Stored>(bytemuck::cast_slice_mut(first));
+                others.chunks_exact_mut(*period).for_each(|copy| copy.copy_from_slice(first));
+                Feed::Period(block)
+            }
             Source::Blocks(v) => {
                 Feed::Blocks(Reader::new(*v, range.start), vec![T::zeroed(); range.len().min(BLOCK)])
             }
@@ -338,7 +351,8 @@ impl<'a, T: Lane> Feed<'a, T> {
             Feed::Unread | Feed::Direct(_) => usize::MAX,
             Feed::Runs(reader) => reader.run_left(),
             Feed::Bands(bands) => bands.left(at),
-            Feed::Number(block) | Feed::Blocks(_, block) => block.len(),
+            Feed::Period(block) => block.len() - at % block.len(),
+            Feed::Blocks(_, block) => block.len(),
         }
     }
 
@@ -361,7 +375,8 @@ impl<'a, T: Lane> Feed<'a, T> {
             Feed::Direct(v) => dense(v, at, n),
             Feed::Runs(reader) => bytemuck::cast_slice(reader.lend::<T::Stored>(n)),
             Feed::Bands(bands) => bytemuck::cast_slice(bands.get(at, n)),
-            Feed::Number(block) | Feed::Blocks(_, block) => &block[..n],
+            Feed::Period(block) => &block[at % block.len()..][..n],
+            Feed::Blocks(_, block) => &block[..n],
         }
     }
 

@@ -7,7 +7,9 @@
 
 use smallvec::smallvec;
 
-use crate::backend::cpu::conv::{self as kernel, ConvShape};
+use crate::backend::conv as kernel;
+pub use crate::backend::conv::{ConvShape, Product};
+use crate::backend::cpu::conv::backward_bias;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record};
@@ -15,17 +17,6 @@ use crate::layout::Dims;
 use crate::ops::{nn, reduce, rows, view};
 use crate::tensor::Tensor;
 use crate::{bail, with_dtype};
-
-/// Which of the three is computed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Product {
-    /// `y` from `x` and `w`.
-    Output,
-    /// `x` from `y` and `w`.
-    Input,
-    /// `w` from `y` and `x`.
-    Weight,
-}
 
 /// The product of `a` and `b`, in the order in which [`Product`] names them, plus `bias` per channel; of shape `out`.
 pub fn product(
@@ -39,18 +30,9 @@ pub fn product(
     let compute = nn::number_compute(a.dtype());
     let (x, y) = (a.dense(compute)?, b.dense(compute)?);
     let shift = bias.map(|t| t.dense(compute)).transpose()?;
-    let result = Tensor::empty(out.clone(), compute)?;
-    with_dtype!(float compute, T => {
-        let (x, y, result) = (x.slice::<T>()?, y.slice::<T>()?, result.slice_mut::<T>()?);
-        match which {
-            Product::Output => {
-                let shift = shift.as_ref().map(|t| t.slice::<T>()).transpose()?;
-                kernel::forward(&s, x, y, shift, result);
-            }
-            Product::Input => kernel::backward_input(&s, x, y, result),
-            Product::Weight => kernel::backward_weight(&s, x, y, result),
-        }
-    }, else bail!(Error::DtypeNotImplemented { op: "convolution", dtype: compute }));
+    let result = x.new_empty(out.clone())?;
+    let fused = shift.as_ref().filter(|_| which == Product::Output).map(Tensor::raw);
+    kernel::product(which, &s, x.raw(), y.raw(), fused, result.raw())?;
     if let (Some(shift), true) = (&shift, which != Product::Output) {
         let mut column: Dims = out.iter().map(|_| 1).collect();
         column[1] = out[1];
@@ -126,7 +108,7 @@ impl Convolution {
     fn bias(&self, g: &Tensor) -> Result<Tensor> {
         let (batch, channels) = (g.shape()[0], g.shape()[1]);
         let plane = g.shape()[2..].iter().product();
-        if grad_enabled() {
+        if grad_enabled() || g.device().is_gpu() {
             let flat = view::reshape_to(g, &Dims::from([batch, channels, plane]))?;
             return reduce::sum_mask(&flat, 0b101, false, Some(g.dtype()));
         }
@@ -134,7 +116,7 @@ impl Convolution {
         let (dense, out) = (g.dense(compute)?, Tensor::empty([channels], compute)?);
         // Only the sizes of the output matter to a sum over it.
         let s = ConvShape { n: batch, c_out: channels, output: [1, 1, plane], ..self.s };
-        with_dtype!(float compute, T => kernel::backward_bias::<T>(&s, dense.slice()?, out.slice_mut()?),
+        with_dtype!(float compute, T => backward_bias::<T>(&s, dense.slice()?, out.slice_mut()?),
             else bail!(Error::DtypeNotImplemented { op: "convolution", dtype: compute }));
         nn::rounded(out, g.dtype())
     }

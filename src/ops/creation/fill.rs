@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 
 use super::zeros_like;
-use crate::backend::cpu::copy;
+use crate::backend::copy;
 use crate::dtype::Scalar;
 use crate::ensure;
 use crate::error::Result;
@@ -20,7 +20,7 @@ pub(in crate::ops) fn overwrite(
     node: &'static str,
     write: impl FnOnce(&Tensor) -> Result<()>,
 ) -> Result<Tensor> {
-    check_inplace(t)?;
+    check_inplace(t, false)?;
     if grad_enabled() && t.requires_grad() {
         let value = t.empty_like()?;
         write(&value)?;
@@ -34,7 +34,7 @@ pub(in crate::ops) fn overwrite(
 
 pub(super) fn zero_in_place(a: &Args) -> Result<Out> {
     let write = |t: &Tensor| {
-        copy::fill(t.raw(), Scalar::Int(0));
+        copy::fill(t.raw(), Scalar::Int(0))?;
         Ok(())
     };
     Ok(overwrite(a.tensor(0)?, "ZeroBackward0", write)?.into())
@@ -65,7 +65,7 @@ fn filled_by(t: &Tensor, value: &Tensor, op: &str, node: &'static str) -> Result
         value.rank()
     );
     let out = t.empty_like()?;
-    copy::fill(out.raw(), value.item()?);
+    copy::fill(out.raw(), value.item()?)?;
     record(out, &[t, value], |_| Fill { node })
 }
 
@@ -74,7 +74,7 @@ pub(super) fn fill(a: &Args) -> Result<Out> {
     Ok(match a.operand(1)? {
         Arg::T(value) => filled_by(t, value, "fill", "FillBackward1")?.into(),
         Arg::S(value) => {
-            let out = Tensor::full(t.shape().clone(), value, t.dtype())?;
+            let out = t.new_full(t.shape().clone(), value)?;
             record(out, &[t], |_| Fill { node: "FillBackward0" })?.into()
         }
     })
@@ -84,7 +84,7 @@ pub(super) fn fill_in_place(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
     match a.operand(1)? {
         Arg::T(value) if value.requires_grad() && grad_enabled() => {
-            check_inplace(t)?;
+            check_inplace(t, true)?;
             assign(t, &filled_by(&t.detach(), value, "fill_", "FillBackward3")?, "FillBackward3")?;
             Ok(t.clone().into())
         }
@@ -104,7 +104,7 @@ pub(super) fn fill_in_place(a: &Args) -> Result<Out> {
 
 fn set_all(t: &Tensor, value: Scalar) -> Result<Out> {
     let write = |t: &Tensor| {
-        copy::fill(t.raw(), value);
+        copy::fill(t.raw(), value)?;
         Ok(())
     };
     Ok(overwrite(t, "FillBackward2", write)?.into())

@@ -3,8 +3,7 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::mask::nonzero_tuple;
-use super::select::out_of_bounds;
-use crate::backend::cpu::index::{Combine, Lattice, gather, scatter};
+use crate::backend::index::{Combine, Lattice, Pick, Rule, gather, scatter};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
@@ -12,20 +11,28 @@ use crate::layout::{Dims, Layout, broadcast};
 use crate::ops::schema::{Args, Out};
 use crate::ops::{reduce, view};
 use crate::tensor::Tensor;
-use crate::{bail, ensure, table, with_dtype};
+use crate::{bail, ensure, table};
 
 /// Where the picked elements lie and which shape they have. The shape of the indices stands where the indexed
 /// dimensions stood if these are neighbours, and first otherwise.
 struct Plan {
     before: Layout,
-    offsets: Vec<isize>,
+    /// The dense indices and the dimensions that they are of.
+    picks: SmallVec<[(Tensor, usize); 4]>,
+    /// How many elements the indices pick.
+    n: usize,
     after: Layout,
     shape: Dims,
 }
 
 impl Plan {
-    fn lattice(&self) -> Lattice<'_> {
-        Lattice { before: &self.before, offsets: &self.offsets, after: &self.after }
+    fn with<T>(&self, t: &Tensor, f: impl FnOnce(&Lattice) -> Result<T>) -> Result<T> {
+        let mut picks: SmallVec<[Pick; 4]> = SmallVec::new();
+        for (index, d) in &self.picks {
+            let (size, stride) = (t.shape()[*d], t.strides()[*d]);
+            picks.push(Pick { index: index.raw(), size, stride, rule: Rule::Dimension(*d) });
+        }
+        f(&Lattice { before: &self.before, picks: &picks, n: self.n, after: &self.after })
     }
 }
 
@@ -85,10 +92,12 @@ fn plan(t: &Tensor, picks: &[Option<Tensor>]) -> Result<Plan> {
         };
         shape = wider;
     }
-    let mut offsets = vec![0isize; shape.numel()];
+    let mut dense: SmallVec<[(Tensor, usize); 4]> = SmallVec::new();
     for &(d, i) in &indexed {
-        add_offsets(&mut offsets, i, &shape, d, t.shape()[d], t.strides()[d])?;
+        let wide = i.layout().expand(&shape).map(|l| i.with_layout(l));
+        dense.push((wide.as_ref().unwrap_or(i).dense(DType::I64)?.on_device(t.device())?, d));
     }
+    let n = shape.numel();
     let neighbours = indexed.windows(2).all(|w| w[0].0 + 1 == w[1].0);
     let split = if neighbours { indexed.first().map_or(0, |f| f.0) } else { 0 };
     let layout = |keep: &dyn Fn(usize) -> bool, offset| {
@@ -99,29 +108,7 @@ fn plan(t: &Tensor, picks: &[Option<Tensor>]) -> Result<Plan> {
     let before = layout(&|d| d < split, t.layout().offset);
     let after = layout(&|d| d >= split, 0);
     let shape = before.shape.iter().chain(shape.iter()).chain(after.shape.iter()).copied().collect();
-    Ok(Plan { before, offsets, after, shape })
-}
-
-/// Adds what an index of dimension `d` contributes to the offset of each picked element.
-fn add_offsets(
-    out: &mut [isize],
-    index: &Tensor,
-    shape: &Dims,
-    d: usize,
-    n: usize,
-    stride: isize,
-) -> Result<()> {
-    let wide = index.layout().expand(shape).map(|l| index.with_layout(l));
-    let dense = wide.as_ref().unwrap_or(index).dense(DType::I64)?;
-    let n = n as i64;
-    for (o, &i) in out.iter_mut().zip(dense.slice::<i64>()?) {
-        let wrapped = if i < 0 { i + n } else { i };
-        if wrapped < 0 || wrapped >= n {
-            return out_of_bounds(i, d, n as usize);
-        }
-        *o += wrapped as isize * stride;
-    }
-    Ok(())
+    Ok(Plan { before, picks: dense, n, after, shape })
 }
 
 fn save(picks: &[Option<Tensor>]) -> Vec<SavedTensor> {
@@ -135,8 +122,8 @@ fn saved(picks: &[SavedTensor], cx: &Cx) -> Result<Vec<Option<Tensor>>> {
 /// The elements that `picks`, one per leading dimension, name. A mask stands for as many dimensions as it has.
 pub fn index(t: &Tensor, picks: &[Option<Tensor>]) -> Result<Tensor> {
     let p = plan(t, picks)?;
-    let out = Tensor::empty(p.shape.clone(), t.dtype())?;
-    with_dtype!(t.dtype(), T => gather::<T>(t.storage(), &p.lattice(), out.slice_mut()?));
+    let out = t.new_empty(p.shape.clone())?;
+    p.with(t, |l| gather(t.raw(), l, out.raw()))?;
     record(out, &[t], |_| IndexBackward { picks: save(picks), shape: t.shape().clone() })
 }
 
@@ -152,7 +139,7 @@ impl Function for IndexBackward {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        let (picks, out) = (saved(&self.picks, cx)?, Tensor::zeros(self.shape.clone(), g.dtype())?);
+        let (picks, out) = (saved(&self.picks, cx)?, g.new_zeros(self.shape.clone())?);
         index_put_untracked(&out, &picks, g, true)?;
         let shape = g.shape().clone();
         let node = || IndexPut { picks: save(&picks), accumulate: true, only_values: true, shape };
@@ -192,8 +179,7 @@ pub(super) fn index_put_untracked(
     let overlapping = values.storage().same(t.storage());
     let dense = if overlapping { values.copied(t.dtype())? } else { values.dense(t.dtype())? };
     let how = if accumulate { Combine::Add } else { Combine::Set };
-    with_dtype!(t.dtype(), T => scatter::<T>(t.storage(), &p.lattice(), dense.slice()?, how));
-    Ok(())
+    p.with(t, |l| scatter(t.raw(), l, dense.raw(), how))
 }
 
 /// A copy of `t` with `values` written or added to the picked elements.
@@ -228,7 +214,7 @@ impl Function for IndexPut {
             if self.accumulate {
                 Ok(g.clone())
             } else {
-                index_put(g, &picks, &Tensor::scalar(0i64, g.dtype())?, false)
+                index_put(g, &picks, &g.new_zeros([0usize; 0])?, false)
             }
         };
         let picked = || {

@@ -3,8 +3,8 @@
 use smallvec::smallvec;
 
 use super::mask::masked_fill;
-use crate::backend::cpu::copy::View;
-use crate::backend::cpu::index::{Combine, gather_along, scatter_along};
+use crate::backend::index::{Combine, gather_along, scatter_along};
+use crate::backend::{View, copy};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, NotImplemented, SavedTensor, grad_enabled, record};
@@ -14,26 +14,22 @@ use crate::ops::schema::{Args, Out};
 use crate::ops::view::cut::{self, Cut};
 use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
-use crate::{bail, ensure, table, with_dtype};
+use crate::{bail, ensure, table};
 
 /// A 0-d layout as one of one dimension, which the kernels want.
 fn at_least_1d(l: &Layout) -> Layout {
     if l.rank() == 0 { l.unsqueeze(0) } else { l.clone() }
 }
 
-/// The index as dense int64, all of it within a dimension of size `n`.
-fn checked_index(op: &str, index: &Tensor, dim: usize, n: usize) -> Result<Tensor> {
+/// The index as dense int64.
+fn checked_index(op: &str, index: &Tensor) -> Result<Tensor> {
     // An index without elements may have any dtype.
     ensure!(
         index.numel() == 0 || matches!(index.dtype(), DType::I64 | DType::I32),
         Runtime,
         "{op}(): Expected dtype int64 for index"
     );
-    let dense = index.dense(DType::I64)?;
-    if let Some(&i) = dense.slice::<i64>()?.iter().find(|&&i| i < 0 || i as usize >= n) {
-        bail!(Runtime, "index {i} is out of bounds for dimension {dim} with size {n}");
-    }
-    Ok(dense)
+    index.dense(DType::I64)
 }
 
 fn size_at(t: &Tensor, dim: usize) -> usize {
@@ -59,12 +55,12 @@ pub fn gather(t: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
             t.shape()
         );
     }
-    let dense = checked_index("gather", index, d, size_at(t, d))?;
-    let out = Tensor::empty(index.shape().clone(), t.dtype())?;
+    let dense = checked_index("gather", index)?;
+    let out = t.new_empty(index.shape().clone())?;
     if index.numel() > 0 {
-        let (from, shape) = (at_least_1d(t.layout()), at_least_1d(dense.layout()).shape);
-        let x = View { layout: &from, ..t.raw() };
-        with_dtype!(t.dtype(), T => gather_along::<T>(x, d, &shape, dense.slice()?, out.slice_mut()?));
+        let (from, shape) = (at_least_1d(t.layout()), at_least_1d(dense.layout()));
+        let (x, index) = (View { layout: &from, ..t.raw() }, View { layout: &shape, ..dense.raw() });
+        gather_along(x, d, index, out.raw())?;
     }
     record(out, &[t], |_| Gather { dim: d, index: SavedTensor::input(index), shape: t.shape().clone() })
 }
@@ -82,7 +78,7 @@ impl Function for Gather {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        let zeros = Tensor::zeros(self.shape.clone(), g.dtype())?;
+        let zeros = g.new_zeros(self.shape.clone())?;
         Ok(smallvec![Some(scatter_add(&zeros, self.dim as i64, &self.index.get(cx)?, g)?)])
     }
 
@@ -134,19 +130,23 @@ fn scattered(
             t.shape()
         );
     }
-    let dense = checked_index(op, index, d, size_at(t, d))?;
+    let dense = checked_index(op, index)?;
     let out = t.copied(t.dtype())?;
-    let (to, shape) = (at_least_1d(out.layout()), at_least_1d(dense.layout()).shape);
+    let (to, places) = (at_least_1d(out.layout()), at_least_1d(dense.layout()));
     let value = match src {
         Arg::T(s) => s.clone(),
-        Arg::S(s) => Tensor::scalar(s, t.dtype())?,
+        Arg::S(s) => t.new_full([0usize; 0], s)?,
     };
     let from = match src {
         Arg::T(s) => at_least_1d(s.layout()),
-        Arg::S(_) => Layout { strides: shape.iter().map(|_| 0).collect(), shape: shape.clone(), offset: 0 },
+        Arg::S(_) => Layout {
+            strides: places.shape.iter().map(|_| 0).collect(),
+            shape: places.shape.clone(),
+            offset: 0,
+        },
     };
     let (target, source) = (View { layout: &to, ..out.raw() }, View { layout: &from, ..value.raw() });
-    with_dtype!(t.dtype(), T => scatter_along::<T>(target, d, &shape, dense.slice()?, source, how));
+    scatter_along(target, d, View { layout: &places, ..dense.raw() }, source, how)?;
     Ok((out, d))
 }
 
@@ -281,9 +281,10 @@ impl Reduce {
 
 /// How many values meet in each element, at least 1, as `dtype`.
 fn meeting(t: &Tensor, dim: i64, index: &Tensor, include_self: bool, dtype: DType) -> Result<Tensor> {
-    let first = Tensor::full(t.shape().clone(), i64::from(include_self), DType::F64)?;
+    let first = t.empty_as(DType::I64)?;
+    copy::fill(first.raw(), Scalar::Int(i64::from(include_self)))?;
     let (n, _) = scattered("scatter", &first, dim, index, Arg::S(Scalar::Int(1)), Combine::Add)?;
-    rows::clamp_min.call(&[Arg::T(&n), Arg::S(Scalar::Float(1.0))], &[])?.copied(dtype)
+    rows::clamp_min.call(&[Arg::T(&n), Arg::S(Scalar::Int(1))], &[])?.copied(dtype)
 }
 
 struct ScatterSpec {
@@ -367,7 +368,7 @@ impl ScatterReduce {
                 // Where one source value is the only 0 of its product, the product without it is its derivative.
                 let src_zero = is_zero(&src)?;
                 let ones = src_zero.copied(g.dtype())?;
-                let zeros = Tensor::zeros(x.shape().clone(), g.dtype())?;
+                let zeros = g.new_zeros(x.shape().clone())?;
                 let count = gather(&scatter_add(&zeros, dim, index, &ones)?, dim, index)?;
                 let single = rows::logical_and
                     .call(&[Arg::T(&src_zero), Arg::T(&rows::eq.call(&[Arg::T(&count), one], &[])?)], &[])?;
@@ -418,7 +419,7 @@ fn scatter_op(a: &Args) -> Result<Out> {
     };
     let src = match src {
         Arg::T(s) => s.clone(),
-        Arg::S(s) => view::expand_to(&Tensor::scalar(s, t.dtype())?, index.shape())?,
+        Arg::S(s) => view::expand_to(&t.new_full([0usize; 0], s)?, index.shape())?,
     };
     let spec = ScatterSpec { dim, reduce, include_self: true, node: "ScatterReduceBackward0" };
     let out = scatter_reduce(&t.detach(), index, &src.detach(), spec)?;

@@ -4,8 +4,7 @@ use std::cmp::Ordering;
 
 use smallvec::smallvec;
 
-use crate::backend::cpu::copy;
-use crate::backend::cpu::index::{compress, expand, fill_masked, mask_starts, positions};
+use crate::backend::{copy, index as kernel};
 use crate::dtype::{Bool8, DType, Scalar};
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
@@ -20,10 +19,9 @@ use crate::{bail, ensure, table, with_dtype};
 /// Positions (in row-major order) of the non-zero elements.
 pub(super) fn nonzero_positions(t: &Tensor) -> Result<Tensor> {
     let mask = t.dense(DType::Bool)?;
-    let mask = mask.slice::<Bool8>()?;
-    let starts = mask_starts(mask);
-    let out = Tensor::empty([starts.last().copied().unwrap_or(0)], DType::I64)?;
-    positions(mask, &starts, out.storage());
+    let found = kernel::find(mask.raw())?;
+    let out = Tensor::empty_on([found.count()], DType::I64, t.device())?;
+    kernel::positions(mask.raw(), &found, out.raw())?;
     Ok(out)
 }
 
@@ -32,15 +30,15 @@ pub(super) fn unravel(positions: &Tensor, shape: &[usize]) -> Result<Vec<Tensor>
     if shape.len() == 1 {
         return Ok(vec![positions.clone()]);
     }
-    let out: Vec<Tensor> =
-        shape.iter().map(|_| Tensor::empty([positions.numel()], DType::I64)).collect::<Result<_>>()?;
-    let mut rest: Vec<i64> = positions.slice::<i64>()?.to_vec();
-    for (d, index) in out.iter().enumerate().rev() {
-        let n = shape[d].max(1) as i64;
-        for (o, r) in index.slice_mut::<i64>()?.iter_mut().zip(&mut rest) {
-            (*o, *r) = (*r % n, *r / n);
-        }
+    let mut step = 1;
+    let mut out = Vec::with_capacity(shape.len());
+    for &n in shape.iter().rev() {
+        let index = positions.empty_like()?;
+        kernel::unravel(positions.raw(), step, n.max(1), index.raw())?;
+        step *= n.max(1);
+        out.push(index);
     }
+    out.reverse();
     Ok(out)
 }
 
@@ -48,9 +46,9 @@ pub(super) fn unravel(positions: &Tensor, shape: &[usize]) -> Result<Vec<Tensor>
 pub fn nonzero(t: &Tensor) -> Result<Tensor> {
     let flat = nonzero_positions(t)?;
     let (count, rank) = (flat.numel(), t.rank());
-    let out = Tensor::empty([count, rank], DType::I64)?;
+    let out = flat.new_empty([count, rank])?;
     for (d, index) in unravel(&flat, t.shape())?.iter().enumerate().take(rank) {
-        copy::copy(index.raw(), out.with_layout(out.layout().select(1, d)).raw());
+        copy::copy(index.raw(), out.with_layout(out.layout().select(1, d)).raw())?;
     }
     Ok(out)
 }
@@ -94,28 +92,40 @@ pub fn masked_fill(t: &Tensor, mask: &Tensor, value: Arg) -> Result<Tensor> {
             t.dtype().name()
         );
     }
+    fill_where(t, mask, value, number, ["MaskedFillBackward0", "MaskedFillBackward1"])
+}
+
+/// `t` with `number`, which is `value`, where the mask is true; the nodes' names are those of a number and of a tensor.
+pub(super) fn fill_where(
+    t: &Tensor,
+    mask: &Tensor,
+    value: Arg,
+    number: Scalar,
+    nodes: [&'static str; 2],
+) -> Result<Tensor> {
     let shape = broadcast("masked_fill", t.shape(), mask.shape())?;
-    let out = Tensor::empty(shape.clone(), t.dtype())?;
+    let out = t.new_empty(shape.clone())?;
     let whole = t.layout().expand(&shape).map(|l| t.with_layout(l));
-    copy::copy(whole.as_ref().unwrap_or(t).raw(), out.raw());
+    copy::copy(whole.as_ref().unwrap_or(t).raw(), out.raw())?;
     let wide = mask.layout().expand(&shape).map(|l| mask.with_layout(l));
     let dense = wide.as_ref().unwrap_or(mask).dense(DType::Bool)?;
-    fill_masked(out.raw(), dense.slice::<Bool8>()?, number);
+    kernel::fill_masked(out.raw(), dense.raw(), number)?;
     let saved = || SavedTensor::input(mask);
     match value {
-        Arg::T(v) => record(out, &[t, v], |_| MaskedFill { mask: saved(), tensor: true }),
-        Arg::S(_) => record(out, &[t], |_| MaskedFill { mask: saved(), tensor: false }),
+        Arg::T(v) => record(out, &[t, v], |_| MaskedFill { mask: saved(), tensor: true, node: nodes[1] }),
+        Arg::S(_) => record(out, &[t], |_| MaskedFill { mask: saved(), tensor: false, node: nodes[0] }),
     }
 }
 
 struct MaskedFill {
     mask: SavedTensor,
     tensor: bool,
+    node: &'static str,
 }
 
 impl Function for MaskedFill {
     fn name(&self) -> &'static str {
-        if self.tensor { "MaskedFillBackward1" } else { "MaskedFillBackward0" }
+        self.node
     }
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
@@ -150,11 +160,10 @@ pub fn masked_select(t: &Tensor, mask: &Tensor) -> Result<Tensor> {
 
 /// The elements of `t` at which a dense mask of its shape is true; no history.
 fn compressed(t: &Tensor, mask: &Tensor) -> Result<Tensor> {
-    let flags = mask.slice::<Bool8>()?;
-    let starts = mask_starts(flags);
-    let out = Tensor::empty([starts.last().copied().unwrap_or(0)], t.dtype())?;
+    let found = kernel::find(mask.raw())?;
+    let out = t.new_empty([found.count()])?;
     let dense = t.dense(t.dtype())?;
-    with_dtype!(t.dtype(), T => compress::<T>(dense.slice()?, flags, &starts, out.storage()));
+    kernel::compress(dense.raw(), mask.raw(), &found, out.raw())?;
     Ok(out)
 }
 
@@ -178,7 +187,7 @@ impl Function for MaskedSelect {
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         let mask = self.mask.get(cx)?;
-        let zeros = Tensor::zeros(mask.shape().clone(), g.dtype())?;
+        let zeros = g.new_zeros(mask.shape().clone())?;
         Ok(smallvec![Some(masked_scatter(&zeros, &mask, g)?)])
     }
 
@@ -200,15 +209,14 @@ pub fn masked_scatter(t: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tens
     let shape = broadcast("masked_scatter", t.shape(), mask.shape())?;
     let (t, mask) = (expand_to(t, &shape)?, expand_to(mask, &shape)?.dense(DType::Bool)?);
     let out = t.copied(t.dtype())?;
-    let flags = mask.slice::<Bool8>()?;
-    let starts = mask_starts(flags);
+    let found = kernel::find(mask.raw())?;
     ensure!(
-        starts.last().copied().unwrap_or(0) <= source.numel(),
+        found.count() <= source.numel(),
         Runtime,
         "Number of elements of source < number of ones in mask"
     );
     let values = source.dense(source.dtype())?;
-    with_dtype!(t.dtype(), T => expand::<T>(values.slice()?, flags, &starts, out.storage()));
+    kernel::expand(values.raw(), mask.raw(), &found, out.raw())?;
     record(out, &[&t, source], |_| MaskedScatter {
         mask: SavedTensor::input(&mask),
         source: source.shape().clone(),
@@ -232,7 +240,7 @@ impl Function for MaskedScatter {
         let taken = || -> Result<Tensor> {
             let used = masked_select(g, &mask)?;
             let unused = self.source.numel() - used.numel();
-            let all = crate::ops::join::cat(&[used, Tensor::zeros([unused], g.dtype())?], 0)?;
+            let all = crate::ops::join::cat(&[used, g.new_zeros([unused])?], 0)?;
             view::reshape_to(&all, &self.source)
         };
         Ok(smallvec![cx.needs(0).then(kept).transpose()?, cx.needs(1).then(taken).transpose()?])
@@ -283,10 +291,10 @@ fn nonzero_static(a: &Args) -> Result<Out> {
     let (t, size, filler) = (a.tensor(0)?, a.int(1)?, a.int(2)?);
     ensure!(size >= 0, Runtime, "nonzero_static: 'size' must be an non-negative integer");
     let found = nonzero(t)?;
-    let out = Tensor::full([size as usize, t.rank()], filler, DType::I64)?;
+    let out = found.new_full([size as usize, t.rank()], filler)?;
     let rows = found.shape()[0].min(size as usize);
     let part = |x: &Tensor| x.with_layout(x.layout().slice(0, 0, rows, 1));
-    copy::copy(part(&found).raw(), part(&out).raw());
+    copy::copy(part(&found).raw(), part(&out).raw())?;
     Ok(out.into())
 }
 
@@ -300,7 +308,7 @@ fn unravel_index(a: &Args) -> Result<Out> {
         indices.dtype()
     );
     let n = shape.numel() as i64;
-    if let Some(i) = indices.to_vec::<i64>().into_iter().find(|&i| i < 0 || i >= n) {
+    if let Some(i) = indices.on_host()?.to_vec::<i64>().into_iter().find(|&i| i < 0 || i >= n) {
         bail!(Value, "index {i} is out of bounds for array of size {n}");
     }
     let flat = view::reshape_to(&indices.dense(DType::I64)?, &Dims::from([indices.numel()]))?;

@@ -2,34 +2,31 @@
 
 use smallvec::smallvec;
 
-use crate::backend::cpu::index::{Combine, Lattice, fill, gather, scatter};
+use super::mask::fill_where;
+use crate::backend::index::{Combine, Lattice, Pick, Rule, gather, scatter};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
 use crate::layout::{Dims, Layout, wrap_dim};
 use crate::ops::pointwise::Arg;
 use crate::ops::schema::{Args, Out};
-use crate::ops::{arith, reduce, view};
+use crate::ops::{arith, view};
 use crate::tensor::Tensor;
-use crate::{bail, ensure, table, with_dtype};
+use crate::{bail, ensure, table};
 
 /// The error for an index that lies outside of a dimension.
 pub(super) fn out_of_bounds<T>(i: i64, dim: usize, n: usize) -> Result<T> {
     bail!(Index, "index {i} is out of bounds for dimension {dim} with size {n}")
 }
 
-/// The positions that a list of indices (int32 or int64) names, `stride` apart.
-fn offsets(op: &str, index: &Tensor, n: usize, stride: isize) -> Result<Vec<isize>> {
+/// A list of indices (int32 or int64) as dense int64.
+fn listed(op: &str, index: &Tensor) -> Result<Tensor> {
     ensure!(
         matches!(index.dtype(), DType::I64 | DType::I32),
         Runtime,
         "{op}(): Expected dtype int32 or int64 for index"
     );
-    let indices = index.to_vec::<i64>();
-    if indices.iter().any(|&i| i < 0 || i as usize >= n) {
-        bail!(Index, "index out of range in self");
-    }
-    Ok(indices.into_iter().map(|i| i as isize * stride).collect())
+    index.dense(DType::I64)
 }
 
 /// The dimensions of `t` before and after `dim`, as a lattice takes them.
@@ -38,6 +35,14 @@ struct Sides {
     after: Layout,
     size: usize,
     stride: isize,
+}
+
+impl Sides {
+    /// Calls `f` with the elements that a dense index picks.
+    fn with<T>(&self, index: &Tensor, rule: Rule, f: impl FnOnce(&Lattice) -> Result<T>) -> Result<T> {
+        let picks = [Pick { index: index.raw(), size: self.size, stride: self.stride, rule }];
+        f(&Lattice { before: &self.before, picks: &picks, n: index.numel(), after: &self.after })
+    }
 }
 
 fn sides(layout: &Layout, dim: usize) -> Sides {
@@ -71,16 +76,15 @@ pub fn index_select(t: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
     ensure!(index.rank() <= 1, Index, "index_select(): Index is supposed to be a vector");
     let d = wrap_dim(dim, t.rank())?;
     let s = sides(t.layout(), d);
-    let offsets = offsets("index_select", index, s.size, s.stride)?;
+    let list = listed("index_select", index)?;
     ensure!(
-        t.rank() > 0 || offsets.len() == 1,
+        t.rank() > 0 || list.numel() == 1,
         Runtime,
         "index_select(): Index to scalar can have only 1 value, got {} value(s)",
-        offsets.len()
+        list.numel()
     );
-    let out = Tensor::empty(with_size(t.shape(), d, offsets.len()), t.dtype())?;
-    let lattice = Lattice { before: &s.before, offsets: &offsets, after: &s.after };
-    with_dtype!(t.dtype(), T => gather::<T>(t.storage(), &lattice, out.slice_mut()?));
+    let out = t.new_empty(with_size(t.shape(), d, list.numel()))?;
+    s.with(&list, Rule::Listed, |l| gather(t.raw(), l, out.raw()))?;
     record(out, &[t], |_| IndexSelect { dim: d, index: SavedTensor::input(index), shape: t.shape().clone() })
 }
 
@@ -97,7 +101,7 @@ impl Function for IndexSelect {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        let zeros = Tensor::zeros(self.shape.clone(), g.dtype())?;
+        let zeros = g.new_zeros(self.shape.clone())?;
         Ok(smallvec![Some(write_rows(zeros, self.dim, &self.index.get(cx)?, g, Combine::Add)?)])
     }
 
@@ -109,10 +113,9 @@ impl Function for IndexSelect {
 /// Combines `source` with the indices of `dim` of `out`, a fresh tensor whose own history does not matter.
 fn write_rows(out: Tensor, dim: usize, index: &Tensor, source: &Tensor, how: Combine) -> Result<Tensor> {
     let s = sides(out.layout(), dim);
-    let offsets = offsets("index_add", index, s.size, s.stride)?;
-    let lattice = Lattice { before: &s.before, offsets: &offsets, after: &s.after };
+    let list = listed("index_add", index)?;
     let values = source.dense(out.dtype())?;
-    with_dtype!(out.dtype(), T => scatter::<T>(out.storage(), &lattice, values.slice()?, how));
+    s.with(&list, Rule::Listed, |l| scatter(out.raw(), l, values.raw(), how))?;
     record(out, &[source], |_| WrittenRows {
         dim,
         index: SavedTensor::input(index),
@@ -265,88 +268,45 @@ pub fn index_fill(t: &Tensor, dim: i64, index: &Tensor, value: Arg) -> Result<Te
             v.item()?
         }
     };
-    let out = t.copied(t.dtype())?;
-    let s = sides(out.layout(), d);
-    // Negative indices count from the end here, as in no other of these functions.
-    // Each is kept once, so that the gradient by the value counts no element twice.
-    let mut wrapped: Vec<i64> =
-        index.to_vec::<i64>().iter().map(|&i| if i < 0 { i + s.size as i64 } else { i }).collect();
-    wrapped.sort_unstable();
-    wrapped.dedup();
-    let wrapped = Tensor::from_slice(&wrapped, [wrapped.len()])?;
-    let offsets = offsets("index_fill", &wrapped, s.size, s.stride)?;
-    let lattice = Lattice { before: &s.before, offsets: &offsets, after: &s.after };
-    with_dtype!(out.dtype(), T => {
-        use crate::dtype::Element;
-        fill::<T>(out.storage(), &lattice, T::from_scalar(number))
-    });
-    let node = || IndexFill { dim: d, index: SavedTensor::input(&wrapped) };
-    match value {
-        Arg::T(v) => record(out, &[t, v], |_| node()),
-        Arg::S(_) => record(out, &[t], |_| node()),
-    }
-}
-
-struct IndexFill {
-    dim: usize,
-    index: SavedTensor,
-}
-
-impl Function for IndexFill {
-    fn name(&self) -> &'static str {
-        "IndexFillBackward0"
-    }
-
-    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
-        let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
-        let index = self.index.get(cx)?;
-        let mut out: Grads = smallvec![None];
-        if cx.needs(0) {
-            out[0] = Some(index_fill(g, self.dim as i64, &index, Arg::S(Scalar::Int(0)))?);
-        }
-        if cx.node.edges().len() > 1 {
-            let rows = index_select(g, self.dim as i64, &index)?;
-            out.push(Some(reduce::sum_mask(&rows, u64::MAX >> (64 - rows.rank().max(1)), false, None)?));
-        }
-        Ok(out)
-    }
-
-    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
-        visit("index", &self.index);
-    }
+    // A mask counts an element once, however often it is listed. Negative indices count from the end here, as in no
+    // other of these functions.
+    let list = index.dense(DType::I64)?;
+    let size = t.shape().get(d).copied().unwrap_or(1);
+    let mask = Tensor::zeros_on([size], DType::Bool, t.device())?;
+    let hits = mask.new_full([list.numel()], true)?;
+    sides(mask.layout(), 0)
+        .with(&list, Rule::Dimension(d), |l| scatter(mask.raw(), l, hits.raw(), Combine::Set))?;
+    let along: Dims = (0..t.rank()).map(|k| if k == d { size } else { 1 }).collect();
+    let mask = view::reshape_to(&mask, &along)?;
+    fill_where(t, &mask, value, number, ["IndexFillBackward0"; 2])
 }
 
 // ---- elements of the tensor as one vector
 
-/// The positions in a tensor of `n` elements that indices, which may count from the end, name.
-fn flat_offsets(op: &str, index: &Tensor, n: usize) -> Result<Vec<isize>> {
+/// Indices into all elements as dense int64.
+fn flat(op: &str, index: &Tensor) -> Result<Tensor> {
     ensure!(
         index.dtype() == DType::I64,
         Runtime,
         "{op}(): Expected a long tensor for index, but got {}",
         index.dtype().scalar_name()
     );
-    let mut out = Vec::with_capacity(index.numel());
-    for i in index.to_vec::<i64>() {
-        ensure!(
-            i >= -(n as i64) && i < n as i64,
-            Index,
-            "out of range: tried to access index {i} on a tensor of {n} elements."
-        );
-        out.push((if i < 0 { i + n as i64 } else { i }) as isize);
-    }
-    Ok(out)
+    index.dense(DType::I64)
+}
+
+/// Calls `f` with the elements of a dense tensor that a dense index, which may count from the end, picks.
+fn with_flat<T>(t: &Tensor, index: &Tensor, f: impl FnOnce(&Lattice) -> Result<T>) -> Result<T> {
+    let picks = [Pick { index: index.raw(), size: t.numel(), stride: 1, rule: Rule::Flat }];
+    let before = Layout { offset: t.layout().offset, ..Layout::default() };
+    f(&Lattice { before: &before, picks: &picks, n: index.numel(), after: &Layout::default() })
 }
 
 /// The elements of `t`, as one vector, at the positions `index`.
 pub fn take(t: &Tensor, index: &Tensor) -> Result<Tensor> {
     ensure!(t.numel() > 0 || index.numel() == 0, Index, "take(): tried to take from an empty tensor");
-    let offsets = flat_offsets("take", index, t.numel())?;
-    let dense = t.dense(t.dtype())?;
-    let out = Tensor::empty(index.shape().clone(), t.dtype())?;
-    let before = Layout { offset: dense.layout().offset, ..Layout::default() };
-    let lattice = Lattice { before: &before, offsets: &offsets, after: &Layout::default() };
-    with_dtype!(t.dtype(), T => gather::<T>(dense.storage(), &lattice, out.slice_mut()?));
+    let (positions, dense) = (flat("take", index)?, t.dense(t.dtype())?);
+    let out = t.new_empty(index.shape().clone())?;
+    with_flat(&dense, &positions, |l| gather(dense.raw(), l, out.raw()))?;
     record(out, &[t], |_| Take { index: SavedTensor::input(index), shape: t.shape().clone() })
 }
 
@@ -362,7 +322,7 @@ impl Function for Take {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        let zeros = Tensor::zeros(self.shape.clone(), g.dtype())?;
+        let zeros = g.new_zeros(self.shape.clone())?;
         Ok(smallvec![Some(put(&zeros, &self.index.get(cx)?, g, true)?)])
     }
 
@@ -393,12 +353,10 @@ pub fn put(t: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Res
         Index,
         "put_(): Expected self to be non-empty when index is not"
     );
-    let offsets = flat_offsets("put_", index, t.numel())?;
-    let out = t.copied(t.dtype())?;
-    let lattice = Lattice { before: &Layout::default(), offsets: &offsets, after: &Layout::default() };
+    let (positions, out) = (flat("put_", index)?, t.copied(t.dtype())?);
     let values = source.dense(t.dtype())?;
     let how = if accumulate { Combine::Add } else { Combine::Set };
-    with_dtype!(t.dtype(), T => scatter::<T>(out.storage(), &lattice, values.slice()?, how));
+    with_flat(&out, &positions, |l| scatter(out.raw(), l, values.raw(), how))?;
     record(out, &[t, source], |_| Put {
         index: SavedTensor::input(index),
         shape: source.shape().clone(),
@@ -424,7 +382,7 @@ impl Function for Put {
             if self.accumulate {
                 return Ok(g.clone());
             }
-            put(g, &index, &Tensor::zeros(index.shape().clone(), g.dtype())?, false)
+            put(g, &index, &g.new_zeros(index.shape().clone())?, false)
         };
         let taken = || view::reshape_to(&take(g, &index)?, &self.shape);
         Ok(smallvec![cx.needs(0).then(kept).transpose()?, cx.needs(1).then(taken).transpose()?])

@@ -1,5 +1,5 @@
 use super::*;
-use crate::dtype::Scalar;
+use crate::dtype::{Bool8, Scalar};
 use crate::graph::{Cx, Grads};
 use smallvec::smallvec;
 

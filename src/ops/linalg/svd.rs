@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use crate::backend::cpu::copy;
+use crate::backend::copy;
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::cpu::svd::{Factors, svd as decompose};
 use crate::dtype::DType;
@@ -85,8 +85,8 @@ fn factors(t: &Tensor, vectors: Vectors) -> Result<[Tensor; 3]> {
             // By columns, as matrices that come from factorizations are stored.
             (layout.strides[rank - 2], layout.strides[rank - 1]) = (1, (*rows).max(1) as isize);
         }
-        let out = Tensor::empty_dense(layout, t.dtype())?;
-        copy::copy(from.raw(), out.raw());
+        let out = Tensor::empty_dense(layout, t.dtype(), t.device())?;
+        copy::copy(from.raw(), out.raw())?;
         Ok(out)
     };
     let (step, long_step) = (k as isize, long as isize);

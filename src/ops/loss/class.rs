@@ -3,17 +3,16 @@
 use smallvec::smallvec;
 
 use super::{Reduction, wide};
-use crate::backend::cpu::reduce::Along;
-use crate::backend::cpu::softmax::{Targets, cross_entropy_backward, nll_backward, nll_forward};
-use crate::dtype::{DType, Element};
-use crate::error::{Error, Result};
+use crate::backend::softmax::{self as kernel, Along, Targets};
+use crate::dtype::DType;
+use crate::ensure;
+use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record};
 use crate::layout::Dims;
 use crate::ops::schema::{Args, Out};
 use crate::ops::softmax::{lanes, log_softmax, log_softmax_under_loss};
 use crate::ops::{arith, nn, reduce, rows, view};
 use crate::tensor::Tensor;
-use crate::{bail, ensure, with_dtype};
 
 // Note [Cross entropy in one pass]
 // PyTorch's graph of a cross entropy is NllLoss over LogSoftmax, and so is ours. The gradient of the log-probabilities
@@ -104,39 +103,50 @@ fn negative_log_likelihood(
     let (x, class) = (logp.dense(compute)?, target.dense(DType::I64)?);
     let weight = weight.map(|w| w.dense(compute)).transpose()?;
     let d = lanes(logp, class_dim(logp));
-    let losses = Tensor::empty(target.shape().clone(), compute)?;
-    let total = with_dtype!(float compute, T => {
-        let targets = targets::<T>(&class, weight.as_ref(), ignore_index)?;
-        let total = nll_forward(x.slice::<T>()?, d, targets, losses.slice_mut()?).map_err(out_of_bounds)?;
-        total.to_f64()
-    }, else bail!(Error::DtypeNotImplemented { op, dtype: compute }));
-    let out = match how {
-        Reduction::None => losses,
-        Reduction::Sum => super::total(&losses)?,
-        Reduction::Mean => arith::div(&super::total(&losses)?, total)?,
+    let losses = x.new_empty(target.shape().clone())?;
+    // What only the device knows stays there.
+    let weights = if x.device().is_gpu() { Some(losses.empty_like()?) } else { None };
+    let targets = targets(&class, weight.as_ref(), ignore_index);
+    let known = kernel::nll(x.raw(), d, targets, losses.raw(), weights.as_ref().map(Tensor::raw))?;
+    let total = match (how, known, &weights) {
+        (Reduction::Mean, Some(total), _) => Some(Total::Number(total)),
+        (Reduction::Mean, None, Some(weights)) => Some(Total::OnDevice(super::total(weights)?)),
+        _ => None,
+    };
+    let out = match (how, &total) {
+        (Reduction::None, _) => losses,
+        (_, None) => super::total(&losses)?,
+        (_, Some(total)) => total.divide(&super::total(&losses)?)?,
     };
     record(nn::rounded(out, logp.dtype())?, &[logp], |_| NllLoss {
         logp: SavedTensor::input(logp),
         class: SavedTensor::input(&class),
         weight: SavedTensor::optional(weight.as_ref()),
         ignore_index,
-        scale: if how == Reduction::Mean { 1.0 / total } else { 1.0 },
+        total,
         each: how == Reduction::None,
         fused,
         image: logp.rank() > 2,
     })
 }
 
-fn targets<'a, T: Element>(
-    class: &'a Tensor,
-    weight: Option<&'a Tensor>,
-    ignore_index: i64,
-) -> Result<Targets<'a, T>> {
-    Ok(Targets { class: class.slice()?, weight: weight.map(|w| w.slice()).transpose()?, ignore_index })
+fn targets<'a>(class: &'a Tensor, weight: Option<&'a Tensor>, ignore_index: i64) -> Targets<'a> {
+    Targets { class: class.raw(), weight: weight.map(Tensor::raw), ignore_index }
 }
 
-fn out_of_bounds(class: i64) -> Error {
-    Error::Index(format!("Target {class} is out of bounds."))
+/// The total weight, by which a mean is divided: known to the host, or a 0-d tensor.
+enum Total {
+    Number(f64),
+    OnDevice(Tensor),
+}
+
+impl Total {
+    fn divide(&self, t: &Tensor) -> Result<Tensor> {
+        match self {
+            Total::Number(total) => arith::div(t, *total),
+            Total::OnDevice(total) => arith::div(t, total),
+        }
+    }
 }
 
 struct NllLoss {
@@ -144,8 +154,8 @@ struct NllLoss {
     class: SavedTensor,
     weight: SavedTensor,
     ignore_index: i64,
-    /// 1 / the total weight for a mean.
-    scale: f64,
+    /// The total weight for a mean.
+    total: Option<Total>,
     /// Whether there is one loss per position.
     each: bool,
     /// See Note [Cross entropy in one pass].
@@ -161,16 +171,10 @@ impl NllLoss {
         let (logp, class, weight) = (self.logp.get(cx)?, self.class.get(cx)?, self.weight.try_get(cx)?);
         let compute = nn::float_compute(self.name(), logp.dtype())?;
         let d: Along = lanes(&logp, class_dim(&logp));
-        let (g, out) = (g.dense(compute)?, Tensor::empty(logp.shape().clone(), compute)?);
-        with_dtype!(float compute, T => {
-            let (g, targets) = (g.slice::<T>()?, targets(&class, weight.as_ref(), self.ignore_index)?);
-            if fused {
-                let logp = logp.dense(compute)?;
-                cross_entropy_backward(g, logp.slice::<T>()?, d, targets, out.slice_mut()?).map_err(out_of_bounds)?;
-            } else {
-                nll_backward(g, d, targets, out.slice_mut()?).map_err(out_of_bounds)?;
-            }
-        }, else bail!(Error::DtypeNotImplemented { op: "nll_loss", dtype: compute }));
+        let (g, x) = (g.dense(compute)?, logp.dense(compute)?);
+        let out = x.empty_like()?;
+        let targets = targets(&class, weight.as_ref(), self.ignore_index);
+        kernel::nll_backward(g.raw(), x.raw(), d, targets, fused, out.raw())?;
         nn::rounded(out, logp.dtype())
     }
 }
@@ -184,12 +188,16 @@ impl Function for NllLoss {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         let logp = self.logp.get(cx)?;
         let g = arith::to_dtype(g, wide(g.dtype()))?;
-        let g = if self.scale == 1.0 { g } else { arith::mul(&g, self.scale)? };
+        let g = match &self.total {
+            None => g,
+            Some(Total::Number(total)) => arith::mul(&g, 1.0 / total)?,
+            Some(on_device) => on_device.divide(&g)?,
+        };
         if !grad_enabled() {
             return Ok(smallvec![Some(self.gradient(cx, &g, self.fused)?)]);
         }
         // Linear in the gradient: what a gradient of ones gives, times it.
-        let slope = self.gradient(cx, &Tensor::ones([1], g.dtype())?, false)?;
+        let slope = self.gradient(cx, &g.new_full([1usize], 1i64)?, false)?;
         let g = if self.each {
             let mut shape: Dims = logp.shape().clone();
             shape[class_dim(&logp)] = 1;
@@ -302,19 +310,19 @@ fn smoothed(
     let spread = match how {
         Reduction::None => all,
         Reduction::Sum => super::total(&all)?,
-        Reduction::Mean => arith::div(&super::total(&all)?, total_weight(target, weight, ignore_index))?,
+        Reduction::Mean => arith::div(&super::total(&all)?, total_weight(target, weight, ignore_index)?)?,
     };
     let share = smoothing / x.shape()[dim] as f64;
     arith::add(&arith::mul(&picked, 1.0 - smoothing)?, &arith::mul(&spread, share)?)
 }
 
 /// The sum of the weights of the targets that count.
-fn total_weight(target: &Tensor, weight: Option<&Tensor>, ignore_index: i64) -> f64 {
-    let weight = weight.map(|w| w.to_vec::<f64>());
-    let classes = target.to_vec::<i64>();
+fn total_weight(target: &Tensor, weight: Option<&Tensor>, ignore_index: i64) -> Result<f64> {
+    let weight = weight.map(|w| w.on_host().map(|w| w.to_vec::<f64>())).transpose()?;
+    let classes = target.on_host()?.to_vec::<i64>();
     // The classes were checked when their losses were picked.
     let of = |&c: &i64| weight.as_ref().map_or(1.0, |w| w.get(c as usize).copied().unwrap_or(0.0));
-    classes.iter().filter(|c| **c != ignore_index).map(of).sum()
+    Ok(classes.iter().filter(|c| **c != ignore_index).map(of).sum())
 }
 
 pub fn nll_loss_op(a: &Args) -> Result<Out> {

@@ -76,7 +76,7 @@ fn dropout_op(a: &Args) -> Result<Out> {
     if !inplace {
         return Ok(dropout(t, p)?.into());
     }
-    check_inplace(t)?;
+    check_inplace(t, false)?;
     let result = dropout(t, p)?;
     if !result.same(t) {
         assign(t, &result, "MulBackward0")?;

@@ -3,17 +3,14 @@
 use smallvec::smallvec;
 
 use super::{float_compute, rounded};
-use crate::backend::cpu::parallel::for_chunks_mut;
-use crate::dtype::{DType, Element, Real};
-use crate::error::{Error, Result};
+use crate::backend::index::{self as kernel, Lattice, Pick, Rule};
+use crate::dtype::DType;
+use crate::ensure;
+use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
-use crate::layout::Dims;
+use crate::layout::{Dims, Layout};
 use crate::ops::schema::{Args, Call, Op, Out, Overload, Surface};
 use crate::tensor::{Tensor, write_untracked};
-use crate::{bail, ensure, with_dtype};
-
-/// Elements of one piece of work.
-const GRAIN: usize = 1 << 14;
 
 /// What backward of an embedding leaves out or scales.
 #[derive(Clone, Copy, Default)]
@@ -36,26 +33,16 @@ pub fn embedding(indices: &Tensor, weight: &Tensor, options: Options) -> Result<
     );
     let (count, dim) = (weight.shape()[0], weight.shape()[1]);
     let index = indices.dense(DType::I64)?;
-    let inside = |&i: &i64| i >= 0 && (i as usize) < count;
-    ensure!(index.slice::<i64>()?.iter().all(inside), Index, "index out of range in self");
     let mut shape = indices.shape().clone();
     shape.push(dim);
-    let out = Tensor::empty(shape, weight.dtype())?;
-    let dense = weight.dense(weight.dtype())?;
-    with_dtype!(weight.dtype(), T => gather::<T>(dense.slice()?, index.slice()?, dim, out.slice_mut()?));
+    let out = weight.new_empty(shape)?;
+    let stride = weight.strides()[0];
+    let picks = [Pick { index: index.raw(), size: count, stride, rule: Rule::Listed }];
+    let before = Layout { offset: weight.layout().offset, ..Layout::default() };
+    let after = Layout { shape: [dim].into(), strides: [weight.strides()[1]].into(), offset: 0 };
+    let rows = Lattice { before: &before, picks: &picks, n: index.numel(), after: &after };
+    kernel::gather(weight.raw(), &rows, out.raw())?;
     record(out, &[weight], |_| EmbeddingBackward { index: SavedTensor::input(&index), count, options })
-}
-
-fn gather<T: Element>(weight: &[T], index: &[i64], dim: usize, out: &mut [T]) {
-    if dim == 0 {
-        return;
-    }
-    let rows = (GRAIN / dim).max(1);
-    for_chunks_mut(out, rows * dim, |chunk, out| {
-        for (row, &i) in out.chunks_exact_mut(dim).zip(&index[chunk * rows..]) {
-            row.copy_from_slice(&weight[i as usize * dim..][..dim]);
-        }
-    });
 }
 
 struct EmbeddingBackward {
@@ -85,71 +72,14 @@ fn sum_rows(g: &Tensor, index: &Tensor, count: usize, options: Options) -> Resul
     let compute = float_compute(op, g.dtype())?;
     let dim = g.shape()[g.rank() - 1];
     let dense = g.dense(compute)?;
-    let out = Tensor::empty([count, dim], compute)?;
-    with_dtype!(float compute, T => scatter::<T>(dense.slice()?, index.slice()?, dim, options, out.slice_mut()?),
-        else bail!(Error::DtypeNotImplemented { op, dtype: compute }));
+    let out = dense.new_empty([count, dim])?;
+    kernel::sum_rows(dense.raw(), index.raw(), options.padding, options.by_frequency, out.raw())?;
     record(rounded(out, g.dtype())?, &[g], |_| SumRowsBackward {
         index: SavedTensor::input(index),
         shape: g.shape().clone(),
         count,
         options,
     })
-}
-
-/// Look-ups sorted by row, stably: those of row `r` are `order[starts[r]..starts[r + 1]]`. A row is summed by one
-/// thread, in the order of the look-ups, however many threads there are.
-struct ByRow {
-    starts: Vec<u32>,
-    order: Vec<u32>,
-}
-
-impl ByRow {
-    fn new(index: &[i64], count: usize) -> ByRow {
-        let mut starts = vec![0u32; count + 1];
-        index.iter().for_each(|&i| starts[i as usize + 1] += 1);
-        for r in 0..count {
-            starts[r + 1] += starts[r];
-        }
-        let mut next = starts.clone();
-        let mut order = vec![0u32; index.len()];
-        for (k, &i) in index.iter().enumerate() {
-            let at = &mut next[i as usize];
-            order[*at as usize] = k as u32;
-            *at += 1;
-        }
-        ByRow { starts, order }
-    }
-
-    fn of(&self, row: usize) -> &[u32] {
-        &self.order[self.starts[row] as usize..self.starts[row + 1] as usize]
-    }
-}
-
-fn scatter<T: Real>(g: &[T], index: &[i64], dim: usize, options: Options, out: &mut [T]) {
-    if dim == 0 || out.is_empty() {
-        return;
-    }
-    let by_row = ByRow::new(index, out.len() / dim);
-    let rows = (GRAIN / dim).max(1);
-    for_chunks_mut(out, rows * dim, |chunk, out| {
-        out.fill(T::ZERO);
-        for (k, sum) in out.chunks_exact_mut(dim).enumerate() {
-            let row = chunk * rows + k;
-            let found = by_row.of(row);
-            if found.is_empty() || options.padding == Some(row) {
-                continue;
-            }
-            for &at in found {
-                for (s, &v) in sum.iter_mut().zip(&g[at as usize * dim..]) {
-                    *s += v;
-                }
-            }
-            if options.by_frequency {
-                let scale = T::ONE / T::of(found.len() as f64);
-                sum.iter_mut().for_each(|s| *s = *s * scale);
-            }
-        }
-    });
 }
 
 struct SumRowsBackward {
@@ -169,6 +99,9 @@ impl Function for SumRowsBackward {
         // The rows looked up again, those of the padding being zero.
         let index = self.index.get(cx)?;
         let rows = embedding(&index, g, self.options)?;
+        if self.options.padding.is_none() && !self.options.by_frequency {
+            return Ok(smallvec![Some(rows)]);
+        }
         let scale = row_scales(index.slice()?, self.count, self.options);
         let mut shape: Dims = self.shape.clone();
         let last = shape.len() - 1;
@@ -200,7 +133,7 @@ fn limit_norms(weight: &Tensor, index: &[i64], max: f64, p: f64) -> Result<()> {
     let mut rows: Vec<i64> = index.to_vec();
     rows.sort_unstable();
     rows.dedup();
-    let mut values = weight.to_vec::<f64>();
+    let mut values = weight.on_host()?.to_vec::<f64>();
     for &r in &rows {
         let row = &mut values[r as usize * dim..][..dim];
         let norm = match p {
@@ -212,7 +145,7 @@ fn limit_norms(weight: &Tensor, index: &[i64], max: f64, p: f64) -> Result<()> {
             row.iter_mut().for_each(|v| *v *= scale);
         }
     }
-    write_untracked(weight, &Tensor::from_slice(&values, weight.shape().clone())?);
+    write_untracked(weight, &Tensor::from_slice(&values, weight.shape().clone())?)?;
     Ok(())
 }
 
@@ -228,7 +161,7 @@ fn embedding_op(a: &Args) -> Result<Out> {
         None => None,
     };
     if let Some(max) = a.opt_float(3)? {
-        let index = indices.to_vec::<i64>();
+        let index = indices.on_host()?.to_vec::<i64>();
         ensure!(index.iter().all(|i| (0..count).contains(i)), Index, "index out of range in self");
         limit_norms(weight, &index, max, a.float(4)?)?;
     }

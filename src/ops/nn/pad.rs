@@ -2,7 +2,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use crate::backend::cpu::copy;
+use crate::backend::copy;
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, record};
@@ -48,12 +48,12 @@ pub fn pad_constant(t: &Tensor, pads: &[i64], value: Scalar) -> Result<Tensor> {
         inside.push((dim, pad[0].max(0) as usize, kept));
     }
     let out = if inside.iter().all(|&(dim, _, kept)| kept == shape[dim]) {
-        Tensor::empty(shape, t.dtype())?
+        t.new_empty(shape)?
     } else {
-        Tensor::full(shape, value, t.dtype())?
+        t.new_full(shape, value)?
     };
     let to = inside.iter().fold(out.layout().clone(), |l, &(dim, start, kept)| l.slice(dim, start, kept, 1));
-    copy::copy(t.with_layout(from).raw(), out.with_layout(to).raw());
+    copy::copy(t.with_layout(from).raw(), out.with_layout(to).raw())?;
     record(out, &[t], |_| PadBackward { pads: SmallVec::from_slice(pads) })
 }
 

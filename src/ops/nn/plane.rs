@@ -6,7 +6,8 @@ use smallvec::smallvec;
 
 use super::{number_compute, rounded};
 use crate::backend::cpu::parallel::for_chunks_mut;
-use crate::backend::cpu::pool::{self, Divisor, PoolShape, ResizeShape};
+use crate::backend::cpu::pool;
+use crate::backend::plane::{self as kernel, Divisor, Map, PoolShape, ResizeShape};
 use crate::dtype::Real;
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, record};
@@ -29,18 +30,22 @@ pub enum PlaneMap {
 }
 
 impl PlaneMap {
-    fn forward<T: Real>(&self, x: &[T], out: &mut [T]) -> Result<()> {
+    /// The map as every device has it, if it has.
+    fn on_any_device(&self) -> Option<Map<'_>> {
         match self {
-            PlaneMap::Average(s, divisor) => pool::avg_pool(s, *divisor, x, out),
-            PlaneMap::AdaptiveAverage(s) => pool::adaptive_avg_pool(s, x, out),
-            PlaneMap::Nearest(s, scales) => pool::interpolate_nearest(s, *scales, x, out),
+            PlaneMap::Average(s, divisor) => Some(Map::Average(*s, *divisor)),
+            PlaneMap::AdaptiveAverage(s) => Some(Map::AdaptiveAverage(*s)),
             PlaneMap::Pick { indices, input, output } => {
-                let indices = indices.slice::<i64>()?;
-                for_chunks_mut(out, (*output).max(1), |p, out| {
-                    let (x, indices) = (&x[p * input..][..*input], &indices[p * output..]);
-                    out.iter_mut().zip(indices).for_each(|(o, &i)| *o = x[i as usize]);
-                });
+                Some(Map::Pick { indices: indices.raw(), input: *input, output: *output })
             }
+            PlaneMap::Nearest(..) | PlaneMap::Axis { .. } => None,
+        }
+    }
+
+    fn forward<T: Real>(&self, x: &[T], out: &mut [T]) {
+        match self {
+            PlaneMap::Average(..) | PlaneMap::AdaptiveAverage(_) | PlaneMap::Pick { .. } => {}
+            PlaneMap::Nearest(s, scales) => pool::interpolate_nearest(s, *scales, x, out),
             PlaneMap::Axis { n, inner, taps } => {
                 for_chunks_mut(out, (taps.len() * inner).max(1), |p, out| {
                     let x = &x[p * n * inner..][..n * inner];
@@ -53,17 +58,12 @@ impl PlaneMap {
                 });
             }
         }
-        Ok(())
     }
 
-    fn adjoint<T: Real>(&self, g: &[T], dx: &mut [T]) -> Result<()> {
+    fn adjoint<T: Real>(&self, g: &[T], dx: &mut [T]) {
         match self {
-            PlaneMap::Average(s, divisor) => pool::avg_pool_backward(s, *divisor, g, dx),
-            PlaneMap::AdaptiveAverage(s) => pool::adaptive_avg_pool_backward(s, g, dx),
+            PlaneMap::Average(..) | PlaneMap::AdaptiveAverage(_) | PlaneMap::Pick { .. } => {}
             PlaneMap::Nearest(s, scales) => pool::interpolate_nearest_backward(s, *scales, g, dx),
-            PlaneMap::Pick { indices, input, output } => {
-                pool::max_pool_backward(*input, *output, g, indices.slice()?, dx);
-            }
             PlaneMap::Axis { n, inner, taps } => {
                 for_chunks_mut(dx, (n * inner).max(1), |p, dx| {
                     dx.fill(T::ZERO);
@@ -76,7 +76,6 @@ impl PlaneMap {
                 });
             }
         }
-        Ok(())
     }
 }
 
@@ -111,11 +110,16 @@ fn run(
 ) -> Result<Tensor> {
     let compute = number_compute(x.dtype());
     let dense = x.dense(compute)?;
-    let out = Tensor::empty(shape.clone(), compute)?;
-    if out.numel() > 0 {
+    let out = dense.new_empty(shape.clone())?;
+    if let Some(map) = map.on_any_device().filter(|_| out.numel() > 0) {
+        match direction {
+            Direction::Forward => kernel::forward(&map, dense.raw(), out.raw())?,
+            Direction::Adjoint => kernel::adjoint(&map, dense.raw(), out.raw())?,
+        }
+    } else if out.numel() > 0 {
         with_dtype!(float compute, T => match direction {
-            Direction::Forward => map.forward::<T>(dense.slice()?, out.slice_mut()?)?,
-            Direction::Adjoint => map.adjoint::<T>(dense.slice()?, out.slice_mut()?)?,
+            Direction::Forward => map.forward::<T>(dense.slice()?, out.slice_mut()?),
+            Direction::Adjoint => map.adjoint::<T>(dense.slice()?, out.slice_mut()?),
         }, else bail!(Error::DtypeNotImplemented { op: node, dtype: compute }));
     }
     let from = x.shape().clone();

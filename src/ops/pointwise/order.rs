@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use super::Arg;
+use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::layout::{Dims, Layout, MemoryFormat, result_layout};
@@ -29,6 +30,7 @@ pub(super) fn empty_among<'a>(
     args: impl IntoIterator<Item = &'a Arg<'a>>,
     common: DType,
     dtype: DType,
+    device: Device,
 ) -> Result<Tensor> {
     let mut layouts: SmallVec<[Cow<Layout>; 5]> = SmallVec::new();
     let mut numbers = false;
@@ -40,5 +42,5 @@ pub(super) fn empty_among<'a>(
         }
     }
     let layouts: SmallVec<[&Layout; 5]> = layouts.iter().map(|l| &**l).collect();
-    Tensor::empty_dense(result_layout(shape, &layouts, numbers), dtype)
+    Tensor::empty_dense(result_layout(shape, &layouts, numbers), dtype, device)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Generator, stream};
-use crate::backend::cpu::copy;
+use crate::backend::copy;
 use crate::backend::cpu::random::{fill_int, permutation};
 use crate::dtype::DType;
 use crate::ensure;
@@ -27,7 +27,7 @@ fn whole_numbers(t: &Tensor, from: i64, to: i64, generator: Option<&Arc<Generato
     let out = if direct { t.clone() } else { Tensor::empty(t.shape().clone(), DType::I64)? };
     fill_int::<i64>(stream(generator, t.numel()), from, to, out.slice_mut()?);
     if !out.same(t) {
-        copy::copy(out.raw(), t.raw());
+        copy::copy(out.raw(), t.raw())?;
     }
     Ok(())
 }

@@ -34,7 +34,7 @@ pub(super) fn multinomial(a: &Args) -> Result<Out> {
     if out.numel() == 0 {
         return Ok(out.into());
     }
-    let weights = t.to_vec::<f64>();
+    let weights = t.on_host()?.to_vec::<f64>();
     check_weights(&weights, categories)?;
     let per_row = if replacement { samples } else { categories };
     let draws = Tensor::empty([out.numel() / samples, per_row], DType::F64)?;

@@ -2,8 +2,8 @@
 
 use smallvec::smallvec;
 
-use super::{Chosen, along, along_memory, dim_mask, reduce_float, reduced_shape, restored, sum_mask};
-use crate::backend::cpu::reduce as kernels;
+use super::{Chosen, along, along_memory, dim_mask, folded, reduced_shape, restored, sum_mask};
+use crate::backend::reduce::{self as kernels, Fold};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record, record_all};
@@ -11,7 +11,7 @@ use crate::layout::wrap_dim;
 use crate::ops::schema::{Args, Out};
 use crate::ops::{arith, rows};
 use crate::tensor::Tensor;
-use crate::{bail, ensure, with_dtype};
+use crate::{bail, ensure};
 
 /// Errors where a reduction without identity would run over no elements.
 fn expect_elements(op: &str, t: &Tensor, dims: Option<&[i64]>) -> Result<()> {
@@ -37,14 +37,13 @@ fn expect_elements(op: &str, t: &Tensor, dims: Option<&[i64]>) -> Result<()> {
 
 /// The extremum over the dimensions of `mask`, without history.
 fn raw_extremum(t: &Tensor, mask: u64, keepdim: bool, largest: bool) -> Result<Tensor> {
+    let f = if largest { Fold::Max } else { Fold::Min };
     if t.dtype().is_float() {
-        return Ok(reduce_float!(t, mask, keepdim, t.dtype(), |x: T, d, out| {
-            kernels::extremum::<T>(x, d, largest, out, None)
-        }));
+        return folded(f, t, mask, keepdim, t.dtype());
     }
     let (x, d) = along_memory(t, mask, DType::I64)?;
-    let out = Tensor::empty(reduced_shape(t.shape(), mask, keepdim), DType::I64)?;
-    kernels::extremum::<i64>(x.slice()?, d, largest, out.slice_mut()?, None);
+    let out = x.new_empty(reduced_shape(t.shape(), mask, keepdim))?;
+    kernels::fold(f, x.raw(), d, out.raw())?;
     out.dense(t.dtype())
 }
 
@@ -53,10 +52,8 @@ fn located(t: &Tensor, mask: u64, keepdim: bool, largest: bool) -> Result<(Tenso
     let compute = t.dtype().wide();
     let (x, d) = along(&t.dense(compute)?, mask)?;
     let shape = reduced_shape(t.shape(), mask, keepdim);
-    let (values, indices) = (Tensor::empty(shape.clone(), compute)?, Tensor::empty(shape, DType::I64)?);
-    with_dtype!(wide compute, T => {
-        kernels::extremum::<T>(x.slice()?, d, largest, values.slice_mut()?, Some(indices.slice_mut()?))
-    });
+    let (values, indices) = (x.new_empty(shape.clone())?, Tensor::empty_on(shape, DType::I64, t.device())?);
+    kernels::extremum(largest, x.raw(), d, values.raw(), indices.raw())?;
     Ok((values.dense(t.dtype())?, indices))
 }
 

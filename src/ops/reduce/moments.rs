@@ -3,29 +3,26 @@
 use smallvec::smallvec;
 
 use super::{along_memory, compute_float, dim_mask, mean_mask, reduced_count, reduced_shape, restored};
-use crate::backend::cpu::reduce as kernels;
-use crate::error::{Error, Result};
+use crate::backend::reduce as kernels;
+use crate::ensure;
+use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record, record_all};
 use crate::ops::schema::{Args, Out};
 use crate::ops::{arith, rows};
 use crate::tensor::Tensor;
-use crate::{bail, ensure, with_dtype};
 
 /// Mean and variance, or its square root, without history.
 fn raw(t: &Tensor, mask: u64, keepdim: bool, correction: f64, root: bool) -> Result<(Tensor, Tensor)> {
     let compute = compute_float(t.dtype());
     let (x, d) = along_memory(t, mask, compute)?;
     let shape = reduced_shape(t.shape(), mask, keepdim);
-    let (mean, spread) = (Tensor::empty(shape.clone(), compute)?, Tensor::empty(shape, compute)?);
+    let (mean, spread) = (x.new_empty(shape.clone())?, x.new_empty(shape)?);
     let freedom = (d.n as f64 - correction).max(0.0);
-    with_dtype!(float compute, T => {
-        let out = spread.slice_mut::<T>()?;
-        kernels::moments::<T>(x.slice()?, d, mean.slice_mut()?, out);
-        for v in out {
-            let variance = *v / freedom as T;
-            *v = if root { variance.sqrt() } else { variance };
-        }
-    }, else bail!(Error::DtypeNotImplemented { op: "std_var", dtype: compute }));
+    kernels::moments(x.raw(), d, mean.raw(), spread.raw())?;
+    rows::div.call_inplace(&[(&spread).into(), freedom.into()], &[])?;
+    if root {
+        rows::sqrt.call_inplace(&[(&spread).into()], &[])?;
+    }
     Ok((mean.dense(t.dtype())?, spread.dense(t.dtype())?))
 }
 
@@ -86,7 +83,7 @@ impl Spread {
         }
         let flat = rows::eq.call(&[(&away).into(), 0.0.into()], &[])?;
         let slope = rows::select_where.call(
-            &[(&flat).into(), (&Tensor::scalar(f64::NAN, x.dtype())?).into(), f64::INFINITY.into()],
+            &[(&flat).into(), (&x.new_full([0usize; 0], f64::NAN)?).into(), f64::INFINITY.into()],
             &[],
         )?;
         arith::mul(&g, &slope)

@@ -3,8 +3,8 @@
 use smallvec::smallvec;
 
 use super::extremum::amin;
-use super::{amax, dim_mask, reduce_float, reduced_count, restored, sum_mask};
-use crate::backend::cpu::reduce as kernels;
+use super::{amax, dim_mask, folded, reduced_count, restored, sum_mask};
+use crate::backend::reduce::Fold;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
@@ -42,7 +42,7 @@ pub fn vector_norm(
         expect_identity(t, p, mask, dims)?;
     }
     let x = arith::to_dtype(t, result)?;
-    let out = reduce_float!(x, mask, keepdim, result, |x: T, d, out| kernels::norm_p::<T>(p, x, d, out));
+    let out = folded(Fold::Norm(p), &x, mask, keepdim, result)?;
     record(out, &[&x], |y| NormBackward {
         input: SavedTensor::input(&x),
         result: SavedTensor::output(y),
@@ -305,9 +305,9 @@ pub fn logsumexp(t: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tens
     let mask = dim_mask(dims, t.rank())?;
     let out = if reduced_count(&t, mask) == 0 {
         let shape = super::reduced_shape(t.shape(), mask, keepdim);
-        Tensor::full(shape, f64::NEG_INFINITY, t.dtype())?
+        t.new_full(shape, f64::NEG_INFINITY)?
     } else {
-        reduce_float!(t, mask, keepdim, t.dtype(), |x: T, d, out| kernels::logsumexp::<T>(x, d, out))
+        folded(Fold::LogSumExp, &t, mask, keepdim, t.dtype())?
     };
     record(out, &[&t], |y| LogsumexpBackward {
         input: SavedTensor::input(&t),

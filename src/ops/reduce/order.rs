@@ -37,7 +37,7 @@ fn choose_in_rows(
     if let Some(last) = shape.last_mut() {
         *last = 1;
     }
-    let (values, indices) = (Tensor::empty(shape.clone(), x.dtype())?, Tensor::empty(shape, DType::I64)?);
+    let (values, indices) = (x.new_empty(shape.clone())?, Tensor::empty(shape, DType::I64)?);
     let (sorted, order) = (x.empty_like()?, Tensor::empty(x.shape().clone(), DType::I64)?);
     with_dtype!(x.dtype(), T => {
         let (s, o) = (sorted.slice_mut::<T>()?, order.slice_mut()?);
@@ -91,7 +91,7 @@ fn expect_row(op: &str, t: &Tensor, dim: i64) -> Result<usize> {
 fn median_of_all(t: &Tensor, ignore_nan: bool, node: &'static str) -> Result<Out> {
     ensure!(t.dtype() != DType::Bool, Error::DtypeNotImplemented { op: "median_cpu", dtype: t.dtype() });
     let out = if t.numel() == 0 {
-        Tensor::scalar(f64::NAN, t.dtype())?
+        t.new_full([0usize; 0], f64::NAN)?
     } else {
         let flat = t.detach().dense(t.dtype())?;
         let flat = view::view_as(&flat, &Dims::from([t.numel()]))?;
@@ -146,7 +146,7 @@ fn quantile_of(a: &Args, op: &'static str, ignore_nan: bool) -> Result<Out> {
         Arg::S(s) => {
             let q = s.to_f64();
             ensure!((0.0..=1.0).contains(&q), Runtime, "{op}() q must be in the range [0, 1] but got {q}");
-            Tensor::scalar(s, t.dtype())?
+            t.new_full([0usize; 0], s)?
         }
         Arg::T(q) => {
             ensure!(q.rank() <= 1, Runtime, "{op}() q must be a scalar or 1D tensor");
@@ -156,7 +156,7 @@ fn quantile_of(a: &Args, op: &'static str, ignore_nan: bool) -> Result<Out> {
                 "{op}() q tensor must be same dtype as the input tensor"
             );
             ensure!(
-                q.to_vec::<f64>().iter().all(|v| (0.0..=1.0).contains(v)),
+                q.on_host()?.to_vec::<f64>().iter().all(|v| (0.0..=1.0).contains(v)),
                 Runtime,
                 "{op}() q values must be in the range [0, 1]"
             );
@@ -210,7 +210,7 @@ fn neighbours(
         (Tensor::empty(shape.clone(), DType::I64)?, Tensor::empty(shape.clone(), DType::I64)?);
     let (weight, scale) = (Tensor::empty(shape.clone(), DType::F64)?, Tensor::empty(shape, DType::F64)?);
     let steps = scale.slice_mut::<f64>()?;
-    let (values, q) = (sorted.to_vec::<f64>(), q.to_vec::<f64>());
+    let (values, q) = (sorted.on_host()?.to_vec::<f64>(), q.on_host()?.to_vec::<f64>());
     let (narrow, count) = (sorted.dtype() == DType::F32, q.len());
     let (lo, hi, w) = (lower.slice_mut::<i64>()?, upper.slice_mut::<i64>()?, weight.slice_mut::<f64>()?);
     for lane in 0..d.lanes() {

@@ -2,8 +2,8 @@
 
 use smallvec::smallvec;
 
-use super::{along_memory, dim_mask, reduce_float, reduced_shape, restored};
-use crate::backend::cpu::reduce as kernels;
+use super::{along_memory, dim_mask, folded, folded_integers, reduced_shape, restored};
+use crate::backend::reduce::{self as kernels, Fold};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
@@ -11,18 +11,12 @@ use crate::layout::{Dims, wrap_dim};
 use crate::ops::schema::{Args, Out};
 use crate::ops::{arith, rows, scan, view};
 use crate::tensor::Tensor;
-use crate::with_dtype;
 
 fn raw_prod(t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tensor> {
     if result.is_float() {
-        return Ok(reduce_float!(t, mask, keepdim, result, |x: T, d, out| kernels::prod::<T>(x, d, out)));
+        return folded(Fold::Product, t, mask, keepdim, result);
     }
-    let converts = t.dtype().is_float() || result == DType::Bool;
-    let x = if converts { t.dense(result)? } else { t.clone() };
-    let (x, d) = along_memory(&x, mask, x.dtype().wide())?;
-    let out = Tensor::empty(reduced_shape(t.shape(), mask, keepdim), DType::I64)?;
-    with_dtype!(whole x.dtype(), T => kernels::prod_int::<T>(x.slice()?, d, out.slice_mut()?));
-    out.dense(result)
+    folded_integers(Fold::Product, t, mask, keepdim, result)
 }
 
 /// The product of all elements, or along a dimension.
@@ -58,7 +52,7 @@ impl Function for ProdBackward {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         let (x, y) = (self.input.get(cx)?, self.result.get(cx)?);
         let g = restored(g, x.shape(), self.mask)?;
-        if !super::any_zero(&x) {
+        if !x.device().is_gpu() && !super::any_zero(&x)? {
             let y = restored(&y, x.shape(), self.mask)?;
             return Ok(smallvec![Some(arith::div(&arith::mul(&g, &y)?, &x)?)]);
         }
@@ -82,7 +76,7 @@ impl Function for ProdBackward {
 /// no harm.
 fn product_of_others(x: &Tensor, dim: usize) -> Result<Tensor> {
     if x.rank() == 0 {
-        return Tensor::ones(x.shape().clone(), x.dtype());
+        return x.new_full(x.shape().clone(), 1i64);
     }
     let before = |x: &Tensor| scan::cumprod(&scan::shifted(x, dim, true, 1.0)?, dim, None);
     arith::mul(&before(x)?, &scan::flipped(&before(&scan::flipped(x, dim)?)?, dim)?)
@@ -104,11 +98,8 @@ fn truth(t: &Tensor, dims: Option<&[i64]>, keepdim: bool, every: bool) -> Result
     }
     let mask = dim_mask(dims, t.rank())?;
     let (x, d) = along_memory(t, mask, t.dtype().wide())?;
-    let bytes = Tensor::empty(reduced_shape(t.shape(), mask, keepdim), DType::U8)?;
-    with_dtype!(wide x.dtype(), T => {
-        let (x, out) = (x.slice::<T>()?, bytes.slice_mut()?);
-        if every { kernels::all(x, d, out) } else { kernels::any(x, d, out) }
-    });
+    let bytes = Tensor::empty_on(reduced_shape(t.shape(), mask, keepdim), DType::U8, t.device())?;
+    kernels::fold(if every { Fold::All } else { Fold::Any }, x.raw(), d, bytes.raw())?;
     bytes.dense(result)
 }
 

@@ -29,8 +29,11 @@ fn each_choice(indices: &[i64], k: usize, d: Along, mut f: impl FnMut(usize, usi
 
 /// The elements of `t` that `indices` names along `dim`. The indices are dense and in range.
 pub fn pick(t: &Tensor, dim: usize, indices: &Tensor) -> Result<Tensor> {
+    if t.device().is_gpu() {
+        return super::super::index::gather(t, dim as i64, indices);
+    }
     let x = t.dense(t.dtype())?;
-    let out = Tensor::empty(indices.shape().clone(), t.dtype())?;
+    let out = t.new_empty(indices.shape().clone())?;
     let (d, k) = (lanes(t.shape(), dim), lanes(indices.shape(), dim).n);
     with_dtype!(t.dtype(), T => {
         let (x, out) = (x.slice::<T>()?, out.slice_mut::<T>()?);
@@ -41,8 +44,12 @@ pub fn pick(t: &Tensor, dim: usize, indices: &Tensor) -> Result<Tensor> {
 
 /// Zeros with `n` elements along `dim`, to which `g` is added where `indices` names.
 pub fn place(g: &Tensor, dim: usize, indices: &Tensor, shape: &Dims) -> Result<Tensor> {
+    if g.device().is_gpu() {
+        let zeros = g.new_zeros(shape.clone())?;
+        return super::super::index::scatter_add(&zeros, dim as i64, indices, g);
+    }
     let dense = g.dense(g.dtype())?;
-    let out = Tensor::zeros(shape.clone(), g.dtype())?;
+    let out = g.new_zeros(shape.clone())?;
     let (d, k) = (lanes(shape, dim), lanes(indices.shape(), dim).n);
     with_dtype!(g.dtype(), T => {
         let (g, out) = (dense.slice::<T>()?, out.slice_mut::<T>()?);

@@ -95,7 +95,7 @@ fn doubled_areas(op: &str, a: &Args, by_x: bool) -> Result<(Tensor, usize)> {
 /// The integral of `y` along `dim`.
 pub(super) fn trapezoid(a: &Args, by_x: bool) -> Result<Out> {
     let y = a.tensor(0)?;
-    if y.rank() > 0 && y.shape()[wrap_dim(a.int(2)?, y.rank())?] == 0 {
+    if y.size(a.int(2)?)? == 0 {
         return Ok(sum_mask(y, dim_mask(Some(&[a.int(2)?]), y.rank())?, false, Some(y.dtype()))?.into());
     }
     let (areas, dim) = doubled_areas("trapezoid", a, by_x)?;
@@ -105,6 +105,7 @@ pub(super) fn trapezoid(a: &Args, by_x: bool) -> Result<Out> {
 
 /// The integrals of `y` up to each point along `dim`.
 pub(super) fn cumulative_trapezoid(a: &Args, by_x: bool) -> Result<Out> {
+    ensure!(a.tensor(0)?.rank() > 0, Index, "slice() cannot be applied to a 0-dim tensor.");
     let (areas, dim) = doubled_areas("cumulative_trapezoid", a, by_x)?;
     let sums = cumsum(&areas, dim, false, None)?;
     Ok(rows::div.call(&[(&sums).into(), Scalar::Float(2.0).into()], &[])?.into())

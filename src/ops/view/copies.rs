@@ -3,7 +3,7 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::{cut, expand_to, flatten, permute, reshape_to, squeeze, t_of, transpose, unsqueeze};
-use crate::backend::cpu::copy;
+use crate::backend::copy;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, record};
@@ -69,13 +69,13 @@ fn roll_one(t: &Tensor, shift: i64, d: usize) -> Result<Tensor> {
     let out = t.empty_like()?;
     let n = t.shape().get(d).copied().unwrap_or(1);
     if t.rank() == 0 || n == 0 {
-        copy::copy(t.raw(), out.raw());
+        copy::copy(t.raw(), out.raw())?;
         return Ok(out);
     }
     let shift = shift.rem_euclid(n as i64) as usize;
     for (from, to, length) in [(0, shift, n - shift), (n - shift, 0, shift)] {
         let part = t.with_layout(t.layout().slice(d, from, length, 1));
-        copy::copy(part.raw(), out.with_layout(out.layout().slice(d, to, length, 1)).raw());
+        copy::copy(part.raw(), out.with_layout(out.layout().slice(d, to, length, 1)).raw())?;
     }
     Ok(out)
 }
@@ -144,9 +144,9 @@ pub fn repeat(t: &Tensor, repeats: &[i64]) -> Result<Tensor> {
             from.strides.push(stride);
         }
     }
-    let out = Tensor::empty(whole, t.dtype())?;
+    let out = t.new_empty(whole)?;
     let to = Layout::contiguous(interleaved.clone());
-    copy::copy(t.with_layout(from).raw(), out.with_layout(to).raw());
+    copy::copy(t.with_layout(from).raw(), out.with_layout(to).raw())?;
     record(out, &[t], |_| Repeat { shape: t.shape().clone(), interleaved })
 }
 
@@ -200,7 +200,7 @@ fn repeated_indices(repeats: &Tensor) -> Result<Tensor> {
         Runtime,
         "repeat_interleave only accept 1D vector as repeat"
     );
-    let counts = repeats.to_vec::<i64>();
+    let counts = repeats.on_host()?.to_vec::<i64>();
     ensure!(counts.iter().all(|&n| n >= 0), Runtime, "repeats can not be negative");
     let indices: Vec<i64> =
         counts.iter().enumerate().flat_map(|(i, &n)| std::iter::repeat_n(i as i64, n as usize)).collect();

@@ -5,7 +5,7 @@
 use smallvec::smallvec;
 
 use super::reshaped;
-use crate::backend::cpu::copy;
+use crate::backend::copy;
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, record};
 use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
@@ -111,19 +111,19 @@ pub fn take(t: &Tensor, cut: Cut) -> Result<Tensor> {
     as_view(t, cut.layout(t.layout()), || CutBackward { cut, node: cut.node(), shape: t.shape().clone() })
 }
 
-/// As [`take`], for one of several views that `node` returns.
-pub fn take_one_of(t: &Tensor, cut: Cut, node: &'static str) -> Result<Tensor> {
-    multi_view(t, cut.layout(t.layout()), || CutBackward { cut, node, shape: t.shape().clone() })
+/// As [`take`], for view number `number` of several that `node` returns.
+pub fn take_one_of(t: &Tensor, cut: Cut, number: usize, node: &'static str) -> Result<Tensor> {
+    multi_view(t, cut.layout(t.layout()), number, || CutBackward { cut, node, shape: t.shape().clone() })
 }
 
 /// Zeros of the given shape with `part` where `cut` names it; overlapping windows add up.
 pub fn put_back(part: &Tensor, cut: Cut, shape: &Dims) -> Result<Tensor> {
-    let out = Tensor::zeros(shape.clone(), part.dtype())?;
+    let out = part.new_zeros(shape.clone())?;
     let target = out.with_layout(cut.layout(out.layout()));
     if target.layout().may_overlap_itself() {
-        copy::accumulate(part.raw(), target.raw());
+        copy::accumulate(part.raw(), target.raw())?;
     } else {
-        copy::copy(part.raw(), target.raw());
+        copy::copy(part.raw(), target.raw())?;
     }
     record(out, &[part], |_| PutBack { cut })
 }
@@ -152,7 +152,7 @@ impl Function for PutBack {
 pub fn replace(t: &Tensor, src: &Tensor, cut: Cut) -> Result<Tensor> {
     let out = t.copied(t.dtype())?;
     let target = out.with_layout(cut.layout(out.layout()));
-    copy::copy(src.raw(), target.raw());
+    copy::copy(src.raw(), target.raw())?;
     record(out, &[t, src], |_| Replace { cut })
 }
 
@@ -168,7 +168,7 @@ impl Function for Replace {
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
         let part = take(g, self.cut)?;
-        let kept = || replace(g, &Tensor::zeros(part.shape().clone(), g.dtype())?, self.cut);
+        let kept = || replace(g, &g.new_zeros(part.shape().clone())?, self.cut);
         let kept = cx.needs(0).then(kept).transpose()?;
         Ok(smallvec![kept, cx.needs(1).then_some(part)])
     }
@@ -308,8 +308,8 @@ pub fn diag_embed(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tenso
     let shape: Dims =
         (0..rank).map(|d| if d == a || d == b { n } else { rest.next().unwrap_or(1) }).collect();
     let cut = Cut::Diagonal { offset, dim1: a, dim2: b };
-    let out = Tensor::zeros(shape, t.dtype())?;
-    copy::copy(t.raw(), out.with_layout(cut.layout(out.layout())).raw());
+    let out = t.new_zeros(shape)?;
+    copy::copy(t.raw(), out.with_layout(cut.layout(out.layout())).raw())?;
     record(out, &[t], |_| DiagEmbed { cut })
 }
 

@@ -11,7 +11,9 @@ use crate::{bail, ensure, table};
 pub fn unbind(t: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     ensure!(t.rank() > 0, Index, "Dimension specified as {dim} but tensor has no dimensions");
     let d = wrap_dim(dim, t.rank())?;
-    (0..t.shape()[d]).map(|index| take_one_of(t, Cut::Select { dim: d, index }, "UnbindBackward0")).collect()
+    (0..t.shape()[d])
+        .map(|index| take_one_of(t, Cut::Select { dim: d, index }, index, "UnbindBackward0"))
+        .collect()
 }
 
 /// Views of consecutive pieces of `dim` with the given lengths, which fit.
@@ -23,8 +25,9 @@ fn pieces(
 ) -> Result<Vec<Tensor>> {
     let mut start = 0;
     lengths
-        .map(|length| {
-            let piece = take_one_of(t, Cut::Slice { dim: d, start, length, step: 1 }, node);
+        .enumerate()
+        .map(|(i, length)| {
+            let piece = take_one_of(t, Cut::Slice { dim: d, start, length, step: 1 }, i, node);
             start += length;
             piece
         })
@@ -78,10 +81,14 @@ pub fn chunk(t: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
     let n = t.shape()[d];
     let size = n.div_ceil(chunks as usize);
     if size == 0 {
+        ensure!(chunks <= MOST_PIECES, Runtime, "chunk: {chunks} pieces are more than {MOST_PIECES}");
         return split_with_sizes(t, &vec![0; chunks as usize], dim);
     }
     split(t, size as i64, dim)
 }
+
+/// More empty pieces than this are a mistake, and would only exhaust the memory.
+const MOST_PIECES: i64 = 1 << 24;
 
 /// Views of `sections` nearly equal parts, the first of which are longer by one where the size does not divide.
 fn tensor_split(t: &Tensor, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
@@ -92,6 +99,11 @@ fn tensor_split(t: &Tensor, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
     );
     let d = wrap_dim(dim, t.rank())?;
     ensure!(sections > 0, Runtime, "number of sections must be larger than 0, got {sections}");
+    ensure!(
+        sections <= MOST_PIECES,
+        Runtime,
+        "tensor_split: {sections} sections are more than {MOST_PIECES}"
+    );
     let (n, mut start) = (t.shape()[d] as i64, 0);
     (0..sections)
         .map(|i| {
@@ -131,7 +143,7 @@ fn tensor_split_by_tensor(a: &Args) -> Result<Out> {
     );
     Ok(Out::Tuple(match by.rank() {
         0 => tensor_split(t, by.item()?.to_i64(), a.int(2)?)?,
-        1 => tensor_split_at(t, &by.to_vec::<i64>(), a.int(2)?)?,
+        1 => tensor_split_at(t, &by.on_host()?.to_vec::<i64>(), a.int(2)?)?,
         r => bail!(
             Runtime,
             "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but \

@@ -99,6 +99,8 @@ class _NormBase(Module):
 class _BatchNorm(_NormBase):
     def forward(self, input: _C.Tensor) -> _C.Tensor:
         self._check_input_dim(input)
+        if self.training and self.eps <= 0:
+            raise ValueError(f"batch_norm eps must be positive during training, but got {self.eps}")
         momentum = 0.0 if self.momentum is None else self.momentum
         use_running = not self.training or self.track_running_stats
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:

@@ -152,6 +152,12 @@ class ReplicationPad3d(_ReplicationPadNd):
 class _CircularPadNd(_PadNd):
     _mode = "circular"
 
+    def forward(self, input: _C.Tensor) -> _C.Tensor:
+        spatial = len(self.padding) // 2
+        if input.dim() not in (spatial + 1, spatial + 2):
+            raise ValueError(f"expected {spatial + 1}D or {spatial + 2}D input (got {input.dim()}D input)")
+        return super().forward(input)
+
 
 class CircularPad1d(_CircularPadNd):
     """Continues the input with its other end along the last dimension."""

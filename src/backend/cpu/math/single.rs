@@ -172,7 +172,7 @@ pub fn erf_f32(x: f32) -> f32 {
     let r = y - (n - ROUND);
     let s = r * r;
     let p = 1.0
-        + (0.6931472 * r
+        + (std::f32::consts::LN_2 * r
             + s * ((0.24022648 + 0.055503324 * r)
                 + s * ((0.009618437 + 0.0013398875 * r) + 0.00015353362 * s)));
     let far = 1.0 - f32::from_bits(p.to_bits().wrapping_add(n.to_bits() << 23));

@@ -1,0 +1,195 @@
+"""The graph itself: nodes, edges, hooks on several tensors, and what nodes keep for backward."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from rgrad import _C
+from rgrad._C import Node, Tensor
+from rgrad.utils.hooks import RemovableHandle
+
+from .grad_mode import enable_grad
+
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+]
+
+
+class GradientEdge(NamedTuple):
+    """Where a gradient goes: an input of a node's backward, which is an output of its forward.
+
+    `backward` and `grad` take an edge wherever they take a tensor, so the tensor itself need not be kept.
+    """
+
+    node: Node
+    output_nr: int
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """The edge that the gradient of a tensor arrives on."""
+    if not tensor.requires_grad:
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    return GradientEdge(_receiver(tensor), tensor.output_nr)
+
+
+def _receiver(tensor: Tensor | GradientEdge) -> Node:
+    """The node that the gradient of a tensor goes to: for a leaf, the one that accumulates it."""
+    if isinstance(tensor, GradientEdge):
+        return tensor.node
+    if tensor.grad_fn is not None:
+        return tensor.grad_fn
+    with enable_grad():
+        # A view of a leaf is one step away from the leaf's accumulator.
+        return tensor.view_as(tensor).grad_fn.next_functions[0][0]  # type: ignore[union-attr]
+
+
+class saved_tensors_hooks:
+    """Operations in the block keep ``pack_hook(tensor)`` in place of each tensor that they save for backward.
+
+    Backward gets the tensor back from ``unpack_hook(packed)``.
+
+    >>> import rgrad as torch
+    >>> x = torch.tensor([2.0], requires_grad=True)
+    >>> with torch.autograd.graph.saved_tensors_hooks(lambda t: t.tolist(), torch.tensor):
+    ...     y = x * x
+    >>> y.backward()
+    >>> x.grad
+    tensor([4.])
+    """
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self) -> None:
+        _C._push_saved_tensors_hooks(self.pack_hook, self.unpack_hook)
+
+    def __exit__(self, *exc: object) -> None:
+        _C._pop_saved_tensors_hooks()
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Operations in the block keep what they save for backward in the CPU's memory.
+
+    Args:
+        pin_memory: keep it in pinned memory, from which a device reads without waiting.
+        device_type: the device whose memory is pinned for.
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        def pack(tensor: Tensor) -> tuple[Any, Tensor]:
+            kept = tensor.cpu()
+            return tensor.device, kept.pin_memory() if pin_memory and tensor.device.type == device_type else kept
+
+        def unpack(packed: tuple[Any, Tensor]) -> Tensor:
+            device, kept = packed
+            return kept.to(device, non_blocking=pin_memory)
+
+        super().__init__(pack, unpack)
+
+
+@contextlib.contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+    """Makes it an error in the block to use saved-tensor hooks, with the given message."""
+    before = _C._set_saved_tensors_hooks_error(error_message)
+    try:
+        yield
+    finally:
+        _C._set_saved_tensors_hooks_error(before)
+
+
+class _MultiHandle(RemovableHandle):
+    """Removes the hooks of several tensors at once."""
+
+    def __init__(self, handles: Sequence[RemovableHandle]) -> None:
+        self.handles = tuple(handles)
+
+    def remove(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.handles
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.handles = state
+
+
+def _running() -> int:
+    """The number of the backward that calls the hook."""
+    run = _C._current_graph_task_id()
+    if run == -1:
+        raise AssertionError("expected this hook to be called inside a backward call")
+    return run
+
+
+def register_multi_grad_hook(
+    tensors: Sequence[Tensor | GradientEdge], fn: Callable[..., None], *, mode: str = "all"
+) -> RemovableHandle:
+    """Registers a hook on several tensors at once.
+
+    Args:
+        tensors: the tensors.
+        fn: with mode "all", called once a backward with all the gradients, when the last one is known (None for a
+            tensor that this backward does not reach); with mode "any", with the first gradient that is known.
+        mode: "all" or "any".
+
+    Returns:
+        A handle whose ``remove()`` takes the hooks away.
+    """
+    if mode == "all":
+        return _register_all(tensors, fn)
+    if mode == "any":
+        return _register_any(tensors, fn)
+    raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+
+
+def _register_all(tensors: Sequence[Any], fn: Callable[[Sequence[Tensor | None]], None]) -> RemovableHandle:
+    nodes = [_receiver(t) for t in tensors]
+    lock = threading.Lock()
+    # By backward: how many gradients are still to come, and those that have.
+    pending: dict[int, tuple[int, list[Tensor | None]]] = {}
+
+    def hook_of(place: int) -> Callable[[Tensor], None]:
+        def hook(grad: Tensor) -> None:
+            run = _running()
+            with lock:
+                if run not in pending:
+                    pending[run] = sum(map(_C._will_engine_execute_node, nodes)), [None for _ in nodes]
+                missing, grads = pending[run]
+                grads[place] = grad
+                pending[run] = missing - 1, grads
+                if missing > 1:
+                    return
+                del pending[run]
+            fn(grads)
+
+        return hook
+
+    return _MultiHandle([t.register_hook(hook_of(i)) for i, t in enumerate(tensors)])
+
+
+def _register_any(tensors: Sequence[Any], fn: Callable[[Tensor], None]) -> RemovableHandle:
+    lock = threading.Lock()
+    last = -1
+
+    @functools.wraps(fn)
+    def hook(grad: Tensor) -> None:
+        nonlocal last
+        run = _running()
+        with lock:
+            first, last = run != last, run
+        if first:
+            fn(grad)
+
+    return _MultiHandle([t.register_hook(hook) for t in tensors if t.requires_grad])

@@ -1,0 +1,137 @@
+"""GPUs of any vendor: which there are, their memory, and what they were asked to do.
+
+A tensor goes to a GPU by `x.to("gpu")` and back by `x.cpu()`. Nothing here opens a driver before it is asked to.
+
+Environment: `RGRAD_GPU_ADAPTER` picks one by number or by a part of its name, `RGRAD_GPU_ALLOW_CPU=1` admits software
+adapters, `RGRAD_GPU_MEM_LIMIT` bounds memory in bytes, `RGRAD_GPU_ALIASES=0` takes the names "cuda" and "mps" away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from rgrad import _C
+
+__all__ = [
+    "OutOfMemoryError",
+    "current_device",
+    "device",
+    "device_count",
+    "empty_cache",
+    "get_device_name",
+    "get_device_properties",
+    "is_available",
+    "is_initialized",
+    "max_memory_allocated",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_summary",
+    "reset_peak_memory_stats",
+    "set_device",
+    "stats",
+    "synchronize",
+]
+
+OutOfMemoryError = _C.OutOfMemoryError
+
+
+def is_available() -> bool:
+    """Whether there is a GPU that this build can open."""
+    return _C._gpu_count() > 0
+
+
+def device_count() -> int:
+    """How many there are."""
+    return _C._gpu_count()
+
+
+def is_initialized() -> bool:
+    """True: a GPU is opened by its first use."""
+    return True
+
+
+def _index(device: Any) -> int:
+    if device is None:
+        return _C._current_gpu()
+    if isinstance(device, int):
+        return device
+    index = _C.device(device).index
+    return _C._current_gpu() if index is None else index
+
+
+def current_device() -> int:
+    """The number of the GPU that "gpu" means."""
+    return _C._current_gpu()
+
+
+def set_device(device: Any) -> None:
+    """Makes another GPU the one that "gpu" means."""
+    index = _index(device)
+    if not 0 <= index < device_count():
+        raise RuntimeError(f"gpu:{index}: invalid device ordinal; there are {device_count()} GPUs")
+    _C._set_current_gpu(index)
+
+
+@contextlib.contextmanager
+def device(device: Any) -> Iterator[None]:
+    """While it is entered, "gpu" means another GPU."""
+    before = current_device()
+    set_device(device)
+    try:
+        yield
+    finally:
+        _C._set_current_gpu(before)
+
+
+def get_device_properties(device: Any = None) -> dict[str, Any]:
+    """Name, vendor, driver, backend and limits of a GPU."""
+    return _C._gpu_properties(_index(device))
+
+
+def get_device_name(device: Any = None) -> str:
+    """The name that the driver gives to a GPU."""
+    return get_device_properties(device)["name"]
+
+
+def synchronize(device: Any = None) -> None:
+    """Waits until a GPU has done everything it was asked to, and raises what went wrong."""
+    _C._synchronize(f"gpu:{_index(device)}")
+
+
+def stats(device: Any = None) -> dict[str, int]:
+    """Counters since the GPU was opened: what was made (buffers, bind groups, pipelines) and done; bytes in use."""
+    return _C._gpu_stats(_index(device))
+
+
+def memory_allocated(device: Any = None) -> int:
+    """Bytes held by tensors."""
+    return stats(device)["allocated_bytes"]
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    """The highest `memory_allocated` since the start or the last reset."""
+    return stats(device)["peak_bytes"]
+
+
+def memory_reserved(device: Any = None) -> int:
+    """Bytes held by tensors and kept for reuse."""
+    return stats(device)["reserved_bytes"]
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Starts `max_memory_allocated` anew."""
+    _C._gpu_reset_peak(_index(device))
+
+
+def empty_cache(device: Any = None) -> None:
+    """Gives memory kept for reuse back to the driver."""
+    _C._gpu_empty_cache(_index(device))
+
+
+def memory_summary(device: Any = None) -> str:
+    """A table of the counters of memory."""
+    counters = stats(device)
+    names = ("allocated", "reserved", "peak")
+    return "\n".join(f"{name:<16}{counters[f'{name}_bytes'] / 2**20:>12.1f} MiB" for name in names)

@@ -1,0 +1,204 @@
+"""The form of checkpointing that is not reentrant: saved tensors are computed again when backward asks for them.
+
+Note [Placeholders]
+While the region runs, every tensor that a node would save is replaced by an empty `Placeholder`, in the order of
+saving. When backward asks for the first of them, the region runs again, and what its operations save then is handed to
+the placeholders in the same order. As soon as the last one has its tensor, the second run is over (early stop). A
+placeholder gives its tensor away once, so that memory is freed as backward proceeds; another backward over a retained
+graph runs the region once more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import rgrad
+from rgrad import _C
+from rgrad.autograd.grad_mode import enable_grad
+from rgrad.autograd.graph import saved_tensors_hooks
+from rgrad.random import fork_rng
+
+Tensor = _C.Tensor
+
+
+class CheckpointError(RuntimeError):
+    """The second run of a region did not do what the first did."""
+
+
+class _Enough(Exception):
+    """Ends a second run that has saved all that was saved in the first."""
+
+
+class Surroundings:
+    """What besides its arguments a region depends on: the random generator and autocast. Restored to run it again."""
+
+    def __init__(self, preserve_rng_state: bool) -> None:
+        self.rng_state = rgrad.get_rng_state() if preserve_rng_state else None
+        self.autocast = _C._get_autocast()
+
+    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Calls the function as it was surrounded then; the generator is afterwards where it was before."""
+        with fork_rng(enabled=self.rng_state is not None):
+            if self.rng_state is not None:
+                rgrad.set_rng_state(self.rng_state)
+            enabled, dtype = self.autocast
+            with rgrad.autocast("cpu", dtype=dtype, enabled=enabled):
+                return function(*args, **kwargs)
+
+
+class Placeholder:
+    """Stands for a saved tensor; holds the tensor, by backward, from the second run until it is asked for."""
+
+    __slots__ = ("__weakref__", "tensors")
+
+    def __init__(self) -> None:
+        self.tensors: dict[int, Tensor] = {}
+
+
+def _shape_dtype_device(x: Tensor) -> dict[str, Any]:
+    return {"shape": x.shape, "dtype": x.dtype, "device": x.device}
+
+
+DETERMINISM_CHECKS: dict[str, Callable[[Tensor], Any]] = {
+    "default": _shape_dtype_device,
+    "none": lambda x: None,
+}
+
+# Stand for a backward's number where a saved tensor is asked for outside of any.
+_numbers_outside = itertools.count(-2, -1)
+
+
+class Region:
+    """One checkpointed call. See Note [Placeholders]."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        preserve_rng_state: bool,
+        context_fn: Callable[[], tuple[Any, Any]],
+        describe: Callable[[Tensor], Any],
+        early_stop: bool,
+    ) -> None:
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.versions = [x._version if isinstance(x, Tensor) else 0 for x in args]
+        self.surroundings = Surroundings(preserve_rng_state)
+        self.forward_context, self.recompute_context = context_fn()
+        self.describe = describe
+        self.early_stop = early_stop
+        self.placeholders: list[weakref.ref[Placeholder]] = []
+        self.descriptions: list[Any] = []
+        self.finished = False
+        # The backwards that the region has run again for.
+        self.runs: set[int] = set()
+
+    def forward(self) -> Any:
+        """The first run."""
+        if not rgrad.is_grad_enabled():
+            return self.function(*self.args, **self.kwargs)
+        returned = False
+        result = None
+        with saved_tensors_hooks(self._pack, self._unpack), self.forward_context:
+            result = self.function(*self.args, **self.kwargs)
+            returned = True
+        if not returned:
+            raise RuntimeError(
+                "torch.utils.checkpoint: the forward context provided by context_fn suppressed an exception raised "
+                "during the checkpointed forward. This is not supported because checkpoint cannot return a value for "
+                "a failed forward."
+            )
+        self.finished = True
+        return result
+
+    def _pack(self, x: Tensor) -> Placeholder:
+        placeholder = Placeholder()
+        self.placeholders.append(weakref.ref(placeholder))
+        with rgrad.no_grad():
+            self.descriptions.append(self.describe(x))
+        return placeholder
+
+    def _unpack(self, placeholder: Placeholder) -> Tensor:
+        run = _C._current_graph_task_id()
+        if run == -1:
+            run = next(_numbers_outside)
+        if run not in self.runs:
+            self._run_again(run)
+        if run not in placeholder.tensors:
+            raise CheckpointError(
+                "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. "
+                "If you are calling ctx.saved_tensors in backward, make sure to do so only once. Otherwise please "
+                "open an issue with details on your use case."
+            )
+        return placeholder.tensors.pop(run)
+
+    def _check_inputs(self) -> None:
+        for x, version in zip(self.args, self.versions, strict=True):
+            if isinstance(x, Tensor) and x._version != version:
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                    f"[{x.type()} {list(x.shape)}] is at version {x._version}; expected version {version} instead. "
+                    "Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
+                    "torch.autograd.set_detect_anomaly(True)."
+                )
+
+    def _run_again(self, run: int) -> None:
+        self._check_inputs()
+        saved = 0
+        lenient = False
+        here: dict[int, Any] = {}
+
+        def pack(x: Tensor) -> Tensor:
+            nonlocal saved, lenient
+            x = x.detach() if x.requires_grad else x
+            place, saved = saved, saved + 1
+            if place >= len(self.placeholders):
+                # A backward inside the region itself comes before the first run has saved everything.
+                lenient = not self.finished
+                if lenient:
+                    return x
+                raise CheckpointError(
+                    "torch.utils.checkpoint: trying to save more tensors during recomputation than during the "
+                    "original forward pass.\n"
+                )
+            here[place] = self.describe(x)
+            placeholder = self.placeholders[place]()
+            if placeholder is not None:
+                placeholder.tensors[run] = x
+            if self.early_stop and saved == len(self.placeholders):
+                raise _Enough
+            return x
+
+        with contextlib.suppress(_Enough), saved_tensors_hooks(pack, lambda x: x), enable_grad():
+            self.surroundings.run(self._call_again)
+        self.runs.add(run)
+        if not lenient:
+            self._compare(saved, here)
+
+    def _call_again(self) -> None:
+        with self.recompute_context:
+            self.function(*self.args, **self.kwargs)
+
+    def _compare(self, saved: int, here: dict[int, Any]) -> None:
+        if saved != len(self.placeholders):
+            raise CheckpointError(
+                "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
+                f"recomputation.\nNumber of tensors saved during forward: {len(self.placeholders)}\n"
+                f"Number of tensors saved during recomputation: {saved}.\n"
+            )
+        different = [
+            f"tensor at position {i}:\nsaved metadata: {before}\nrecomputed metadata: {here[i]}\n"
+            for i, (before, placeholder) in enumerate(zip(self.descriptions, self.placeholders, strict=True))
+            if placeholder() is not None and before != here[i]
+        ]
+        if different:
+            raise CheckpointError(
+                "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than "
+                f"during the forward pass.\n{''.join(different)}.\n"
+            )

@@ -1,0 +1,40 @@
+// The positions at which a mask is true, in order.
+//
+// Three passes: blocks of the mask are counted, one invocation sums up the counts, and each block writes its positions
+// from there on. As it stands this is the counting pass.
+
+struct Params {
+    // Blocks.
+    count: u32,
+    // Always 0; see the prelude.
+    zero: u32,
+    first_mask: u32,
+    // Elements of the mask, and of a block.
+    n: u32,
+    block: u32,
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+// The true elements before each block; after the last block, all of them.
+@group(0) @binding(1) var<storage, read_write> starts: array<u32>;
+// @slot bindings
+@group(0) @binding(2) var<storage, read> mask: array<u32>;
+// @end
+
+fn is_true(i: u32) -> bool {
+    let at = params.first_mask + i;
+    return extractBits(mask[at >> 2u], (at & 3u) * 8u, 8u) > 0u;
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+    let at = id.x + id.y * groups.x * 64u;
+    // @slot pass
+    if at >= params.count { return; }
+    var found = 0u;
+    for (var i = at * params.block; i < (at + 1u) * params.block && i < params.n; i++) {
+        found += select(0u, 1u, is_true(i));
+    }
+    starts[at] = found;
+    // @end
+}

@@ -1,0 +1,78 @@
+// The negative log likelihood of a class per position, of [outer, classes, inner], and its gradients.
+//
+// A class is an int64, read as two words. One that is out of range is reported and counts for nothing. As it stands
+// this is the forward pass on float32.
+
+// @slot types
+alias T = f32;
+// @end
+
+struct Params {
+    // Positions: outer · inner; in a backward pass that visits all classes, times those.
+    count: u32,
+    // Always 0; see the prelude.
+    zero: u32,
+    classes: u32,
+    inner: u32,
+    // The class that does not count, as two words.
+    ignored: u32,
+    ignored_high: u32,
+    // Where the tensors begin, in elements.
+    first: u32,
+    first_class: u32,
+    first_weight: u32,
+    first_result: u32,
+    first_gradient: u32,
+    // How far the gradients of two positions lie apart: 0 where one is for all.
+    step: u32,
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+// @slot bindings
+@group(0) @binding(1) var<storage, read_write> result: array<f32>;
+@group(0) @binding(2) var<storage, read_write> weights: array<f32>;
+@group(0) @binding(3) var<storage, read_write> faults: array<atomic<u32>>;
+@group(0) @binding(4) var<storage, read> chosen: array<vec2<u32>>;
+@group(0) @binding(5) var<storage, read> x: array<f32>;
+// @end
+
+var<private> runtime_zero: u32;
+// @slot prelude
+// @end
+
+// @slot weight
+fn weight_of(c: u32) -> T { return T(1); }
+// @end
+
+// Whether the class at a position counts.
+fn counts(c: vec2<u32>) -> bool {
+    if c.x == params.ignored && c.y == params.ignored_high { return false; }
+    if c.y == 0u && c.x < params.classes { return true; }
+    // The first fault is kept until somebody is told of it.
+    if atomicMax(&faults[0], 1u) == 0u {
+        atomicStore(&faults[1], c.x);
+        atomicStore(&faults[2], c.y);
+        atomicStore(&faults[3], params.classes);
+    }
+    return false;
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+    runtime_zero = params.zero;
+    let at = id.x + id.y * groups.x * 64u;
+    if at >= params.count { return; }
+    // @slot body
+    let c = chosen[params.first_class + at];
+    var loss = T(0);
+    var weight = T(0);
+    if counts(c) {
+        let outer = at / params.inner;
+        let column = at - outer * params.inner;
+        weight = weight_of(c.x);
+        loss = -weight * x[params.first + (outer * params.classes + c.x) * params.inner + column];
+    }
+    result[params.first_result + at] = loss;
+    weights[at] = weight;
+    // @end
+}

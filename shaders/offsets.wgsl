@@ -1,0 +1,60 @@
+// Where the elements lie that indices name: offsets in a tensor, one per index.
+//
+// An index is an int64, read as two words. One that is out of range is reported, and names the first element. As it
+// stands this is for one dimension of indices, which may not count from the end.
+
+struct Params {
+    // Indices.
+    count: u32,
+    // Always 0; see the prelude.
+    zero: u32,
+    first: u32,
+    first_index: u32,
+    // Of the dimension that is indexed.
+    size: u32,
+    stride: u32,
+    // Whether negative indices count from the end.
+    wraps: u32,
+    // Whether the offsets are added to those of other dimensions.
+    adds: u32,
+    // What to report.
+    fault: u32,
+    // Where the tensor begins.
+    base: u32,
+    // @slot params
+    // @end
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read_write> result: array<u32>;
+@group(0) @binding(2) var<storage, read_write> faults: array<atomic<u32>>;
+@group(0) @binding(3) var<storage, read> index: array<vec2<u32>>;
+
+fn position(i: vec2<u32>) -> u32 {
+    if i.y == 0u && i.x < params.size { return i.x; }
+    if params.wraps == 1u && i.y == 0xffffffffu && i.x >= 0u - params.size { return i.x + params.size; }
+    // The first fault is kept until somebody is told of it.
+    if params.count > 0u && atomicMax(&faults[0], params.fault) == 0u {
+        atomicStore(&faults[1], i.x);
+        atomicStore(&faults[2], i.y);
+        atomicStore(&faults[3], params.size);
+    }
+    return 0u;
+}
+
+// The offset that the place of an index in its own tensor adds.
+// @slot place
+fn place(i: u32) -> u32 { return i; }
+// @end
+
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+    let at = id.x + id.y * groups.x * 64u;
+    if at >= params.count { return; }
+    let offset = params.base + position(index[params.first_index + at]) * params.stride + place(at);
+    if params.adds == 1u {
+        result[params.first + at] += offset;
+    } else {
+        result[params.first + at] = offset;
+    }
+}

@@ -1,0 +1,111 @@
+// Pooling of planes: maxima with their indices, means of windows, means of shares of the plane, and what undoes them.
+//
+// As it stands this is the mean of windows of float32.
+
+// @slot types
+alias T = f32;
+// @end
+
+struct Params {
+    // Invocations.
+    count: u32,
+    // Always 0; see the prelude.
+    zero: u32,
+    // Where the tensors begin, in elements.
+    first: u32,
+    first_result: u32,
+    first_index: u32,
+    // What a sum is divided by, and how that is found: 0 as given, 1 window with padding, 2 window without.
+    divisor: f32,
+    divides: u32,
+    unused: u32,
+    // Sizes of the last three dimensions; w is not used.
+    input: vec4<u32>,
+    kernel: vec4<u32>,
+    output: vec4<u32>,
+    stride: vec4<u32>,
+    padding: vec4<u32>,
+    dilation: vec4<u32>,
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+// @slot bindings
+@group(0) @binding(1) var<storage, read_write> result: array<f32>;
+// An int64 as two words.
+@group(0) @binding(2) var<storage, read_write> indices: array<vec2<u32>>;
+@group(0) @binding(3) var<storage, read> x: array<f32>;
+// @end
+
+var<private> runtime_zero: u32;
+// @slot prelude
+fn is_nan(x: f32) -> bool { return false; }
+// @end
+
+fn nearer(i: u32, j: u32) -> u32 { return select(j, i, i < j); }
+fn volume(s: vec4<u32>) -> u32 { return s.x * s.y * s.z; }
+
+fn split(i: u32, s: vec4<u32>) -> vec3<u32> {
+    let row = i / s.z;
+    let plane = row / s.y;
+    return vec3<u32>(plane, row - plane * s.y, i - row * s.z);
+}
+
+fn join(p: vec3<u32>, s: vec4<u32>) -> u32 { return (p.x * s.y + p.y) * s.z + p.z; }
+fn inside(p: vec3<u32>, s: vec4<u32>) -> bool { return p.x < s.x && p.y < s.y && p.z < s.z; }
+
+// Where a tap meets the input for a result; beyond the edges it wraps to what is not inside.
+fn met(at: vec3<u32>, tap: vec3<u32>) -> vec3<u32> {
+    return at * params.stride.xyz + tap * params.dilation.xyz - params.padding.xyz;
+}
+
+// What the sum over the window of a result along one axis counts.
+fn along(o: u32, a: u32) -> u32 {
+    let start = o * params.stride[a];
+    let padded = nearer(start + params.kernel[a], params.input[a] + 2u * params.padding[a]) - start;
+    let first = select(params.padding[a], start, start > params.padding[a]);
+    let last = nearer(start + params.kernel[a], params.input[a] + params.padding[a]);
+    let whole = select(1u, select(0u, last - first, last > first), params.divides == 2u);
+    let n = select(whole, padded, params.divides == 1u);
+    return select(n, 1u, n == 0u);
+}
+
+fn mean_of(sum: T, at: vec3<u32>) -> T {
+    return sum / (T(params.divisor) * T(along(at.x, 0u) * along(at.y, 1u) * along(at.z, 2u)));
+}
+
+// The share of the input that a result covers along one axis.
+fn share_start(o: u32, a: u32) -> u32 { return o * params.input[a] / params.output[a]; }
+fn share_end(o: u32, a: u32) -> u32 {
+    return ((o + 1u) * params.input[a] + params.output[a] - 1u) / params.output[a];
+}
+fn share(at: vec3<u32>) -> array<vec3<u32>, 2> {
+    return array<vec3<u32>, 2>(
+        vec3<u32>(share_start(at.x, 0u), share_start(at.y, 1u), share_start(at.z, 2u)),
+        vec3<u32>(share_end(at.x, 0u), share_end(at.y, 1u), share_end(at.z, 2u)),
+    );
+}
+
+// @slot functions
+fn average(i: u32) {
+    let output = volume(params.output);
+    let plane = i / output;
+    let at = split(i - plane * output, params.output);
+    let start = params.first + plane * volume(params.input);
+    var sum = T(0);
+    for (var t = 0u; t < volume(params.kernel); t++) {
+        let p = met(at, split(t, params.kernel));
+        if inside(p, params.input) { sum += x[start + join(p, params.input)]; }
+    }
+    result[params.first_result + i] = mean_of(sum, at);
+}
+// @end
+
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+    runtime_zero = params.zero;
+    let i = id.x + id.y * groups.x * 64u;
+    if i >= params.count { return; }
+    // @slot call
+    average(i);
+    // @end
+}

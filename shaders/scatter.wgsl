@@ -1,0 +1,63 @@
+// Values combined with the elements that a list of offsets picks; see gather.wgsl for which those are.
+//
+// Several values may meet in an element: sums, products and extrema are made atomic by trying again until nobody else
+// wrote. As it stands this writes 32-bit elements.
+
+// @slot types
+alias T = u32;
+// @end
+
+struct Params {
+    // Values.
+    count: u32,
+    // Always 0; see the prelude.
+    zero: u32,
+    // Where the tensors begin, in elements.
+    first: u32,
+    first_values: u32,
+    first_offsets: u32,
+    // Offsets, and elements of the dimensions after.
+    n: u32,
+    width: u32,
+    // How far two values lie apart: 0 where there is one for all.
+    step: u32,
+    // @slot params
+    // @end
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+// @slot bindings
+@group(0) @binding(1) var<storage, read_write> result: array<atomic<u32>>;
+@group(0) @binding(2) var<storage, read> values: array<u32>;
+// @end
+@group(0) @binding(3) var<storage, read> offsets: array<u32>;
+
+var<private> runtime_zero: u32;
+// @slot prelude
+// @end
+
+// @slot load
+fn load_values(i: u32) -> T { return values[i]; }
+// @end
+
+// Where a position lies in the dimensions before, and in those after.
+// @slot places
+fn before(i: u32) -> u32 { return i; }
+fn after(i: u32) -> u32 { return i; }
+// @end
+
+// @slot write
+fn write(i: u32, value: T) { atomicStore(&result[i], value); }
+// @end
+
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+    runtime_zero = params.zero;
+    let at = id.x + id.y * groups.x * 64u;
+    if at >= params.count { return; }
+    let row = at / params.width;
+    let block = row / params.n;
+    let pick = offsets[params.first_offsets + row - block * params.n];
+    let i = params.first + pick + before(block) + after(at - row * params.width);
+    write(i, load_values(params.first_values + at * params.step));
+}

@@ -1,0 +1,51 @@
+// Softmax and its logarithm along n of [outer, n, inner], forward and backward: an invocation has a lane.
+//
+// As it stands this is the forward softmax of float32.
+
+// @slot types
+alias T = f32;
+// @end
+
+struct Params {
+    // Lanes: outer · inner.
+    count: u32,
+    // Always 0; see the prelude.
+    zero: u32,
+    n: u32,
+    inner: u32,
+    // Where the tensors begin, in elements.
+    first: u32,
+    first_result: u32,
+    first_gradient: u32,
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+// @slot bindings
+@group(0) @binding(1) var<storage, read_write> result: array<f32>;
+@group(0) @binding(2) var<storage, read> x: array<f32>;
+// @end
+
+var<private> runtime_zero: u32;
+// @slot prelude
+fn m_maximum(a: T, b: T) -> T { return select(b, a, a > b); }
+fn m_exp(a: T) -> T { return a; }
+// @end
+
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+    runtime_zero = params.zero;
+    let lane = id.x + id.y * groups.x * 64u;
+    if lane >= params.count { return; }
+    let outer = lane / params.inner;
+    let start = outer * params.n * params.inner + (lane - outer * params.inner);
+    // @slot body
+    var top = x[params.first + start];
+    for (var k = 1u; k < params.n; k++) { top = m_maximum(top, x[params.first + start + k * params.inner]); }
+    var total = T(0);
+    for (var k = 0u; k < params.n; k++) { total += m_exp(x[params.first + start + k * params.inner] - top); }
+    for (var k = 0u; k < params.n; k++) {
+        let i = start + k * params.inner;
+        result[params.first_result + i] = m_exp(x[params.first + i] - top) / total;
+    }
+    // @end
+}

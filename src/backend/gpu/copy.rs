@@ -1,0 +1,107 @@
+//! Copies, casts and fills, and the ways to and from the host.
+
+use super::device::{allocation, of};
+use super::pointwise;
+use crate::backend::View;
+use crate::backend::cpu::pointwise::Kernel;
+use crate::backend::pointwise::{Operand, Program, compute_type};
+use crate::dtype::{DType, Scalar};
+use crate::error::{Error, Result};
+use crate::formula::record::Step;
+use crate::layout::Layout;
+use crate::storage::Storage;
+
+/// The formula that returns its argument.
+const IDENTITY: Program = Program {
+    name: "copy",
+    part: 0,
+    kernel: Kernel::Same { f32: None, f64: None, i32: None, i64: None },
+    steps: &|| vec![Step::Arg(0)],
+};
+
+/// An integer type of the same width: copying it keeps every bit.
+pub const fn bits(dtype: DType) -> DType {
+    match dtype.size() {
+        1 => DType::U8,
+        2 => DType::I16,
+        4 => DType::I32,
+        _ => DType::I64,
+    }
+}
+
+/// The type that a cast goes through.
+fn through(from: DType, to: DType) -> DType {
+    use DType::{F32, F64, I32, I64};
+    match (from, to) {
+        (F64, _) | (_, F64) => F64,
+        _ if from.is_float() || to.is_float() => F32,
+        (I64, _) | (_, I64) => I64,
+        _ => I32,
+    }
+}
+
+/// Copies `src` to `out`, which has the same shape, casting as needed.
+pub fn copy(src: View, out: View) -> Result<()> {
+    if src.dtype != out.dtype {
+        return pointwise::run(&IDENTITY, through(src.dtype, out.dtype), &[Operand::View(src)], &[], out);
+    }
+    let dtype = bits(src.dtype);
+    let (src, out) = (View { dtype, ..src }, View { dtype, ..out });
+    pointwise::run(&IDENTITY, compute_type(dtype), &[Operand::View(src)], &[], out)
+}
+
+/// Sets every element of `out`.
+pub fn fill(out: View, value: Scalar) -> Result<()> {
+    let program = Program { name: "fill", ..IDENTITY };
+    pointwise::run(&program, compute_type(out.dtype), &[Operand::Number(value)], &[], out)
+}
+
+/// The elements of a view in memory of the host, in row-major order.
+pub fn download(src: View) -> Result<Storage> {
+    let len = src.layout.numel() * src.dtype.size();
+    let host = Storage::new(len)?;
+    if len == 0 {
+        return Ok(host);
+    }
+    let gpu = of(src)?;
+    if !src.layout.is_contiguous() {
+        let dense = gpu.allocate(len)?;
+        let layout = Layout::contiguous(src.layout.shape.clone());
+        let view = View { storage: &dense, layout: &layout, dtype: src.dtype };
+        copy(src, view)?;
+        return download(view);
+    }
+    let at = src.layout.offset * src.dtype.size();
+    // Copies begin at a multiple of four bytes.
+    let extra = at % 4;
+    let Some(block) = allocation(src.storage).and_then(|a| a.block()) else { return Err(no_memory()) };
+    let bytes = gpu.download(block, (at - extra) as u64, len + extra)?;
+    host.slice_mut::<u8>().copy_from_slice(&bytes[extra..]);
+    Ok(host)
+}
+
+/// Writes a contiguous view of the host to `out`, which has its shape and dtype.
+pub fn upload(src: View, out: View) -> Result<()> {
+    let len = src.layout.numel() * src.dtype.size();
+    if len == 0 {
+        return Ok(());
+    }
+    let gpu = of(out)?;
+    let at = out.layout.offset * out.dtype.size();
+    // Bytes after the last, up to a multiple of four, are overwritten too.
+    let apart = at.is_multiple_of(4) && (len.is_multiple_of(4) || at + len == out.storage.len());
+    if !out.layout.is_contiguous() || !apart {
+        let dense = gpu.allocate(len)?;
+        let layout = Layout::contiguous(out.layout.shape.clone());
+        let view = View { storage: &dense, layout: &layout, dtype: out.dtype };
+        upload(src, view)?;
+        return copy(view, out);
+    }
+    let Some(block) = allocation(out.storage).and_then(|a| a.block()) else { return Err(no_memory()) };
+    let from = src.layout.offset * src.dtype.size();
+    gpu.upload(block, at as u64, &src.storage.slice::<u8>()[from..from + len])
+}
+
+fn no_memory() -> Error {
+    Error::Runtime("GPU error: a tensor with elements has no memory".into())
+}

@@ -1,0 +1,67 @@
+//! What drivers say, kept until somebody can be told.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::lock;
+use crate::error::{Error, Result};
+
+/// The first error of a device that nobody has been told of. Errors arrive from any thread, at any time.
+#[derive(Default)]
+pub struct Fault {
+    raised: AtomicBool,
+    lost: AtomicBool,
+    message: Mutex<Option<String>>,
+}
+
+impl Fault {
+    /// Notes an error; only the first of several is kept, since the others follow from it.
+    pub fn raise(&self, message: String) {
+        lock(&self.message).get_or_insert(message);
+        self.raised.store(true, Ordering::Release);
+    }
+
+    /// Notes that the device is gone for good.
+    pub fn lose(&self, message: String) {
+        self.lost.store(true, Ordering::Release);
+        self.raise(message);
+    }
+
+    /// The error, which is then told; that of a lost device stays.
+    pub fn check(&self, operations: &[&'static str]) -> Result<()> {
+        if !self.raised.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut message = lock(&self.message);
+        let lost = self.lost.load(Ordering::Acquire);
+        let text = if lost { message.clone() } else { message.take() };
+        self.raised.store(lost, Ordering::Release);
+        let during = if operations.is_empty() {
+            String::new()
+        } else {
+            format!(" (operations of the batch: {})", operations.join(", "))
+        };
+        match text {
+            Some(text) => Err(Error::Runtime(format!("GPU error: {text}{during}"))),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_told_once_and_a_lost_device_always() {
+        let fault = Fault::default();
+        assert!(fault.check(&[]).is_ok());
+        fault.raise("first".into());
+        fault.raise("second".into());
+        let told = fault.check(&["add", "mul"]).unwrap_err().to_string();
+        assert_eq!(told, "GPU error: first (operations of the batch: add, mul)");
+        assert!(fault.check(&[]).is_ok());
+        fault.lose("gone".into());
+        assert!(fault.check(&[]).is_err() && fault.check(&[]).is_err());
+    }
+}

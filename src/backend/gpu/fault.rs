@@ -1,0 +1,103 @@
+//! Indices out of range, found by kernels and told at the next call that waits.
+//!
+//! A kernel that checks indices binds four words: what went wrong (0 while nothing has), the index in two words, and
+//! the bound. The first invocation that finds a fault writes them; results then are unspecified but within bounds.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::device::{Gpu, allocation};
+use crate::backend::View;
+use crate::backend::softmax::out_of_bounds;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::storage::Storage;
+
+/// Words of the record.
+const WORDS: usize = 4;
+/// Bytes of it.
+pub const SIZE: usize = WORDS * 4;
+
+/// The record of a device.
+pub struct Faults {
+    storage: Storage,
+    layout: Layout,
+}
+
+impl Faults {
+    pub fn view(&self) -> View<'_> {
+        View { storage: &self.storage, layout: &self.layout, dtype: DType::I32 }
+    }
+}
+
+/// Where a device keeps it.
+#[derive(Default)]
+pub struct FaultSlot {
+    record: OnceLock<Faults>,
+    /// Whether a kernel was launched that may write it.
+    open: AtomicBool,
+}
+
+impl Gpu {
+    /// The record, for a kernel that is about to be launched with it.
+    pub fn faults(&'static self) -> Result<&'static Faults> {
+        self.fault_slot.open.store(true, Ordering::Release);
+        if let Some(found) = self.fault_slot.record.get() {
+            return Ok(found);
+        }
+        let storage = self.allocate(SIZE)?;
+        if let Some(block) = allocation(&storage).and_then(|a| a.block()) {
+            self.upload(block, 0, &[0; SIZE])?;
+        }
+        let made = Faults { storage, layout: Layout::contiguous([WORDS].into()) };
+        Ok(self.fault_slot.record.get_or_init(|| made))
+    }
+
+    /// The record, if a kernel may have written it since it was last read.
+    pub(super) fn open_faults(&self) -> Option<&Faults> {
+        if self.fault_slot.open.swap(false, Ordering::AcqRel) { self.fault_slot.record.get() } else { None }
+    }
+
+    /// The error that a record tells of; it is then blank again.
+    pub(super) fn told(&self, faults: &Faults, record: &[u8]) -> Result<()> {
+        let word = |i: usize| {
+            let mut b = [0; 4];
+            b.copy_from_slice(&record[4 * i..4 * i + 4]);
+            u32::from_le_bytes(b)
+        };
+        if word(0) == 0 {
+            return Ok(());
+        }
+        if let Some(block) = allocation(&faults.storage).and_then(|a| a.block()) {
+            self.upload(block, 0, &[0; SIZE])?;
+        }
+        let index = (word(1) as u64 | (word(2) as u64) << 32) as i64;
+        Err(fault(word(0), index, word(3)))
+    }
+}
+
+/// Words that say what went wrong with an index: the kind, and for some the dimension.
+pub const CLASS: u32 = 1;
+pub const LISTED: u32 = 2;
+pub const FLAT: u32 = 3;
+pub const DIMENSION: u32 = 4;
+pub const ALONG: u32 = 5;
+
+/// The word for a fault in a dimension.
+pub const fn in_dimension(kind: u32, dim: usize) -> u32 {
+    kind | (dim as u32) << 8
+}
+
+fn fault(word: u32, index: i64, size: u32) -> Error {
+    let outside = format!("index {index} is out of bounds for dimension {} with size {size}", word >> 8);
+    match word & 0xff {
+        CLASS => out_of_bounds(index),
+        LISTED => Error::Index("index out of range in self".into()),
+        FLAT => Error::Index(format!(
+            "out of range: tried to access index {index} on a tensor of {size} elements."
+        )),
+        ALONG => Error::Runtime(outside),
+        _ => Error::Index(outside),
+    }
+}

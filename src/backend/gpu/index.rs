@@ -1,0 +1,353 @@
+//! Gathers and scatters. Indices become offsets first; the kernels that move elements read only those.
+
+use super::copy::{self, bits};
+use super::device::{Gpu, of};
+use super::elements::{Elements, GROUP, Walk, fits, loader, render};
+use super::fault;
+use super::params::Params;
+use super::pipeline::Launch;
+use super::pointwise;
+use super::temporary::Temporary;
+use crate::backend::View;
+use crate::backend::cpu::pointwise::Kernel;
+use crate::backend::index::{Combine, Lattice, Pick, Rule};
+use crate::backend::pointwise::{Operand, Program, compute_type};
+use crate::dtype::{DType, Scalar};
+use crate::error::{Error, Result};
+use crate::formula::record::{Prim, Step};
+use crate::formula::template::{binding, encode, lanes, mask, place, stored};
+use crate::layout::{Dims, Layout};
+use crate::storage::Storage;
+
+const OFFSETS: &str = include_str!("../../../shaders/offsets.wgsl");
+const GATHER: &str = include_str!("../../../shaders/gather.wgsl");
+const SCATTER: &str = include_str!("../../../shaders/scatter.wgsl");
+
+/// Words as the offsets they are.
+fn list<'a>(storage: &'a Storage, layout: &'a Layout) -> View<'a> {
+    View { storage, layout, dtype: DType::I32 }
+}
+
+fn vector(n: usize) -> Layout {
+    Layout::contiguous(Dims::from([n]))
+}
+
+/// The offsets that several picks add up to, from `base` on; `places` says what the place of an entry adds.
+fn offsets(gpu: &'static Gpu, picks: &[Pick], n: usize, base: usize, places: &Walk) -> Result<Temporary> {
+    let out = Temporary::new(gpu, n, DType::I32)?;
+    if picks.is_empty() {
+        copy::fill(out.view(), Scalar::Int(base as i64))?;
+    }
+    let still = Walk::over(&[], &[]);
+    for (k, p) in picks.iter().enumerate() {
+        let (base, places) = if k == 0 { (base, places) } else { (0, &still) };
+        let mut params = Params::new(n as u32);
+        let kind = match p.rule {
+            Rule::Listed => fault::LISTED,
+            Rule::Flat => fault::FLAT,
+            Rule::Dimension(d) => fault::in_dimension(fault::DIMENSION, d),
+            Rule::Along(d) => fault::in_dimension(fault::ALONG, d),
+        };
+        params.u32(0).u32(p.index.layout.offset as u32).u32(p.size as u32).u32(p.stride as u32);
+        params.u32(p.rule.wraps() as u32).u32((k > 0) as u32).u32(kind).u32(base as u32);
+        places.params(&mut params);
+        fits("index", &params)?;
+        let source = || {
+            let (fields, function) = place("place", places.rank());
+            render("index", OFFSETS, DType::I32, &[("params", &*fields), ("place", &*function)])
+        };
+        gpu.launch(Launch {
+            op: "index",
+            kernel: "offsets",
+            variant: &[places.rank() as u8],
+            source: &source,
+            written: &[out.view(), gpu.faults()?.view()],
+            read: &[p.index],
+            params: &params,
+            groups: n.div_ceil(GROUP),
+        })?;
+    }
+    Ok(out)
+}
+
+/// The dimensions around the picked ones, as the kernels walk them.
+struct Around {
+    before: Walk,
+    after: Walk,
+    n: usize,
+    width: usize,
+}
+
+impl Around {
+    fn new(before: &Layout, n: usize, after: &Layout) -> Around {
+        Around { before: Walk::new(before), after: Walk::new(after), n, width: after.numel() }
+    }
+
+    fn nothing(n: usize) -> Around {
+        Around::new(&Layout::default(), n, &Layout::default())
+    }
+
+    fn variant(&self) -> [u8; 2] {
+        [self.before.rank() as u8, self.after.rank() as u8]
+    }
+
+    fn slots(&self) -> (String, String) {
+        let (before, after) = (place("before", self.before.rank()), place("after", self.after.rank()));
+        (before.0 + &after.0, before.1 + &after.1)
+    }
+
+    fn params(&self, p: &mut Params) {
+        self.before.params(p);
+        self.after.params(p);
+    }
+}
+
+fn gather_by(x: View, offsets: View, around: &Around, out: View) -> Result<()> {
+    let dtype = bits(x.dtype);
+    Elements {
+        op: "gather",
+        kernel: "gather",
+        frame: GATHER,
+        compute: compute_type(dtype),
+        variant: &around.variant(),
+        out: View { dtype, ..out },
+        read: &[("x", View { dtype, ..x }), ("offsets", offsets)],
+        slots: &|| {
+            let (fields, places) = around.slots();
+            vec![("params", fields), ("places", places)]
+        },
+        params: &|p| {
+            p.u32(around.n as u32).u32(around.width as u32);
+            around.params(p);
+        },
+    }
+    .run()
+}
+
+/// Sums of 64 bits carry from one word to the next; each word is right once all have been added.
+const ADD_WIDE: &str = "fn write(i: u32, value: T) {
+    let low = u32(value & T(0xffffffff));
+    let old = atomicAdd(&result[2u * i], low);
+    let carry = select(0u, 1u, old + low < old);
+    atomicAdd(&result[2u * i + 1u], u32((value >> 32u) & T(0xffffffff)) + carry);
+}
+";
+
+/// The element in `bits`, the lowest of a word.
+fn decode(dtype: DType) -> String {
+    match dtype {
+        DType::Bool | DType::U8 => "i32(bits)".into(),
+        DType::I8 | DType::I16 => format!("extractBits(bitcast<i32>(bits), 0u, {}u)", lanes(dtype).1),
+        DType::F16 => "decode_half(bits)".into(),
+        DType::BF16 => "decode_bfloat16(bits)".into(),
+        _ => format!("bitcast<{}>(bits)", stored(dtype)),
+    }
+}
+
+/// The type of the result's binding, and the function that combines a value with an element of it.
+fn write(dtype: DType, how: Combine) -> Result<(String, String)> {
+    let (count, bits) = lanes(dtype);
+    if how == Combine::Set && count == 1 {
+        let kind = stored(dtype);
+        return Ok((kind.into(), format!("fn write(i: u32, value: T) {{ result[i] = {kind}(value); }}\n")));
+    }
+    let atomic = "atomic<u32>".to_owned();
+    match (dtype, how) {
+        (DType::I32, Combine::Add) => {
+            let add = "fn write(i: u32, value: T) { atomicAdd(&result[i], bitcast<u32>(value)); }\n";
+            return Ok((atomic, add.into()));
+        }
+        (DType::I64, Combine::Add) => return Ok((atomic, ADD_WIDE.into())),
+        (DType::I64 | DType::F64, _) => {
+            return Err(Error::NotImplemented(format!(
+                "'scatter' is not implemented for {dtype} on the GPU; cast the tensor, or move it with .cpu()"
+            )));
+        }
+        _ => {}
+    }
+    let combined = match how {
+        Combine::Set => "value",
+        Combine::Add => "old + value",
+        Combine::Mul => "old * value",
+        Combine::Max => "m_maximum(old, value)",
+        Combine::Min => "m_minimum(old, value)",
+    };
+    let (last, per_word, mask) = (count - 1, count.ilog2(), mask(dtype));
+    let text = format!(
+        "fn combine(old: T, value: T) -> T {{ return {combined}; }}
+fn decode(bits: u32) -> T {{ return {}; }}
+fn encode(value: T) -> u32 {{ return {}; }}
+fn write(i: u32, value: T) {{
+    let shift = (i & {last}u) * {bits}u;
+    var word = atomicLoad(&result[i >> {per_word}u]);
+    loop {{
+        let old = (word >> shift) & {mask}u;
+        let kept = word & ~({mask}u << shift);
+        let tried = atomicCompareExchangeWeak(
+            &result[i >> {per_word}u], word, kept | (encode(combine(decode(old), value)) << shift));
+        if tried.exchanged {{ break; }}
+        word = tried.old_value;
+    }}
+}}
+",
+        decode(dtype),
+        encode(dtype)
+    );
+    Ok((atomic, text))
+}
+
+/// Combines `values`, dense or one for all, with elements of `x`.
+fn scatter_by(
+    x: View,
+    offsets: View,
+    around: &Around,
+    values: View,
+    count: usize,
+    how: Combine,
+) -> Result<()> {
+    if count == 0 {
+        return Ok(());
+    }
+    let gpu = of(x)?;
+    let dtype = if how == Combine::Set { bits(x.dtype) } else { x.dtype };
+    let (x, values) = (View { dtype, ..x }, View { dtype, ..values });
+    gpu.expect("scatter", dtype)?;
+    let compute = compute_type(dtype);
+    let (element, write) = write(dtype, how)?;
+    let mut params = Params::new(count as u32);
+    // The offsets say where the tensor begins.
+    params.u32(0).u32(values.layout.offset as u32).u32(offsets.layout.offset as u32);
+    params.u32(around.n as u32).u32(around.width as u32).u32((values.layout.numel() > 1) as u32);
+    around.params(&mut params);
+    fits("scatter", &params)?;
+    let source = || {
+        let bindings =
+            binding(1, "read_write", "result", &element) + &binding(2, "read", "values", stored(dtype));
+        let (fields, places) = around.slots();
+        let load = loader("values", dtype);
+        let slots = [
+            ("bindings", &*bindings),
+            ("params", &*fields),
+            ("places", &*places),
+            ("load", &*load),
+            ("write", &*write),
+        ];
+        render("scatter", SCATTER, compute, &slots)
+    };
+    gpu.launch(Launch {
+        op: "scatter",
+        kernel: "scatter",
+        variant: &[dtype as u8, how as u8, around.variant()[0], around.variant()[1]],
+        source: &source,
+        written: &[x],
+        read: &[values, offsets],
+        params: &params,
+        groups: count.div_ceil(GROUP),
+    })
+}
+
+/// The picked elements, dense, into `out`.
+pub fn gather(x: View, l: &Lattice, out: View) -> Result<()> {
+    if out.layout.numel() == 0 {
+        return Ok(());
+    }
+    let at = offsets(of(x)?, l.picks, l.n, l.before.offset, &Walk::over(&[], &[]))?;
+    let whole = Layout::default();
+    gather_by(View { layout: &whole, ..x }, at.view(), &Around::new(l.before, l.n, l.after), out)
+}
+
+/// Combines dense `values` with the picked elements.
+pub fn scatter(x: View, l: &Lattice, values: View, how: Combine) -> Result<()> {
+    let count = l.before.numel() * l.n * l.after.numel();
+    if count == 0 {
+        return Ok(());
+    }
+    let at = offsets(of(x)?, l.picks, l.n, l.before.offset, &Walk::over(&[], &[]))?;
+    scatter_by(x, at.view(), &Around::new(l.before, l.n, l.after), values, count, how)
+}
+
+/// The offsets of one index per element along `dim` of `x`.
+fn offsets_along(x: View, dim: usize, pick: Pick) -> Result<Temporary> {
+    let mut strides = x.layout.strides.clone();
+    strides[dim] = 0;
+    let n = pick.index.layout.numel();
+    offsets(of(x)?, &[pick], n, x.layout.offset, &Walk::over(&pick.index.layout.shape, &strides))
+}
+
+pub fn gather_along(x: View, dim: usize, pick: Pick, out: View) -> Result<()> {
+    if out.layout.numel() == 0 {
+        return Ok(());
+    }
+    let at = offsets_along(x, dim, pick)?;
+    let whole = Layout::default();
+    gather_by(View { layout: &whole, ..x }, at.view(), &Around::nothing(out.layout.numel()), out)
+}
+
+pub fn scatter_along(out: View, dim: usize, pick: Pick, src: View, how: Combine) -> Result<()> {
+    let shape = &pick.index.layout.shape;
+    let n = shape.numel();
+    if n == 0 {
+        return Ok(());
+    }
+    let gpu = of(out)?;
+    let at = offsets_along(out, dim, pick)?;
+    // The first indices of every dimension of the source.
+    let part = Layout { shape: shape.clone(), ..src.layout.clone() };
+    let (values, dense) = (Temporary::new(gpu, n, src.dtype)?, Layout::contiguous(shape.clone()));
+    let values = View { layout: &dense, ..values.view() };
+    copy::copy(View { layout: &part, ..src }, values)?;
+    scatter_by(out, at.view(), &Around::nothing(n), values, n, how)
+}
+
+/// The elements of dense `x` at positions, which are words.
+pub fn gather_flat(x: View, positions: &Storage, out: View) -> Result<()> {
+    let n = out.layout.numel();
+    gather_by(x, list(positions, &vector(n)), &Around::nothing(n), out)
+}
+
+/// Writes the first `n` of dense `values` to positions of dense `out`, which begins its storage.
+pub fn scatter_flat(values: View, positions: &Storage, n: usize, out: View) -> Result<()> {
+    scatter_by(out, list(positions, &vector(n)), &Around::nothing(n), values, n, Combine::Set)
+}
+
+/// The mean from a sum and a count of at least 1.
+const MEAN: Program = Program {
+    name: "embedding_dense_backward",
+    part: 0,
+    kernel: Kernel::Same { f32: None, f64: None, i32: None, i64: None },
+    steps: &|| {
+        vec![
+            Step::Arg(0),
+            Step::Arg(1),
+            Step::Lit(1.0),
+            Step::Do(Prim::Maximum, [1, 2, 0]),
+            Step::Do(Prim::Div, [0, 3, 0]),
+        ]
+    },
+};
+
+pub fn sum_rows(g: View, index: View, padding: Option<usize>, by_frequency: bool, out: View) -> Result<()> {
+    let (rows, width, n) = (out.layout.shape[0], out.layout.shape[1], index.layout.numel());
+    copy::fill(out, Scalar::Int(0))?;
+    let (start, after) = (Layout { offset: out.layout.offset, ..Layout::default() }, vector(width));
+    let pick = |stride| [Pick { index, size: rows, stride, rule: Rule::Listed }];
+    let picks = pick(width as isize);
+    scatter(out, &Lattice { before: &start, picks: &picks, n, after: &after }, g, Combine::Add)?;
+    if let (Some(row), true) = (padding, width > 0) {
+        let row = Layout { offset: out.layout.offset + row * width, ..after };
+        copy::fill(View { layout: &row, ..out }, Scalar::Int(0))?;
+    }
+    if by_frequency && n > 0 {
+        let gpu = of(out)?;
+        let (counts, one) = (Temporary::new(gpu, rows, out.dtype)?, Temporary::new(gpu, 1, out.dtype)?);
+        let (counts, one, single) = (counts.view(), one.view(), Layout::default());
+        copy::fill(counts, Scalar::Int(0))?;
+        copy::fill(one, Scalar::Int(1))?;
+        let lattice = Lattice { before: &single, picks: &pick(1), n, after: &single };
+        scatter(counts, &lattice, one, Combine::Add)?;
+        let across = Layout { shape: out.layout.shape.clone(), strides: [1, 0].into(), offset: 0 };
+        let operands = [Operand::View(out), Operand::View(View { layout: &across, ..counts })];
+        pointwise::run(&MEAN, out.dtype, &operands, &[], out)?;
+    }
+    Ok(())
+}

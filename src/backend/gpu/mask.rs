@@ -1,0 +1,165 @@
+//! Masks: the positions of their true elements, and what is written there.
+
+use super::device::{Gpu, allocation, of};
+use super::elements::{GROUP, render};
+use super::params::Params;
+use super::pipeline::Launch;
+use super::temporary::Temporary;
+use super::{copy, pointwise};
+use crate::backend::View;
+use crate::backend::cpu::pointwise::Kernel;
+use crate::backend::pointwise::{Operand, Program, compute_type};
+use crate::dtype::{DType, Scalar};
+use crate::error::Result;
+use crate::formula::record::{Prim, Step};
+use crate::formula::template::binding;
+use crate::layout::{Dims, Layout};
+use crate::storage::Storage;
+
+const MASK: &str = include_str!("../../../shaders/mask.wgsl");
+
+/// Elements of the mask that an invocation counts: about as many as there are blocks, whose counts one sums up.
+fn block(n: usize) -> usize {
+    n.isqrt().max(64)
+}
+
+const SUM: &str = "    if at > 0u { return; }
+    var total = 0u;
+    for (var k = 0u; k < params.count; k++) {
+        let found = starts[k];
+        starts[k] = total;
+        total += found;
+    }
+    starts[params.count] = total;
+";
+
+const WRITE: &str = "    if at >= params.count { return; }
+    var next = starts[at];
+    for (var i = at * params.block; i < (at + 1u) * params.block && i < params.n; i++) {
+        if is_true(i) {
+            positions[next] = i;
+            next++;
+        }
+    }
+";
+
+/// The passes over a mask.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    Count,
+    Sum,
+    Write,
+}
+
+fn pass(gpu: &Gpu, pass: Pass, mask: View, starts: View, positions: Option<View>) -> Result<()> {
+    let n = mask.layout.numel();
+    let blocks = n.div_ceil(block(n));
+    let mut params = Params::new(blocks as u32);
+    params.u32(mask.layout.offset as u32).u32(n as u32).u32(block(n) as u32);
+    let source = || {
+        let mut bindings = String::new();
+        if positions.is_some() {
+            bindings += &binding(2, "read_write", "positions", "u32");
+        }
+        bindings += &binding(2 + positions.is_some() as usize, "read", "mask", "u32");
+        let body = match pass {
+            // What the frame has by itself.
+            Pass::Count => MASK.split("// @slot pass\n").nth(1).and_then(|s| s.split("    // @end").next()),
+            Pass::Sum => Some(SUM),
+            Pass::Write => Some(WRITE),
+        };
+        let slots = [("bindings", &*bindings), ("pass", body.unwrap_or_default())];
+        render("nonzero", MASK, DType::I32, &slots)
+    };
+    let written = [starts, positions.unwrap_or(starts)];
+    gpu.launch(Launch {
+        op: "nonzero",
+        kernel: "mask",
+        variant: &[pass as u8],
+        source: &source,
+        written: &written[..1 + positions.is_some() as usize],
+        read: &[mask],
+        params: &params,
+        groups: if pass == Pass::Sum { 1 } else { blocks.div_ceil(GROUP) },
+    })
+}
+
+/// The positions of the true elements of a dense mask, as words, and how many there are.
+pub fn find(mask: View) -> Result<(Storage, usize)> {
+    let gpu = of(mask)?;
+    let n = mask.layout.numel();
+    if n == 0 {
+        return Ok((gpu.allocate(0)?, 0));
+    }
+    let blocks = n.div_ceil(block(n));
+    let starts = Temporary::new(gpu, blocks + 1, DType::I32)?;
+    let starts = starts.view();
+    pass(gpu, Pass::Count, mask, starts, None)?;
+    pass(gpu, Pass::Sum, mask, starts, None)?;
+    let total = Layout { offset: blocks, ..Layout::default() };
+    let host = copy::download(View { layout: &total, ..starts })?;
+    let count = host.slice::<i32>()[0] as usize;
+    let positions = gpu.allocate(4 * count)?;
+    if allocation(&positions).and_then(|a| a.block()).is_some() {
+        let layout = words(count);
+        let out = View { storage: &positions, layout: &layout, dtype: DType::I32 };
+        pass(gpu, Pass::Write, mask, starts, Some(out))?;
+    }
+    Ok((positions, count))
+}
+
+fn words(n: usize) -> Layout {
+    Layout::contiguous(Dims::from([n]))
+}
+
+/// Positions as int64.
+pub fn positions(at: &Storage, out: View) -> Result<()> {
+    let layout = words(out.layout.numel());
+    copy::copy(View { storage: at, layout: &layout, dtype: DType::I32 }, out)
+}
+
+const NO_KERNEL: Kernel = Kernel::Same { f32: None, f64: None, i32: None, i64: None };
+
+/// A number where the mask is not 0, else the element.
+const FILL: Program = Program {
+    name: "masked_fill",
+    part: 0,
+    kernel: NO_KERNEL,
+    steps: &|| {
+        vec![
+            Step::Arg(0),
+            Step::Lit(0.0),
+            Step::Do(Prim::Eq, [0, 1, 0]),
+            Step::Arg(1),
+            Step::Arg(2),
+            Step::Do(Prim::Select, [2, 3, 4]),
+        ]
+    },
+};
+
+/// Sets the elements of `out` at which a mask of its shape is true.
+pub fn fill(out: View, mask: View, value: Scalar) -> Result<()> {
+    let operands = [Operand::View(mask), Operand::View(out), Operand::Number(value)];
+    pointwise::run(&FILL, compute_type(out.dtype), &operands, &[], out)
+}
+
+/// The first number divided by the second, modulo the third.
+const UNRAVEL: Program = Program {
+    name: "unravel_index",
+    part: 0,
+    kernel: NO_KERNEL,
+    steps: &|| {
+        vec![
+            Step::Arg(0),
+            Step::Param(0),
+            Step::Do(Prim::FloorDiv, [0, 1, 0]),
+            Step::Param(1),
+            Step::Do(Prim::Remainder, [2, 3, 0]),
+        ]
+    },
+};
+
+pub fn unravel(positions: View, step: usize, size: usize, out: View) -> Result<()> {
+    let numbers = [Scalar::Int(step as i64), Scalar::Int(size as i64)];
+    pointwise::run(&UNRAVEL, DType::I64, &[Operand::View(positions)], &numbers, out)
+}

@@ -1,0 +1,64 @@
+//! The GPU of any vendor, through wgpu: Vulkan, Metal, DX12.
+//!
+//! # How a kernel is launched
+//!
+//! A family's file (with the stem of the CPU's) fills in a [`Launch`] and runs it:
+//!
+//! ```ignore
+//! let gpu = device::of(out)?;
+//! let mut params = Params::new(rows);
+//! params.u32(columns);
+//! gpu.launch(Launch {
+//!     op: "softmax",                          // named in errors of the driver
+//!     kernel: "softmax",                      // with the variant: what tells this shader from every other
+//!     variant: &[x.dtype as u8],
+//!     source: &|| template::shader(...),      // WGSL, rendered where the variant is new
+//!     written: &[out],                        // bindings 1, 2, … in this order,
+//!     read: &[x],                             // then these; binding 0 holds the parameters
+//!     params: &params,
+//!     groups: rows,                           // workgroups; laid out as (x, y) with x up to 65,535
+//! })
+//! ```
+//!
+//! The first parameters of every shader are `count` and `zero` (see Note [A zero that the compiler does not know]).
+//! A binding is the whole buffer of a storage, so where a tensor begins is a parameter, in elements. Nothing is
+//! dispatched for no workgroups, and an empty tensor must not be bound. One buffer may be bound more than once.
+//!
+//! # What happens then
+//!
+//! Launches are recorded into one open pass and submitted by count, by bytes, or when the host wants to know
+//! something. Memory is reused in program order without waiting (`pool`). Errors of the driver surface at the next
+//! call that waits (`error`). Nothing here is done before the first use of a device.
+
+pub mod conv;
+pub mod copy;
+pub mod device;
+mod elements;
+mod error;
+mod fault;
+pub mod index;
+pub mod instance;
+pub mod mask;
+pub mod matmul;
+pub mod optim;
+mod params;
+mod pipeline;
+pub mod plane;
+pub mod pointwise;
+mod pool;
+mod queue;
+pub mod reduce;
+pub mod softmax;
+mod temporary;
+
+pub use device::{Caps, Gpu, of};
+pub use params::Params;
+pub use pipeline::Launch;
+pub use pool::Allocation;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The lock, also where a thread panicked with it: what is guarded here is whole after every statement.
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}

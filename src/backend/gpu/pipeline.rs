@@ -1,0 +1,183 @@
+//! Shaders made ready to run: one pipeline per kernel and variant, made at its first use.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use wgpu::{
+    BindGroupLayout, BindGroupLayoutDescriptor, BindGroupLayoutEntry, BindingType, BufferBindingType,
+    BufferSize, ComputePipeline, ComputePipelineDescriptor, ErrorFilter, PipelineCompilationOptions,
+    PipelineLayout, PipelineLayoutDescriptor, ShaderModuleDescriptor, ShaderSource, ShaderStages,
+};
+
+use super::device::{Counters, Gpu, allocation};
+use super::lock;
+use super::params::{MAX_PARAMS, Params};
+use super::pool::Block;
+use crate::backend::View;
+use crate::error::{Error, Result};
+
+/// Workgroups in the first dimension of a grid.
+pub const MAX_GROUPS: u32 = 65_535;
+
+/// A launch of a kernel. See the top of the module.
+pub struct Launch<'a> {
+    pub op: &'static str,
+    pub kernel: &'static str,
+    pub variant: &'a [u8],
+    pub source: &'a dyn Fn() -> Result<String>,
+    pub written: &'a [View<'a>],
+    pub read: &'a [View<'a>],
+    pub params: &'a Params,
+    pub groups: usize,
+}
+
+pub struct Pipeline {
+    pub pipeline: ComputePipeline,
+    pub id: u64,
+    /// Number of the bind group's layout: pipelines of one layout share bind groups.
+    pub layout: u32,
+    pub group_layout: BindGroupLayout,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+struct Key {
+    kernel: &'static str,
+    variant: SmallVec<[u8; 24]>,
+    writable: u16,
+}
+
+#[derive(Clone)]
+struct Layouts {
+    number: u32,
+    group: BindGroupLayout,
+    pipeline: PipelineLayout,
+}
+
+#[derive(Default)]
+pub struct Pipelines {
+    made: HashMap<Key, Arc<Pipeline>>,
+    /// By number of buffers and which of them are written.
+    layouts: HashMap<(usize, u16), Layouts>,
+}
+
+impl Pipelines {
+    fn layouts(&mut self, gpu: &Gpu, buffers: usize, writable: u16) -> Layouts {
+        let number = self.layouts.len() as u32;
+        let make = || {
+            let entry = |binding: usize, ty, dynamic| BindGroupLayoutEntry {
+                binding: binding as u32,
+                visibility: ShaderStages::COMPUTE,
+                ty: BindingType::Buffer {
+                    ty,
+                    has_dynamic_offset: dynamic,
+                    min_binding_size: if dynamic { BufferSize::new(MAX_PARAMS as u64) } else { None },
+                },
+                count: None,
+            };
+            let mut entries = vec![entry(0, BufferBindingType::Uniform, true)];
+            for i in 0..buffers {
+                let read_only = writable >> i & 1 == 0;
+                entries.push(entry(i + 1, BufferBindingType::Storage { read_only }, false));
+            }
+            let group = gpu
+                .device
+                .create_bind_group_layout(&BindGroupLayoutDescriptor { label: None, entries: &entries });
+            let pipeline = gpu.device.create_pipeline_layout(&PipelineLayoutDescriptor {
+                label: None,
+                bind_group_layouts: &[Some(&group)],
+                immediate_size: 0,
+            });
+            Layouts { number, group, pipeline }
+        };
+        self.layouts.entry((buffers, writable)).or_insert_with(make).clone()
+    }
+}
+
+impl Gpu {
+    /// Records a launch.
+    pub fn launch(&self, l: Launch) -> Result<()> {
+        if l.groups == 0 {
+            return Ok(());
+        }
+        let mut blocks: SmallVec<[&Arc<Block>; 8]> = SmallVec::new();
+        for v in l.written.iter().chain(l.read) {
+            match allocation(v.storage) {
+                Some(a) if a.gpu().index == self.index => match a.block() {
+                    Some(b) => blocks.push(b),
+                    None => return Err(Error::Runtime(format!("{}: an empty tensor cannot be bound", l.op))),
+                },
+                _ => {
+                    let here = crate::device::Device::Gpu(self.index);
+                    return Err(Error::DevicesDiffer(here, v.storage.device()));
+                }
+            }
+        }
+        // A buffer that is written and read must be bound as writable wherever it is bound.
+        let is_written = |b: &Arc<Block>| blocks[..l.written.len()].iter().any(|w| w.id == b.id);
+        let writable = blocks.iter().enumerate().fold(0, |m, (i, b)| m | (is_written(b) as u16) << i);
+        let pipeline = self.pipeline(&l, blocks.len(), writable)?;
+        let x = l.groups.min(MAX_GROUPS as usize);
+        let grid = [x as u32, l.groups.div_ceil(x) as u32, 1];
+        self.record(l.op, &pipeline, &blocks, l.params, grid)
+    }
+
+    fn pipeline(&self, l: &Launch, buffers: usize, writable: u16) -> Result<Arc<Pipeline>> {
+        let key = Key { kernel: l.kernel, variant: SmallVec::from_slice(l.variant), writable };
+        let mut pipelines = lock(&self.pipelines);
+        if let Some(p) = pipelines.made.get(&key) {
+            return Ok(p.clone());
+        }
+        let source = writable_bindings((l.source)()?, buffers, writable);
+        let layouts = pipelines.layouts(self, buffers, writable);
+        let scope = self.device.push_error_scope(ErrorFilter::Validation);
+        let module = self.device.create_shader_module(ShaderModuleDescriptor {
+            label: Some(l.kernel),
+            source: ShaderSource::Wgsl(source.as_str().into()),
+        });
+        let pipeline = self.device.create_compute_pipeline(&ComputePipelineDescriptor {
+            label: Some(l.kernel),
+            layout: Some(&layouts.pipeline),
+            module: &module,
+            entry_point: Some("main"),
+            compilation_options: PipelineCompilationOptions {
+                zero_initialize_workgroup_memory: false,
+                ..PipelineCompilationOptions::default()
+            },
+            cache: None,
+        });
+        if let Some(e) = pollster::block_on(scope.pop()) {
+            return Err(Error::Runtime(format!(
+                "the kernel of '{}' does not compile on {}: {e}",
+                l.op, self.caps.name
+            )));
+        }
+        Counters::add(&self.counters.pipelines);
+        let id = pipelines.made.len() as u64 + 1;
+        let made =
+            Arc::new(Pipeline { pipeline, id, layout: layouts.number, group_layout: layouts.group.clone() });
+        pipelines.made.insert(key, made.clone());
+        Ok(made)
+    }
+}
+
+/// Declares bindings as writable that a shader declares as read-only.
+fn writable_bindings(mut source: String, buffers: usize, writable: u16) -> String {
+    for i in (0..buffers).filter(|i| writable >> i & 1 == 1) {
+        let binding = format!("@binding({}) var<storage, read", i + 1);
+        source = source.replace(&format!("{binding}>"), &format!("{binding}_write>"));
+    }
+    source
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_binding_becomes_writable_where_its_bit_is_set() {
+        let text = "@binding(1) var<storage, read> a;@binding(2) var<storage, read> b;@binding(12) var<storage, read> c;";
+        let made = writable_bindings(text.into(), 12, 0b10);
+        assert_eq!(made, text.replace("read> b", "read_write> b"));
+    }
+}

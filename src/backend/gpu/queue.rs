@@ -1,0 +1,319 @@
+//! The order in which a device does things: one encoder, one open pass, submitted in batches; uploads, downloads.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use wgpu::{
+    BindGroup, BindGroupDescriptor, BindGroupEntry, BindingResource, Buffer, BufferBinding, BufferDescriptor,
+    BufferSize, BufferUsages, CommandEncoder, ComputePass, ComputePassDescriptor, Device, MapMode, PollType,
+    SubmissionIndex,
+};
+
+use super::device::{Caps, Counters, Gpu, allocation};
+use super::fault::SIZE;
+use super::lock;
+use super::params::{MAX_PARAMS, Params};
+use super::pipeline::Pipeline;
+use super::pool::Block;
+use crate::error::{Error, Result};
+
+/// Launches of a batch, on a GPU and on a software adapter, where a submission costs more than what it starts.
+const BATCH: usize = 64;
+const BATCH_CPU: usize = 256;
+/// Bytes of uploads that may wait for a submission.
+const UPLOADS: usize = 64 << 20;
+/// Submissions that may run while another is recorded.
+const IN_FLIGHT: usize = 4;
+/// Bytes of parameters in a batch.
+const ARENA: usize = 64 << 10;
+/// Bind groups that are kept.
+const GROUPS: usize = 4096;
+
+/// The buffers of a bind group and the layout they are bound by.
+#[derive(PartialEq, Eq, Hash)]
+struct GroupKey {
+    layout: u32,
+    buffers: SmallVec<[u64; 8]>,
+}
+
+pub struct Stream {
+    encoder: Option<CommandEncoder>,
+    pass: Option<ComputePass<'static>>,
+    /// What the pass has set.
+    pipeline: u64,
+    /// The parameters of the open batch; written to `arena` once, when it is submitted.
+    params: Vec<u8>,
+    arena: Buffer,
+    align: usize,
+    operations: Vec<&'static str>,
+    most: usize,
+    uploaded: usize,
+    /// The open batch.
+    batch: u64,
+    in_flight: VecDeque<SubmissionIndex>,
+    groups: HashMap<GroupKey, BindGroup>,
+    staging: Vec<Buffer>,
+}
+
+impl Stream {
+    pub fn new(device: &Device, caps: &Caps) -> Stream {
+        let arena = device.create_buffer(&BufferDescriptor {
+            label: Some("parameters"),
+            size: (ARENA + MAX_PARAMS) as u64,
+            usage: BufferUsages::UNIFORM | BufferUsages::COPY_DST,
+            mapped_at_creation: false,
+        });
+        Stream {
+            encoder: None,
+            pass: None,
+            pipeline: 0,
+            params: Vec::with_capacity(ARENA),
+            arena,
+            align: caps.uniform_align,
+            operations: Vec::new(),
+            most: if caps.is_cpu { BATCH_CPU } else { BATCH },
+            uploaded: 0,
+            batch: 1,
+            in_flight: VecDeque::new(),
+            groups: HashMap::new(),
+            staging: Vec::new(),
+        }
+    }
+
+    /// Bind groups hold their buffers, also those that nothing else does.
+    pub fn forget_groups(&mut self) {
+        self.groups.clear();
+    }
+
+    fn group(&mut self, gpu: &Gpu, pipeline: &Pipeline, blocks: &[&Arc<Block>]) -> BindGroup {
+        let key = GroupKey { layout: pipeline.layout, buffers: blocks.iter().map(|b| b.id).collect() };
+        if let Some(group) = self.groups.get(&key) {
+            return group.clone();
+        }
+        if self.groups.len() >= GROUPS {
+            self.groups.clear();
+        }
+        let params =
+            BufferBinding { buffer: &self.arena, offset: 0, size: BufferSize::new(MAX_PARAMS as u64) };
+        let mut entries: SmallVec<[BindGroupEntry; 8]> = SmallVec::new();
+        entries.push(BindGroupEntry { binding: 0, resource: BindingResource::Buffer(params) });
+        for (i, b) in blocks.iter().enumerate() {
+            entries.push(BindGroupEntry { binding: i as u32 + 1, resource: b.buffer.as_entire_binding() });
+        }
+        let group = gpu.device.create_bind_group(&BindGroupDescriptor {
+            label: None,
+            layout: &pipeline.group_layout,
+            entries: &entries,
+        });
+        Counters::add(&gpu.counters.bind_groups);
+        self.groups.insert(key, group.clone());
+        group
+    }
+
+    fn encoder(&mut self, gpu: &Gpu) -> &mut CommandEncoder {
+        self.encoder.get_or_insert_with(|| gpu.device.create_command_encoder(&Default::default()))
+    }
+
+    /// Closes the pass, so that the encoder takes other commands.
+    fn close_pass(&mut self) {
+        self.pass = None;
+        self.pipeline = 0;
+    }
+
+    /// Records a launch; the grid has at least one group.
+    fn dispatch(
+        &mut self,
+        gpu: &Gpu,
+        op: &'static str,
+        pipeline: &Pipeline,
+        blocks: &[&Arc<Block>],
+        params: &Params,
+        grid: [u32; 3],
+    ) -> Result<()> {
+        let at = self.params.len().next_multiple_of(self.align);
+        let at = if at + params.bytes().len() > ARENA {
+            self.submit(gpu)?;
+            0
+        } else {
+            at
+        };
+        self.params.resize(at, 0);
+        self.params.extend_from_slice(params.bytes());
+        let group = self.group(gpu, pipeline, blocks);
+        let batch = self.batch;
+        blocks.iter().for_each(|b| b.used_by(batch));
+        if self.pass.is_none() {
+            let pass = self.encoder(gpu).begin_compute_pass(&ComputePassDescriptor::default());
+            self.pass = Some(pass.forget_lifetime());
+        }
+        if let Some(pass) = &mut self.pass {
+            if self.pipeline != pipeline.id {
+                pass.set_pipeline(&pipeline.pipeline);
+                self.pipeline = pipeline.id;
+            }
+            pass.set_bind_group(0, &group, &[at as u32]);
+            let [x, y, z] = grid;
+            pass.dispatch_workgroups(x, y, z);
+        }
+        Counters::add(&gpu.counters.dispatches);
+        self.operations.push(op);
+        if self.operations.len() >= self.most {
+            self.submit(gpu)?;
+        }
+        Ok(())
+    }
+
+    /// Hands what was recorded to the device, in order; keeps few submissions in flight.
+    fn submit(&mut self, gpu: &Gpu) -> Result<()> {
+        self.close_pass();
+        let Some(encoder) = self.encoder.take() else {
+            if self.uploaded > 0 {
+                self.in_flight.push_back(gpu.queue.submit([]));
+                self.uploaded = 0;
+            }
+            return Ok(());
+        };
+        if !self.params.is_empty() {
+            self.params.resize(self.params.len().next_multiple_of(4), 0);
+            gpu.queue.write_buffer(&self.arena, 0, &self.params);
+            self.params.clear();
+        }
+        self.in_flight.push_back(gpu.queue.submit([encoder.finish()]));
+        Counters::add(&gpu.counters.submissions);
+        self.uploaded = 0;
+        self.batch += 1;
+        let operations = std::mem::take(&mut self.operations);
+        // The first of them is old: it has most likely run.
+        while self.in_flight.len() > IN_FLIGHT {
+            if let Some(oldest) = self.in_flight.pop_front() {
+                wait(gpu, Some(oldest))?;
+            }
+        }
+        gpu.fault.check(&operations)
+    }
+}
+
+fn wait(gpu: &Gpu, submission: Option<SubmissionIndex>) -> Result<()> {
+    match gpu.device.poll(PollType::Wait { submission_index: submission, timeout: None }) {
+        Ok(_) => Ok(()),
+        Err(e) => Err(Error::Runtime(format!("GPU error: waiting for the device failed: {e}"))),
+    }
+}
+
+impl Gpu {
+    pub(super) fn record(
+        &self,
+        op: &'static str,
+        pipeline: &Pipeline,
+        blocks: &[&Arc<Block>],
+        params: &Params,
+        grid: [u32; 3],
+    ) -> Result<()> {
+        lock(&self.stream).dispatch(self, op, pipeline, blocks, params, grid)
+    }
+
+    /// Starts everything recorded so far.
+    pub fn flush(&self) -> Result<()> {
+        lock(&self.stream).submit(self)
+    }
+
+    /// Waits for everything recorded so far, and tells the errors that came of it.
+    pub fn finish(&self) -> Result<()> {
+        {
+            let mut stream = lock(&self.stream);
+            stream.submit(self)?;
+            stream.in_flight.clear();
+        }
+        wait(self, None)?;
+        self.fault.check(&[])?;
+        match self.open_faults() {
+            None => Ok(()),
+            Some(faults) => match allocation(faults.view().storage).and_then(|a| a.block()) {
+                Some(block) => self.told(faults, &self.read(block, 0, SIZE, None)?),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// Writes bytes to a buffer, at a multiple of 4; what is written up to the next multiple of 4 is unspecified.
+    pub(super) fn upload(&self, block: &Arc<Block>, at: u64, data: &[u8]) -> Result<()> {
+        let mut stream = lock(&self.stream);
+        // An upload runs before what the open batch has recorded.
+        if block.is_used_by(stream.batch) {
+            stream.submit(self)?;
+        }
+        let whole = data.len() / 4 * 4;
+        if whole > 0 {
+            self.queue.write_buffer(&block.buffer, at, &data[..whole]);
+        }
+        if whole < data.len() {
+            let mut last = [0; 4];
+            last[..data.len() - whole].copy_from_slice(&data[whole..]);
+            self.queue.write_buffer(&block.buffer, at + whole as u64, &last);
+        }
+        stream.uploaded += data.len();
+        if stream.uploaded > UPLOADS {
+            stream.submit(self)?;
+        }
+        Ok(())
+    }
+
+    /// The bytes of a buffer from a multiple of 4 on, after everything recorded so far.
+    pub(super) fn download(&self, block: &Arc<Block>, at: u64, len: usize) -> Result<Vec<u8>> {
+        let Some(faults) = self.open_faults() else { return self.read(block, at, len, None) };
+        let record = allocation(faults.view().storage).and_then(|a| a.block());
+        let mut bytes = self.read(block, at, len, record)?;
+        if record.is_some() {
+            self.told(faults, &bytes.split_off(len.next_multiple_of(4)))?;
+        }
+        bytes.truncate(len);
+        Ok(bytes)
+    }
+
+    /// Bytes of a buffer, and after them, from a multiple of 4 on, the record of faults where that is wanted.
+    fn read(&self, block: &Arc<Block>, at: u64, len: usize, record: Option<&Arc<Block>>) -> Result<Vec<u8>> {
+        let own = (len as u64).next_multiple_of(4);
+        let size = own + if record.is_some() { SIZE as u64 } else { 0 };
+        let (staging, submission) = {
+            let mut stream = lock(&self.stream);
+            let kept = stream.staging.iter().position(|b| b.size() >= size && b.size() <= 4 * size.max(1024));
+            let staging = match kept {
+                Some(i) => stream.staging.swap_remove(i),
+                None => self.device.create_buffer(&BufferDescriptor {
+                    label: Some("staging"),
+                    size: size.next_power_of_two().max(1024),
+                    usage: BufferUsages::MAP_READ | BufferUsages::COPY_DST,
+                    mapped_at_creation: false,
+                }),
+            };
+            stream.close_pass();
+            stream.encoder(self).copy_buffer_to_buffer(&block.buffer, at, &staging, 0, own);
+            if let Some(record) = record {
+                stream.encoder(self).copy_buffer_to_buffer(&record.buffer, 0, &staging, own, SIZE as u64);
+            }
+            stream.submit(self)?;
+            (staging, stream.in_flight.back().cloned())
+        };
+        let (done, mapped) = std::sync::mpsc::channel();
+        staging.map_async(MapMode::Read, 0..size, move |r| {
+            // Nobody listens any more only where waiting failed, which is told.
+            let _ = done.send(r);
+        });
+        wait(self, submission)?;
+        self.fault.check(&[])?;
+        if !matches!(mapped.try_recv(), Ok(Ok(()))) {
+            return Err(Error::Runtime("GPU error: memory of the device cannot be read".into()));
+        }
+        let bytes = match staging.get_mapped_range(0..size) {
+            Ok(view) => view[..if record.is_some() { size as usize } else { len }].to_vec(),
+            Err(e) => return Err(Error::Runtime(format!("GPU error: {e}"))),
+        };
+        staging.unmap();
+        let mut stream = lock(&self.stream);
+        if stream.staging.len() < IN_FLIGHT {
+            stream.staging.push(staging);
+        }
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,329 @@
+//! Reductions, in as many passes as it takes to keep the device busy.
+
+use super::device::{Gpu, of};
+use super::params::Params;
+use super::pipeline::Launch;
+use super::temporary::Temporary;
+use crate::backend::View;
+use crate::backend::copy::copy;
+use crate::backend::reduce::{Along, Fold};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::formula::template::{self, binding, load, stored};
+use crate::layout::Layout;
+
+const FRAME: &str = include_str!("../../../shaders/reduce.wgsl");
+const EXTREMUM: &str = include_str!("../../../shaders/extremum.wgsl");
+
+/// Invocations in a workgroup.
+const GROUP: usize = 64;
+/// Invocations that keep a device busy, and elements that are worth one of their own.
+const BUSY: usize = 1 << 14;
+const WORTH: usize = 32;
+
+/// How many invocations share the elements of one result.
+fn segments(d: Along) -> usize {
+    let lanes = d.outer * d.inner;
+    (BUSY / lanes.max(1)).min(d.n / WORTH).max(1)
+}
+
+/// The type that a reduction of a dtype computes in.
+fn compute_of(f: Fold, dtype: DType) -> DType {
+    match (f, dtype) {
+        (_, DType::F64) => DType::F64,
+        _ if dtype.is_float() => DType::F32,
+        (Fold::Sum | Fold::Product, _) | (_, DType::I64) => DType::I64,
+        _ => DType::I32,
+    }
+}
+
+/// The functions of a reduction's shader, in all passes but where it says otherwise.
+struct Functions {
+    start: &'static str,
+    /// What the first pass makes of an element `v`, given `about`.
+    prepare: &'static str,
+    combine: &'static str,
+    /// What the last pass makes of the total `a`.
+    finish: &'static str,
+}
+
+fn functions(f: Fold) -> Functions {
+    let plain = Functions { start: "T(0)", prepare: "v", combine: "a + b", finish: "a" };
+    let squares = Functions { prepare: "v * v", finish: "m_sqrt(a)", ..plain };
+    match f {
+        Fold::Sum => plain,
+        Fold::Product => Functions { start: "T(1)", combine: "a * b", ..plain },
+        Fold::All => Functions {
+            start: "T(1)",
+            prepare: "select(T(1), T(0), m_eq(v, T(0)))",
+            combine: "a * b",
+            ..plain
+        },
+        Fold::Any => {
+            Functions { prepare: "select(T(1), T(0), m_eq(v, T(0)))", combine: "m_maximum(a, b)", ..plain }
+        }
+        // The first element starts, which combining it with itself again does not change.
+        Fold::Max => Functions { start: "load(start)", combine: "m_maximum(a, b)", ..plain },
+        Fold::Min => Functions { start: "load(start)", combine: "m_minimum(a, b)", ..plain },
+        Fold::Norm(0.0) => Functions { prepare: "select(T(1), T(0), m_eq(v, T(0)))", ..plain },
+        Fold::Norm(1.0) => Functions { prepare: "m_abs(v)", ..plain },
+        Fold::Norm(2.0) => squares,
+        Fold::Norm(f64::INFINITY) => Functions { prepare: "m_abs(v)", combine: "m_maximum(a, b)", ..plain },
+        Fold::Norm(f64::NEG_INFINITY) => {
+            Functions { start: "m_inf()", prepare: "m_abs(v)", combine: "m_minimum(a, b)", ..plain }
+        }
+        Fold::Norm(_) => Functions {
+            prepare: "m_pow(m_abs(v), T(params.p))",
+            finish: "m_pow(a, T(1) / T(params.p))",
+            ..plain
+        },
+        Fold::LogSumExp => Functions { prepare: "m_exp(v - about)", finish: "about + m_log(a)", ..plain },
+    }
+}
+
+/// What tells the shaders of reductions apart.
+fn tag(f: Fold) -> u8 {
+    match f {
+        Fold::Sum => 0,
+        Fold::Product => 1,
+        Fold::All => 2,
+        Fold::Any => 3,
+        Fold::Max => 4,
+        Fold::Min => 5,
+        Fold::Norm(0.0) => 6,
+        Fold::Norm(1.0) => 7,
+        Fold::Norm(2.0) => 8,
+        Fold::Norm(f64::INFINITY) => 9,
+        Fold::Norm(f64::NEG_INFINITY) => 10,
+        Fold::Norm(_) => 11,
+        Fold::LogSumExp => 12,
+    }
+}
+
+/// A reduction, and what its shader is given.
+struct Plan<'a> {
+    functions: Functions,
+    /// Tells the shader from those of the other reductions.
+    tag: u8,
+    compute: DType,
+    p: f32,
+    about: Option<View<'a>>,
+}
+
+impl Plan<'_> {
+    fn of(f: Fold, dtype: DType) -> Plan<'static> {
+        let p = if let Fold::Norm(p) = f { p as f32 } else { 0.0 };
+        Plan { functions: functions(f), tag: tag(f), compute: compute_of(f, dtype), p, about: None }
+    }
+}
+
+/// Reduces `x` to `out`; both are dense.
+pub fn fold(f: Fold, x: View, d: Along, out: View) -> Result<()> {
+    if out.layout.numel() == 0 {
+        return Ok(());
+    }
+    let plan = Plan::of(f, x.dtype);
+    if f != Fold::LogSumExp {
+        return run(&plan, x, d, out);
+    }
+    // Exponentials of what is left after the largest, or after 0 where that is infinite.
+    let gpu = of(out)?;
+    let largest = Temporary::new(gpu, d.outer * d.inner, out.dtype)?;
+    let finite = Functions {
+        finish: "select(a, T(0), is_infinite(a))",
+        start: if d.n == 0 { "T(0)" } else { "load(start)" },
+        ..functions(Fold::Max)
+    };
+    let tag = 13 + (d.n == 0) as u8;
+    run(&Plan { functions: finite, tag, ..Plan::of(f, x.dtype) }, x, d, largest.view())?;
+    run(&Plan { about: Some(largest.view()), ..plan }, x, d, out)
+}
+
+/// The mean along n and the sum of the squares of what differs from it.
+pub fn moments(x: View, d: Along, mean: View, squares: View) -> Result<()> {
+    if mean.layout.numel() == 0 {
+        return Ok(());
+    }
+    let average = Functions { finish: "a / T(params.p)", ..functions(Fold::Sum) };
+    let sum = || Plan::of(Fold::Sum, x.dtype);
+    run(&Plan { functions: average, tag: 15, p: d.n as f32, ..sum() }, x, d, mean)?;
+    let about = Functions { prepare: "(v - about) * (v - about)", ..functions(Fold::Sum) };
+    run(&Plan { functions: about, tag: 16, about: Some(mean), ..sum() }, x, d, squares)
+}
+
+fn run(plan: &Plan, x: View, d: Along, out: View) -> Result<()> {
+    let gpu = of(out)?;
+    let compute = plan.compute;
+    gpu.expect("reduction", compute)?;
+    gpu.expect("reduction", x.dtype)?;
+    let lanes = d.outer * d.inner;
+    if d.n == 0 {
+        // Nothing can be bound, and nothing is read: one zero stands in, which no pass reaches.
+        let none = Temporary::new(gpu, lanes.max(1), compute)?;
+        return last(gpu, plan, none.view(), d, true, out);
+    }
+    let segments = segments(d);
+    if segments == 1 {
+        return last(gpu, plan, x, d, true, out);
+    }
+    let partial = Temporary::new(gpu, lanes * segments, compute)?;
+    pass(gpu, plan, x, d, segments, (true, false), partial.view())?;
+    last(gpu, plan, partial.view(), Along { n: segments, ..d }, false, out)
+}
+
+/// The pass that writes the result; in a dtype of less than a word by way of a temporary.
+fn last(gpu: &'static Gpu, plan: &Plan, x: View, d: Along, first: bool, out: View) -> Result<()> {
+    if out.dtype.size() >= 4 {
+        return pass(gpu, plan, x, d, 1, (first, true), out);
+    }
+    let wide = Temporary::new(gpu, d.outer * d.inner, plan.compute)?;
+    pass(gpu, plan, x, d, 1, (first, true), wide.view())?;
+    let dense = Layout::contiguous(out.layout.shape.clone());
+    copy(View { layout: &dense, ..wide.view() }, out)
+}
+
+fn pass(
+    gpu: &Gpu,
+    plan: &Plan,
+    x: View,
+    d: Along,
+    segments: usize,
+    (first, last): (bool, bool),
+    out: View,
+) -> Result<()> {
+    let count = d.outer * segments * d.inner;
+    let about = plan.about;
+    let compute = plan.compute;
+    let mut params = Params::new(count as u32);
+    params.u32(d.n as u32).u32(d.inner as u32).u32(segments as u32);
+    params.u32(x.layout.offset as u32).u32(out.layout.offset as u32);
+    params.u32(about.map_or(0, |v| v.layout.offset) as u32);
+    params.f32(plan.p);
+    let source = || {
+        let f = &plan.functions;
+        let mut bindings = binding(1, "read_write", "result", stored(out.dtype));
+        bindings += &binding(2, "read", "x", stored(x.dtype));
+        let mut loads = format!("fn load(i: u32) -> T {{ return T({}); }}\n", load("x", x.dtype));
+        let center = match about {
+            Some(v) => {
+                bindings += &binding(3, "read", "center", stored(v.dtype));
+                load("center", v.dtype)
+            }
+            None => "0".into(),
+        };
+        loads += &format!("fn about(i: u32) -> T {{ return T({center}); }}\n");
+        let functions = format!(
+            "fn prepare(v: T, about: T) -> T {{ return {}; }}
+fn combine(a: T, b: T) -> T {{ return {}; }}
+fn finish(a: T, about: T) -> T {{ return {}; }}
+",
+            if first { f.prepare } else { "v" },
+            f.combine,
+            if last { f.finish } else { "a" },
+        );
+        let start = format!("    var total = T({});\n", f.start);
+        let store =
+            format!("    result[params.first_result + at] = {}(finish(total, center));\n", stored(out.dtype));
+        let slots = [
+            ("bindings", &*bindings),
+            ("load", &*loads),
+            ("functions", &*functions),
+            ("start", &*start),
+            ("store", &*store),
+        ];
+        template::shader(FRAME, compute, &slots).map_err(Error::NotImplemented)
+    };
+    let dtypes = [x.dtype as u8, out.dtype as u8, compute as u8];
+    let read = [x, about.unwrap_or(x)];
+    gpu.launch(Launch {
+        op: "reduction",
+        kernel: "reduce",
+        variant: &[plan.tag, first as u8, last as u8, about.is_some() as u8, dtypes[0], dtypes[1], dtypes[2]],
+        source: &source,
+        written: &[out],
+        read: &read[..1 + about.is_some() as usize],
+        params: &params,
+        groups: count.div_ceil(GROUP),
+    })
+}
+
+/// The extrema along n and the index of the first occurrence of each. Without elements nothing is written.
+pub fn extremum(largest: bool, x: View, d: Along, values: View, indices: View) -> Result<()> {
+    if values.layout.numel() == 0 || d.n == 0 {
+        return Ok(());
+    }
+    let gpu = of(values)?;
+    let compute = compute_of(Fold::Max, x.dtype);
+    gpu.expect("extremum", compute)?;
+    if values.dtype.size() < 4 {
+        let wide = Temporary::new(gpu, values.layout.numel(), compute)?;
+        extremum(largest, x, d, wide.view(), indices)?;
+        let dense = Layout::contiguous(values.layout.shape.clone());
+        return copy(View { layout: &dense, ..wide.view() }, values);
+    }
+    let segments = segments(d);
+    if segments == 1 {
+        return locate(gpu, largest, compute, x, None, d, 1, values, indices);
+    }
+    let n = d.outer * d.inner * segments;
+    let (some, places) = (Temporary::new(gpu, n, values.dtype)?, Temporary::new(gpu, n, DType::I64)?);
+    locate(gpu, largest, compute, x, None, d, segments, some.view(), places.view())?;
+    let d = Along { n: segments, ..d };
+    locate(gpu, largest, compute, some.view(), Some(places.view()), d, 1, values, indices)
+}
+
+fn locate(
+    gpu: &Gpu,
+    largest: bool,
+    compute: DType,
+    x: View,
+    places: Option<View>,
+    d: Along,
+    segments: usize,
+    values: View,
+    indices: View,
+) -> Result<()> {
+    let count = d.outer * segments * d.inner;
+    let mut params = Params::new(count as u32);
+    params.u32(d.n as u32).u32(d.inner as u32).u32(segments as u32);
+    params.u32(x.layout.offset as u32).u32(values.layout.offset as u32).u32(indices.layout.offset as u32);
+    let source = || {
+        let mut bindings = binding(1, "read_write", "values", stored(values.dtype));
+        bindings += &binding(2, "read_write", "indices", "vec2<u32>");
+        bindings += &binding(3, "read", "x", stored(x.dtype));
+        let mut loads = format!("fn load(i: u32) -> T {{ return T({}); }}\n", load("x", x.dtype));
+        loads += if places.is_some() {
+            bindings += &binding(4, "read", "places", "vec2<u32>");
+            "fn index_of(i: u32, k: u32) -> u32 { return places[i].x; }\n"
+        } else {
+            "fn index_of(i: u32, k: u32) -> u32 { return k; }\n"
+        };
+        let unordered = if compute.is_float() { "is_nan(a)" } else { "false" };
+        let functions = format!(
+            "fn beats(a: T, b: T) -> bool {{ return a {} b; }}
+fn is_unordered(a: T) -> bool {{ return {unordered}; }}
+",
+            if largest { ">" } else { "<" }
+        );
+        let store = format!(
+            "    values[params.first_value + at] = {}(best);
+    indices[params.first_index + at] = vec2<u32>(place, 0u);
+",
+            stored(values.dtype)
+        );
+        let slots =
+            [("bindings", &*bindings), ("load", &*loads), ("functions", &*functions), ("store", &*store)];
+        template::shader(EXTREMUM, compute, &slots).map_err(Error::NotImplemented)
+    };
+    let read = [x, places.unwrap_or(x)];
+    gpu.launch(Launch {
+        op: "extremum",
+        kernel: "extremum",
+        variant: &[largest as u8, places.is_some() as u8, x.dtype as u8, values.dtype as u8, compute as u8],
+        source: &source,
+        written: &[values, indices],
+        read: &read[..1 + places.is_some() as usize],
+        params: &params,
+        groups: count.div_ceil(GROUP),
+    })
+}

@@ -1,0 +1,221 @@
+//! Softmax, its logarithm, and the negative log likelihood.
+
+use super::device::of;
+use super::params::Params;
+use super::pipeline::Launch;
+use crate::backend::View;
+use crate::backend::softmax::{Along, Kind, Targets};
+use crate::error::{Error, Result};
+use crate::formula::template::{self, binding, stored};
+
+const SOFTMAX: &str = include_str!("../../../shaders/softmax.wgsl");
+const NLL: &str = include_str!("../../../shaders/nll.wgsl");
+
+/// Invocations in a workgroup.
+const GROUP: usize = 64;
+
+/// A loop over the elements of a lane, each at `i` from the start.
+fn each(what: &str) -> String {
+    format!(
+        "    for (var k = 0u; k < params.n; k++) {{
+        let i = start + k * params.inner;
+        {what}
+    }}
+"
+    )
+}
+
+pub fn softmax(kind: Kind, x: View, d: Along, out: View) -> Result<()> {
+    let (start, result) = match kind {
+        Kind::Softmax => ("", "m_exp(x[params.first + i] - top) / total"),
+        Kind::LogSoftmax => ("    let rest = m_log(total);\n", "(x[params.first + i] - top) - rest"),
+    };
+    let body = || {
+        let mut s = String::from("    var top = x[params.first + start];\n");
+        s += &each("top = m_maximum(top, x[params.first + i]);");
+        s += "    var total = T(0);\n";
+        s += &each("total += m_exp(x[params.first + i] - top);");
+        s += start;
+        s + &each(&format!("result[params.first_result + i] = {result};"))
+    };
+    run("softmax", kind as u8, &body, d, None, x, out)
+}
+
+/// The gradient of the input, from the result `y` and the gradient `g` of that.
+pub fn softmax_backward(kind: Kind, g: View, y: View, d: Along, out: View) -> Result<()> {
+    let (term, result) = match kind {
+        Kind::Softmax => {
+            ("g[params.first_gradient + i] * x[params.first + i]", "(gradient - total) * x[params.first + i]")
+        }
+        Kind::LogSoftmax => ("g[params.first_gradient + i]", "gradient - m_exp(x[params.first + i]) * total"),
+    };
+    let body = || {
+        let mut s = String::from("    var total = T(0);\n");
+        s += &each(&format!("total += {term};"));
+        s + &each(&format!(
+            "let gradient = g[params.first_gradient + i];
+        result[params.first_result + i] = {result};"
+        ))
+    };
+    run("softmax_backward", kind as u8, &body, d, Some(g), y, out)
+}
+
+fn run(
+    kernel: &'static str,
+    kind: u8,
+    body: &dyn Fn() -> String,
+    d: Along,
+    g: Option<View>,
+    x: View,
+    out: View,
+) -> Result<()> {
+    if out.layout.numel() == 0 {
+        return Ok(());
+    }
+    let gpu = of(out)?;
+    gpu.expect(kernel, out.dtype)?;
+    let lanes = d.outer * d.inner;
+    let mut params = Params::new(lanes as u32);
+    params.u32(d.n as u32).u32(d.inner as u32).u32(x.layout.offset as u32);
+    params.u32(out.layout.offset as u32).u32(g.map_or(0, |g| g.layout.offset) as u32);
+    let source = || {
+        let kind = stored(out.dtype);
+        let mut bindings = binding(1, "read_write", "result", kind) + &binding(2, "read", "x", kind);
+        if g.is_some() {
+            bindings += &binding(3, "read", "g", kind);
+        }
+        let slots = [("bindings", &*bindings), ("body", &*body())];
+        template::shader(SOFTMAX, out.dtype, &slots).map_err(|why| no_type(kernel, &why))
+    };
+    let read = [x, g.unwrap_or(x)];
+    gpu.launch(Launch {
+        op: kernel,
+        kernel,
+        variant: &[kind, out.dtype as u8],
+        source: &source,
+        written: &[out],
+        read: &read[..1 + g.is_some() as usize],
+        params: &params,
+        groups: lanes.div_ceil(GROUP),
+    })
+}
+
+fn no_type(op: &str, why: &str) -> Error {
+    Error::NotImplemented(format!("'{op}' is not implemented on the GPU: {why}"))
+}
+
+/// The parameters that all passes of the likelihood share.
+fn nll_params(count: usize, d: Along, t: &Targets, x: View, out: View, g: Option<View>) -> Params {
+    let ignored = t.ignore_index as u64;
+    let mut p = Params::new(count as u32);
+    p.u32(d.n as u32).u32(d.inner as u32).u32(ignored as u32).u32((ignored >> 32) as u32);
+    p.u32(x.layout.offset as u32).u32(t.class.layout.offset as u32);
+    p.u32(t.weight.map_or(0, |w| w.layout.offset) as u32).u32(out.layout.offset as u32);
+    p.u32(g.map_or(0, |g| g.layout.offset) as u32);
+    p.u32(g.is_some_and(|g| g.layout.numel() > 1) as u32);
+    p
+}
+
+/// The losses, 0 where ignored, and each position's weight.
+pub fn nll(logp: View, d: Along, t: Targets, losses: View, weights: View) -> Result<()> {
+    let body = "    let c = chosen[params.first_class + at];
+    var loss = T(0);
+    var weight = T(0);
+    if counts(c) {
+        let outer = at / params.inner;
+        let column = at - outer * params.inner;
+        weight = weight_of(c.x);
+        loss = -weight * x[params.first + (outer * params.classes + c.x) * params.inner + column];
+    }
+    result[params.first_result + at] = loss;
+    weights[at] = weight;
+";
+    let count = losses.layout.numel();
+    let params = nll_params(count, d, &t, logp, losses, None);
+    run_nll("nll", 0, body, &t, logp, None, losses, Some(weights), count, &params)
+}
+
+/// The gradient of the log-probabilities or of the logits, every element of it.
+pub fn nll_backward(g: View, logp: View, d: Along, t: Targets, logits: bool, out: View) -> Result<()> {
+    let body = "    let row = at / params.inner;
+    let column = at - row * params.inner;
+    let outer = row / params.classes;
+    let position = outer * params.inner + column;
+    let c = chosen[params.first_class + position];
+    var slope = T(0);
+    if counts(c) {
+        let scale = weight_of(c.x) * g[params.first_gradient + position * params.step];
+        let hit = select(T(0), scale, c.x == row - outer * params.classes);
+        slope = MANY - hit;
+    }
+    result[params.first_result + at] = slope;
+";
+    let many = if logits { "m_exp(x[params.first + at]) * scale" } else { "T(0)" };
+    let count = out.layout.numel();
+    let params = nll_params(count, d, &t, logp, out, Some(g));
+    let body = body.replace("MANY", many);
+    run_nll("nll_backward", logits as u8, &body, &t, logp, Some(g), out, None, count, &params)
+}
+
+fn run_nll(
+    kernel: &'static str,
+    kind: u8,
+    body: &str,
+    t: &Targets,
+    x: View,
+    g: Option<View>,
+    out: View,
+    weights: Option<View>,
+    count: usize,
+    params: &Params,
+) -> Result<()> {
+    if count == 0 {
+        return Ok(());
+    }
+    let gpu = of(out)?;
+    gpu.expect(kernel, out.dtype)?;
+    let faults = gpu.faults()?;
+    let source = || {
+        let kind = stored(out.dtype);
+        let mut n = 1;
+        let mut bindings = String::new();
+        let mut bind = |access: &str, name: &str, element: &str| {
+            bindings += &binding(n, access, name, element);
+            n += 1;
+        };
+        bind("read_write", "result", kind);
+        bind("read_write", "faults", "atomic<u32>");
+        if weights.is_some() {
+            bind("read_write", "weights", kind);
+        }
+        bind("read", "chosen", "vec2<u32>");
+        bind("read", "x", kind);
+        if g.is_some() {
+            bind("read", "g", kind);
+        }
+        let weight = if t.weight.is_some() {
+            bind("read", "class_weight", kind);
+            "class_weight[params.first_weight + c]"
+        } else {
+            "T(1)"
+        };
+        let weight = format!("fn weight_of(c: u32) -> T {{ return {weight}; }}\n");
+        let slots = [("bindings", &*bindings), ("weight", &*weight), ("body", body)];
+        template::shader(NLL, out.dtype, &slots).map_err(|why| no_type(kernel, &why))
+    };
+    let mut written = vec![out, faults.view()];
+    written.extend(weights);
+    let mut read = vec![t.class, x];
+    read.extend(g);
+    read.extend(t.weight);
+    gpu.launch(Launch {
+        op: kernel,
+        kernel,
+        variant: &[kind, out.dtype as u8, t.weight.is_some() as u8],
+        source: &source,
+        written: &written,
+        read: &read,
+        params,
+        groups: count.div_ceil(GROUP),
+    })
+}

@@ -1,0 +1,27 @@
+//! Memory for what one operation passes from one launch to the next.
+
+use super::device::Gpu;
+use crate::backend::View;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::layout::Layout;
+use crate::storage::Storage;
+
+/// A dense row of elements. It may be dropped as soon as the last launch that uses it is recorded; see Note [Reuse in
+/// program order].
+pub struct Temporary {
+    storage: Storage,
+    layout: Layout,
+    dtype: DType,
+}
+
+impl Temporary {
+    pub fn new(gpu: &'static Gpu, n: usize, dtype: DType) -> Result<Temporary> {
+        let layout = Layout::contiguous([n].into());
+        Ok(Temporary { storage: gpu.allocate(n * dtype.size())?, layout, dtype })
+    }
+
+    pub fn view(&self) -> View<'_> {
+        View { storage: &self.storage, layout: &self.layout, dtype: self.dtype }
+    }
+}

@@ -1,0 +1,126 @@
+//! The runs that are under way on this thread: what hooks may ask about them, and how deep they nest.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+
+use crate::graph::{Edge, GradFn, ThreadState};
+use crate::ops::autocast;
+
+/// A run, as hooks see it.
+struct Running {
+    id: u32,
+    roots: Vec<Edge>,
+    wanted: Option<Vec<Edge>>,
+    /// Addresses of the nodes that it runs, once somebody has asked.
+    runs: Option<HashSet<usize>>,
+}
+
+thread_local! {
+    static RUNNING: RefCell<Vec<Running>> = const { RefCell::new(Vec::new()) };
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Takes the innermost run off the list when it ends.
+pub struct Entry(());
+
+/// Puts a run on the list.
+pub fn enter(id: u32, roots: Vec<Edge>, wanted: Option<&[Edge]>) -> Entry {
+    let running = Running { id, roots, wanted: wanted.map(<[Edge]>::to_vec), runs: None };
+    RUNNING.with_borrow_mut(|r| r.push(running));
+    Entry(())
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let done = RUNNING.with_borrow_mut(Vec::pop);
+        drop(done);
+    }
+}
+
+/// The number of this thread's innermost run.
+pub fn id() -> Option<u32> {
+    RUNNING.with_borrow(|r| r.last().map(|r| r.id))
+}
+
+/// Whether this thread's innermost run runs `node`, or returns a gradient that enters it; None outside a run.
+pub fn runs(node: &GradFn) -> Option<bool> {
+    RUNNING.with_borrow_mut(|r| {
+        let r = r.last_mut()?;
+        let set = r.runs.get_or_insert_with(|| what_runs(&r.roots, r.wanted.as_deref()));
+        Some(set.contains(&node.address()))
+    })
+}
+
+/// Whether every run of this thread accumulates into all leaves, as a backward inside must to be of use.
+pub fn all_accumulate() -> bool {
+    RUNNING.with_borrow(|r| r.iter().all(|r| r.wanted.is_none()))
+}
+
+fn what_runs(roots: &[Edge], wanted: Option<&[Edge]>) -> HashSet<usize> {
+    let mut seen = HashSet::new();
+    let mut open: Vec<&GradFn> = roots.iter().map(|e| &e.node).collect();
+    let mut order = Vec::new();
+    while let Some(node) = open.pop() {
+        if seen.insert(node.address()) {
+            order.push(node);
+            open.extend(node.edges().iter().flatten().map(|e| &e.node));
+        }
+    }
+    let Some(wanted) = wanted else { return seen };
+    // Inputs of a node were made before it: a rising order sees them first. Leaves, which have none, come last in it.
+    order.sort_unstable_by_key(|n| n.seq);
+    let leaves = order.partition_point(|n| n.seq != u64::MAX);
+    order.rotate_left(leaves);
+    let mut runs: HashSet<usize> = wanted.iter().map(|e| e.node.address()).collect();
+    for node in order {
+        if node.edges().iter().flatten().any(|e| runs.contains(&e.node.address())) {
+            runs.insert(node.address());
+        }
+    }
+    runs
+}
+
+/// Runs nested deeper than this on one thread continue on another.
+const MAX_DEPTH: u32 = 60;
+
+/// What a nested run may use of stack, the interpreter's frames included.
+const STACK: usize = 16 << 20;
+
+/// Calls `f`, which may call this again from inside.
+///
+/// Note [Runs inside runs]
+/// A hook or a user's function may run backward, whose hooks may run backward, and so on. Each level takes stack, here
+/// and in the interpreter, so every sixty levels go to a thread of their own, in the same state, for which the level
+/// above waits.
+pub fn nested<R: Send>(f: impl FnOnce() -> R + Send) -> R {
+    let depth = DEPTH.get();
+    if depth < MAX_DEPTH {
+        let _deeper = Deeper::enter(depth);
+        return f();
+    }
+    let (state, casts) = (ThreadState::capture(), autocast::dtype());
+    let run = move || {
+        state.install();
+        autocast::set(casts);
+        nested(f)
+    };
+    std::thread::scope(|s| match std::thread::Builder::new().stack_size(STACK).spawn_scoped(s, run) {
+        Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        Err(e) => std::panic::resume_unwind(Box::new(format!("no thread for a nested backward: {e}"))),
+    })
+}
+
+struct Deeper(u32);
+
+impl Deeper {
+    fn enter(depth: u32) -> Deeper {
+        DEPTH.set(depth + 1);
+        Deeper(depth)
+    }
+}
+
+impl Drop for Deeper {
+    fn drop(&mut self) {
+        DEPTH.set(self.0);
+    }
+}

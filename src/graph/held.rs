@@ -1,0 +1,142 @@
+//! Which objects of the host language the graph keeps alive, for that language's cycle collector.
+//!
+//! Note [Cycles through the graph]
+//! A hook may close over its tensor, and a user's function may keep its output: cycles that run through handles that the
+//! collector does not see. It is told of them by whatever holds a tensor or a node alone. What belongs to that owner is
+//! found by counting: a node or a tensor is the owner's if every handle to it was met on the way there, and then what it
+//! holds is looked at in turn. Nothing else can reach what was found, so it cannot change while the collector looks, and
+//! to drop the owner's handle drops it all.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{GradFn, Meta, SavedTensor};
+use crate::tensor::Tensor;
+
+/// Objects of the host language that hooks and functions hold; while there are none, nobody searches.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts an object that the graph holds, for as long as it lives.
+pub struct HeldGuard(());
+
+impl HeldGuard {
+    pub fn new() -> HeldGuard {
+        HELD.fetch_add(1, Ordering::Relaxed);
+        HeldGuard(())
+    }
+}
+
+impl Default for HeldGuard {
+    fn default() -> Self {
+        HeldGuard::new()
+    }
+}
+
+impl Drop for HeldGuard {
+    fn drop(&mut self) {
+        HELD.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether the graph holds any object at all.
+#[inline(always)]
+pub fn anything_held() -> bool {
+    HELD.load(Ordering::Relaxed) != 0
+}
+
+/// Something whose owners are counted.
+enum Part {
+    Tensor(Tensor),
+    Meta(Arc<Meta>),
+    Node(GradFn),
+}
+
+/// A search from one owner.
+#[derive(Default)]
+pub struct Held {
+    /// Handles met so far, by address, of what has others too.
+    met: HashMap<usize, usize>,
+    open: Vec<Part>,
+}
+
+impl Held {
+    /// Meets a handle to a tensor. In these three the handle that is kept is made last, as it counts too.
+    pub fn tensor(&mut self, t: &Tensor) {
+        if self.complete(t.address(), t.handles()) {
+            self.open.push(Part::Tensor(t.clone()));
+        }
+    }
+
+    /// Meets a handle to a node.
+    pub fn node(&mut self, node: &GradFn) {
+        if self.complete(node.address(), Arc::strong_count(node.get())) {
+            self.open.push(Part::Node(node.clone()));
+        }
+    }
+
+    fn meta(&mut self, meta: &Arc<Meta>) {
+        if self.complete(Arc::as_ptr(meta) as usize, Arc::strong_count(meta)) {
+            self.open.push(Part::Meta(meta.clone()));
+        }
+    }
+
+    /// Meets what was saved.
+    pub fn saved(&mut self, s: &SavedTensor, visit: &mut dyn FnMut(&dyn Any)) {
+        s.visit_held(&mut |t| self.tensor(t), visit);
+    }
+
+    fn complete(&mut self, address: usize, handles: usize) -> bool {
+        if handles == 1 {
+            return true;
+        }
+        let met = self.met.entry(address).or_default();
+        *met += 1;
+        *met == handles
+    }
+
+    /// Visits what belongs to the handles that were met, and all below.
+    pub fn visit(mut self, visit: &mut dyn FnMut(&dyn Any)) {
+        while let Some(part) = self.open.pop() {
+            match &part {
+                Part::Tensor(t) => {
+                    t.base().into_iter().for_each(|base| self.tensor(base));
+                    t.meta().into_iter().for_each(|meta| self.meta(meta));
+                }
+                Part::Meta(meta) => meta.visit_held(&mut self, visit),
+                Part::Node(node) => self.visit_node(node, visit),
+            }
+        }
+    }
+
+    fn visit_node(&mut self, node: &GradFn, visit: &mut dyn FnMut(&dyn Any)) {
+        if let Some(hooks) = node.try_hooks() {
+            let tensor = hooks.tensor.iter().flat_map(|(_, h)| h.iter());
+            tensor.for_each(|h| visit_hook(h, h.as_any(), visit));
+            hooks.pre.iter().chain(hooks.post.iter()).for_each(|h| visit_hook(h, h.as_any(), visit));
+        }
+        if let Some(host) = node.host() {
+            visit(&**host);
+        }
+        if let Some(f) = node.function().as_any() {
+            visit(f);
+        }
+        if let Some(accumulator) = node.function().as_accumulator() {
+            self.tensor(&accumulator.leaf);
+        }
+        node.function().saved(&mut |_, s| self.saved(s, visit));
+        node.edges().iter().flatten().for_each(|e| self.node(&e.node));
+    }
+}
+
+/// Visits a hook that nobody else has: a running task may have copies.
+pub(super) fn visit_hook<H: ?Sized>(
+    hook: &Arc<H>,
+    object: Option<&dyn Any>,
+    visit: &mut dyn FnMut(&dyn Any),
+) {
+    if let (1, Some(object)) = (Arc::strong_count(hook), object) {
+        visit(object);
+    }
+}

@@ -1,0 +1,127 @@
+//! The list of GPUs, their memory and counters: what `rgrad.gpu` is made of.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::dtype::{PyDevice, device_of};
+use super::error::IntoPy;
+use crate::backend::memory;
+use crate::device::Device;
+use crate::ops;
+
+/// How many GPUs may be used. The first question opens the drivers.
+#[pyfunction(name = "_gpu_count")]
+pub fn gpu_count(py: Python<'_>) -> usize {
+    #[cfg(feature = "gpu")]
+    return py.detach(|| crate::backend::gpu::instance::adapters().len());
+    #[cfg(not(feature = "gpu"))]
+    {
+        let _ = py;
+        0
+    }
+}
+
+/// The number of the GPU that names without a number mean.
+#[pyfunction(name = "_current_gpu")]
+pub fn current_gpu() -> usize {
+    Device::current_gpu().index().unwrap_or(0)
+}
+
+#[pyfunction(name = "_set_current_gpu")]
+pub fn set_current_gpu(index: u8) {
+    Device::set_current_gpu(index);
+}
+
+#[pyfunction(name = "_set_default_device")]
+pub fn set_default_device(device: &Bound<'_, PyAny>) -> PyResult<()> {
+    ops::set_default_device(device_of(device)?);
+    Ok(())
+}
+
+#[pyfunction]
+pub fn get_default_device() -> PyDevice {
+    PyDevice::of(ops::default_device())
+}
+
+/// Waits for a device, and tells the errors of what it did.
+#[pyfunction(name = "_synchronize")]
+pub fn synchronize(py: Python<'_>, device: &Bound<'_, PyAny>) -> PyResult<()> {
+    let device = device_of(device)?;
+    py.detach(|| memory::synchronize(device)).py()
+}
+
+#[cfg(feature = "gpu")]
+mod open {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::*;
+    use crate::backend::gpu::device::gpu;
+    use crate::backend::gpu::instance::adapter;
+
+    /// Name, vendor, driver, backend and limits of a GPU.
+    #[pyfunction(name = "_gpu_properties")]
+    pub fn gpu_properties<'py>(py: Python<'py>, index: u8) -> PyResult<Bound<'py, PyDict>> {
+        let adapter = adapter(index).py()?;
+        let (info, limits) = (adapter.get_info(), adapter.limits());
+        let d = PyDict::new(py);
+        d.set_item("name", info.name)?;
+        d.set_item("vendor", info.vendor)?;
+        d.set_item("driver", info.driver)?;
+        d.set_item("driver_info", info.driver_info)?;
+        d.set_item("backend", format!("{:?}", info.backend))?;
+        d.set_item("type", format!("{:?}", info.device_type))?;
+        d.set_item("max_buffer_size", limits.max_buffer_size)?;
+        d.set_item("max_binding_size", limits.max_storage_buffer_binding_size)?;
+        d.set_item("max_workgroup_size", limits.max_compute_invocations_per_workgroup)?;
+        d.set_item("max_workgroup_memory", limits.max_compute_workgroup_storage_size)?;
+        Ok(d)
+    }
+
+    /// Counters of what was made and done, and the bytes in use.
+    #[pyfunction(name = "_gpu_stats")]
+    pub fn gpu_stats<'py>(py: Python<'py>, index: u8) -> PyResult<Bound<'py, PyDict>> {
+        let gpu = gpu(index).py()?;
+        let (c, usage) = (&gpu.counters, gpu.usage());
+        let d = PyDict::new(py);
+        d.set_item("buffers", c.buffers.load(Relaxed))?;
+        d.set_item("bind_groups", c.bind_groups.load(Relaxed))?;
+        d.set_item("pipelines", c.pipelines.load(Relaxed))?;
+        d.set_item("submissions", c.submissions.load(Relaxed))?;
+        d.set_item("dispatches", c.dispatches.load(Relaxed))?;
+        d.set_item("allocated_bytes", usage.allocated)?;
+        d.set_item("reserved_bytes", usage.reserved)?;
+        d.set_item("peak_bytes", usage.peak)?;
+        Ok(d)
+    }
+
+    #[pyfunction(name = "_gpu_empty_cache")]
+    pub fn gpu_empty_cache(index: u8) -> PyResult<()> {
+        gpu(index).py()?.empty_cache();
+        Ok(())
+    }
+
+    #[pyfunction(name = "_gpu_reset_peak")]
+    pub fn gpu_reset_peak(index: u8) -> PyResult<()> {
+        gpu(index).py()?.reset_peak();
+        Ok(())
+    }
+}
+
+/// Adds the functions, those of an open device only where the build has the backend.
+pub fn add_gpu(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("OutOfMemoryError", m.py().get_type::<super::error::OutOfMemoryError>())?;
+    m.add_function(wrap_pyfunction!(gpu_count, m)?)?;
+    m.add_function(wrap_pyfunction!(current_gpu, m)?)?;
+    m.add_function(wrap_pyfunction!(set_current_gpu, m)?)?;
+    m.add_function(wrap_pyfunction!(set_default_device, m)?)?;
+    m.add_function(wrap_pyfunction!(get_default_device, m)?)?;
+    m.add_function(wrap_pyfunction!(synchronize, m)?)?;
+    #[cfg(feature = "gpu")]
+    {
+        m.add_function(wrap_pyfunction!(open::gpu_properties, m)?)?;
+        m.add_function(wrap_pyfunction!(open::gpu_stats, m)?)?;
+        m.add_function(wrap_pyfunction!(open::gpu_empty_cache, m)?)?;
+        m.add_function(wrap_pyfunction!(open::gpu_reset_peak, m)?)?;
+    }
+    Ok(())
+}

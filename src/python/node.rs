@@ -1,0 +1,426 @@
+//! Nodes of the graph, as `grad_fn` shows them.
+
+use std::cell::Cell;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use pyo3::exceptions::{PyAttributeError, PyRuntimeError, PyTypeError};
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyList, PyTuple, PyType, PyWeakrefReference};
+
+use super::error::{IntoPy, foreign};
+use super::function::UserFunction;
+use super::hooks::{Callable, PackHooks, PyHookHandle, visit_objects};
+use super::tensor::wrap;
+use crate::engine::current;
+use crate::error::Result;
+use crate::graph::{GradFn, Held, HeldGuard, SavedTensor, anomaly, anything_held};
+
+/// A node of the graph. Each kind of node has a subclass by its name, made when the first one is asked for.
+#[pyclass(frozen, name = "Node", module = "rgrad.autograd.graph", subclass, weakref)]
+pub struct PyNode {
+    pub node: GradFn,
+}
+
+/// What Python keeps about a node: its object while that lives, and its metadata for good.
+#[derive(Default)]
+pub struct NodeHost {
+    object: Mutex<Option<Py<PyWeakrefReference>>>,
+    metadata: OnceLock<(Py<PyDict>, HeldGuard)>,
+}
+
+impl NodeHost {
+    fn of(node: &GradFn) -> Option<&NodeHost> {
+        node.host_or_new(|| Box::new(NodeHost::default())).downcast_ref()
+    }
+
+    fn object(&self) -> MutexGuard<'_, Option<Py<PyWeakrefReference>>> {
+        self.object.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn visit_objects(&self, visit: &mut dyn FnMut(&Py<PyAny>)) {
+        if let Some((dict, _)) = self.metadata.get() {
+            visit(dict.as_any());
+        }
+    }
+}
+
+thread_local! {
+    /// The node that the next object is to show: only this module makes objects.
+    static NEXT: Cell<Option<GradFn>> = const { Cell::new(None) };
+}
+
+/// The object of a node.
+pub fn node_object(py: Python<'_>, node: &GradFn) -> PyResult<Py<PyAny>> {
+    let Some(host) = NodeHost::of(node) else {
+        return Err(PyRuntimeError::new_err("a node is kept by another host"));
+    };
+    let known = host.object().as_ref().map(|w| w.clone_ref(py));
+    if let Some(object) = known.and_then(|w| w.bind(py).upgrade()) {
+        return Ok(object.unbind());
+    }
+    NEXT.set(Some(node.clone()));
+    let object = class_of(py, node)?.call0()?;
+    let weak = PyWeakrefReference::new(&object)?.unbind();
+    let old = host.object().replace(weak);
+    drop(old);
+    Ok(object.unbind())
+}
+
+/// The subclass for nodes of this name.
+fn class_of<'py>(py: Python<'py>, node: &GradFn) -> PyResult<Bound<'py, PyType>> {
+    static CLASSES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    let classes = CLASSES.get_or_init(py, || PyDict::new(py).unbind()).bind(py);
+    let name = node.name();
+    let (user, name) = (user_function(node).is_some(), name.rsplit("::").next().unwrap_or(&name));
+    if let Some(class) = classes.get_item((user, name))? {
+        return Ok(class.cast_into()?);
+    }
+    let namespace = PyDict::new(py);
+    namespace.set_item("__module__", if user { "rgrad.autograd.function" } else { "builtins" })?;
+    let bases = (py.get_type::<PyNode>(),);
+    let class = py.get_type::<PyType>().call1((name, bases, namespace))?.cast_into::<PyType>()?;
+    classes.set_item((user, name), &class)?;
+    Ok(class)
+}
+
+fn user_function(node: &GradFn) -> Option<&UserFunction> {
+    node.function().as_any().and_then(|f| f.downcast_ref())
+}
+
+const SAVED: &str = "_saved_";
+const RAW_SAVED: &str = "_raw_saved_";
+
+impl PyNode {
+    /// The tensors saved under a name, each by its place among all that were saved.
+    fn places(&self, name: &str) -> Vec<usize> {
+        let (mut places, mut i) = (Vec::new(), 0);
+        self.node.function().saved(&mut |saved, _| {
+            if saved == name {
+                places.push(i);
+            }
+            i += 1;
+        });
+        places
+    }
+
+    fn names(&self) -> Vec<&'static str> {
+        let mut names = Vec::new();
+        self.node.function().saved(&mut |name, _| names.push(name));
+        names.dedup();
+        names
+    }
+
+    /// What `get` makes of everything saved under a name: by itself, or in a tuple where there is more.
+    fn each<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        get: impl Fn(usize) -> PyResult<Py<PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let places = self.places(name);
+        let mut items = places.into_iter().map(get).collect::<PyResult<Vec<_>>>()?;
+        Ok(match items.len() {
+            0 => None,
+            1 => items.pop().map(|item| item.into_bound(py)),
+            _ => Some(PyTuple::new(py, items)?.into_any()),
+        })
+    }
+}
+
+/// Calls `f` with the saved tensor at a place.
+fn with_saved<R>(node: &GradFn, place: usize, f: impl FnOnce(&SavedTensor) -> R) -> Option<R> {
+    let (mut f, mut result, mut i) = (Some(f), None, 0);
+    node.function().saved(&mut |_, s| {
+        if i == place
+            && let Some(f) = f.take()
+        {
+            result = Some(f(s));
+        }
+        i += 1;
+    });
+    result
+}
+
+fn unpack(py: Python<'_>, node: &GradFn, place: usize) -> PyResult<Py<PyAny>> {
+    match with_saved(node, place, |s| s.unpack_with_history(node)) {
+        Some(t) => t.py()?.map_or_else(|| Ok(py.None()), |t| wrap(py, t)),
+        None => Ok(py.None()),
+    }
+}
+
+#[pymethods]
+impl PyNode {
+    #[new]
+    fn new() -> PyResult<PyNode> {
+        match NEXT.take() {
+            Some(node) => Ok(PyNode { node }),
+            None => Err(PyTypeError::new_err("cannot create 'Node' instances")),
+        }
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if !anything_held() {
+            return Ok(());
+        }
+        let mut held = Held::default();
+        held.node(&self.node);
+        let mut done = Ok(());
+        held.visit(&mut |object| {
+            visit_objects(object, &mut |o| {
+                if done.is_ok() {
+                    done = visit.call(o);
+                }
+            });
+        });
+        done
+    }
+
+    fn __clear__(&self) {
+        if self.node.is_sole_owner() {
+            self.node.clear_hooks();
+        }
+    }
+
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        Err(PyTypeError::new_err(format!("cannot pickle '{}' object", slf.get_type().name()?)))
+    }
+
+    fn name(&self) -> String {
+        self.node.name().into_owned()
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let class = slf.get_type();
+        let module = class.module()?.to_string();
+        let path = if module == "builtins" { String::new() } else { module + "." };
+        Ok(format!("<{path}{} object at {:#x}>", class.name()?, slf.as_ptr() as usize))
+    }
+
+    fn __hash__(&self) -> usize {
+        self.node.address() >> 4
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<PyNode>().is_ok_and(|o| o.get().node.same(&self.node))
+    }
+
+    /// Saved tensors by name, and for a user's function the attributes of its ctx.
+    fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        let (py, me) = (slf.py(), slf.get());
+        if let Some(name) = name.strip_prefix(RAW_SAVED) {
+            let raw = |place| Ok(Py::new(py, PySavedTensor { node: me.node.clone(), place })?.into_any());
+            if let Some(found) = me.each(py, name, raw)? {
+                return Ok(found);
+            }
+        } else if let Some(name) = name.strip_prefix(SAVED)
+            && let Some(found) = me.each(py, name, |place| unpack(py, &me.node, place))?
+        {
+            return Ok(found);
+        }
+        if let Some(function) = user_function(&me.node) {
+            return function.ctx().bind(py).getattr(name);
+        }
+        Err(PyAttributeError::new_err(format!(
+            "'{}' object has no attribute '{name}'",
+            slf.get_type().name()?
+        )))
+    }
+
+    fn __dir__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyList>> {
+        let py = slf.py();
+        let object = py.get_type::<PyAny>();
+        let names = object.call_method1("__dir__", (slf,))?.cast_into::<PyList>()?;
+        for name in slf.get().names() {
+            names.append(format!("{SAVED}{name}"))?;
+            names.append(format!("{RAW_SAVED}{name}"))?;
+        }
+        Ok(names)
+    }
+
+    /// Pairs of the nodes that the gradients go to and which of their inputs is meant.
+    #[getter]
+    fn next_functions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let items = self
+            .node
+            .edges()
+            .iter()
+            .map(|e| match e {
+                Some(e) => Ok((node_object(py, &e.node)?, e.input())),
+                None => Ok((py.None(), 0)),
+            })
+            .collect::<PyResult<Vec<_>>>()?;
+        PyTuple::new(py, items)
+    }
+
+    /// The leaf of an accumulator.
+    #[getter]
+    fn variable(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match self.node.function().as_accumulator() {
+            Some(a) => wrap(py, a.leaf.clone()),
+            None => Err(PyAttributeError::new_err(format!(
+                "'{}' object has no attribute 'variable'",
+                self.node.name()
+            ))),
+        }
+    }
+
+    /// A dict for whoever wants to note something about this node.
+    #[getter]
+    fn metadata(&self, py: Python<'_>) -> Py<PyDict> {
+        let new = || (PyDict::new(py).unbind(), HeldGuard::new());
+        match NodeHost::of(&self.node) {
+            Some(host) => host.metadata.get_or_init(new).0.clone_ref(py),
+            None => new().0,
+        }
+    }
+
+    fn _sequence_nr(&self) -> u64 {
+        self.node.seq
+    }
+
+    /// What is saved, with names; what was freed is left out.
+    fn _saved_tensors(&self, py: Python<'_>) -> PyResult<Vec<(String, Py<PyAny>)>> {
+        let mut saved = Vec::new();
+        for name in self.names() {
+            for place in self.places(name) {
+                if let Some(Ok(Some(t))) = with_saved(&self.node, place, |s| s.unpack(Some(&self.node))) {
+                    saved.push((name.to_string(), wrap(py, t)?));
+                }
+            }
+        }
+        if let Some(function) = user_function(&self.node) {
+            for (i, t) in function.unpacked(&self.node).into_iter().enumerate() {
+                saved.push((i.to_string(), wrap(py, t)?));
+            }
+        }
+        Ok(saved)
+    }
+
+    /// Numbers of hooks on the gradients by output, before the node, after it, and of gradients that are kept.
+    fn _hook_counts(&self) -> (usize, usize, usize, usize) {
+        self.node.hooks().map_or((0, 0, 0, 0), |h| {
+            let tensor = h.tensor.iter().map(|(_, hooks)| hooks.len()).sum();
+            (tensor, h.pre.len(), h.post.len(), h.retain.len())
+        })
+    }
+
+    fn register_hook(&self, fn_: Py<PyAny>) -> PyHookHandle {
+        let handle = self.node.add_post_hook(Arc::new(Callable::new(fn_)));
+        PyHookHandle::on_node(&self.node, handle)
+    }
+
+    fn register_prehook(&self, fn_: Py<PyAny>) -> PyHookHandle {
+        let handle = self.node.add_pre_hook(Arc::new(Callable::new(fn_)));
+        PyHookHandle::on_node(&self.node, handle)
+    }
+}
+
+/// A place where a node keeps a tensor.
+#[pyclass(frozen, name = "SavedTensor", module = "rgrad._C")]
+pub struct PySavedTensor {
+    node: GradFn,
+    place: usize,
+}
+
+#[pymethods]
+impl PySavedTensor {
+    fn unpack(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        unpack(py, &self.node, self.place)
+    }
+
+    /// Keeps `pack_hook(tensor)` in the place of the tensor, which `unpack_hook` is to give back.
+    fn register_hooks(&self, pack_hook: Py<PyAny>, unpack_hook: Py<PyAny>) -> PyResult<()> {
+        let hooks = PackHooks::new(pack_hook, unpack_hook);
+        with_saved(&self.node, self.place, |s| s.register_hooks(&hooks)).unwrap_or(Ok(())).py()
+    }
+}
+
+// ---- the backward that is under way
+
+/// The number of the innermost backward of this thread, -1 outside one.
+#[pyfunction(name = "_current_graph_task_id")]
+pub fn current_graph_task_id() -> i64 {
+    current::id().map_or(-1, |id| i64::from(id) - 1)
+}
+
+/// Whether the innermost backward of this thread runs a node.
+#[pyfunction(name = "_will_engine_execute_node")]
+pub fn will_engine_execute_node(node: &Bound<'_, PyNode>) -> PyResult<bool> {
+    current::runs(&node.get().node).ok_or_else(|| {
+        PyRuntimeError::new_err("_get_should_execute_nodes should only be called during the backward pass")
+    })
+}
+
+/// Whether a backward inside those of this thread reaches the leaves that they reach.
+#[pyfunction(name = "_is_checkpoint_valid")]
+pub fn is_checkpoint_valid() -> bool {
+    current::all_accumulate()
+}
+
+// ---- anomaly mode
+
+const TRACEBACK: &str = "traceback_";
+const PARENT: &str = "parent_";
+
+/// Has nodes note in their metadata where Python made them.
+pub fn observe_anomalies() {
+    anomaly::set_observer(anomaly::Observer {
+        made: note_origin,
+        failed: |node| warn_of(node).map_err(foreign),
+    });
+}
+
+fn note_origin(node: &GradFn, during: Option<&GradFn>) {
+    let note = |py: Python<'_>| -> PyResult<()> {
+        let metadata = PyNode { node: node.clone() }.metadata(py);
+        let metadata = metadata.bind(py);
+        metadata.set_item(TRACEBACK, py.import("traceback")?.call_method0("format_stack")?)?;
+        if let Some(parent) = during {
+            metadata.set_item(PARENT, node_object(py, parent)?)?;
+        }
+        Ok(())
+    };
+    // A node without a trace is told as such when it fails.
+    let _ = Python::attach(note);
+}
+
+/// Tells where the failed node was made, and in the backward of which others.
+fn warn_of(node: &GradFn) -> PyResult<()> {
+    Python::attach(|py| {
+        let trace = |node: &Bound<'_, PyNode>| -> PyResult<Option<String>> {
+            let metadata = node.get().metadata(py);
+            let Some(lines) = metadata.bind(py).get_item(TRACEBACK)? else { return Ok(None) };
+            Ok(Some(lines.extract::<Vec<String>>()?.concat()))
+        };
+        let mut node = node_object(py, node)?.into_bound(py).cast_into::<PyNode>()?;
+        let mut text = match trace(&node)? {
+            Some(lines) => format!(
+                "Error detected in {}. Traceback of forward call that caused the error:\n{lines}",
+                node.get().name()
+            ),
+            None => format!(
+                "Error detected in {}. No forward pass information available. Enable detect anomaly during forward pass \
+                 for more information.",
+                node.get().name()
+            ),
+        };
+        while let Some(parent) = node.get().metadata(py).bind(py).get_item(PARENT)? {
+            node = parent.cast_into::<PyNode>()?;
+            let name = node.get().name();
+            text.push_str(&match trace(&node)? {
+                Some(lines) => format!(
+                    "\n\nPrevious calculation was induced by {name}. Traceback of forward call that induced the previous \
+                     calculation:\n{lines}"
+                ),
+                None => format!(
+                    "\n\nPrevious calculation was induced by {name}. No forward pass information available. Enable detect \
+                     anomaly during forward pass for more information."
+                ),
+            });
+        }
+        py.import("warnings")?.call_method1("warn", (text,))?;
+        Ok(())
+    })
+}

@@ -1,0 +1,167 @@
+"""What nodes keep for backward: hooks on it, and checkpointing without a backward inside backward."""
+
+from __future__ import annotations
+
+import pytest
+
+import rgrad as torch
+from rgrad.autograd.graph import (
+    disable_saved_tensors_hooks,
+    get_gradient_edge,
+    register_multi_grad_hook,
+    save_on_cpu,
+    saved_tensors_hooks,
+)
+from rgrad.utils.checkpoint import CheckpointError, checkpoint, set_checkpoint_early_stop
+
+
+def leaf(*values: float) -> torch.Tensor:
+    return torch.tensor(values, requires_grad=True)
+
+
+def test_every_saved_tensor_passes_through_the_hooks():
+    packed, x = [], leaf(2.0, 3.0)
+    with saved_tensors_hooks(lambda t: packed.append(t.tolist()) or len(packed) - 1, lambda i: torch.tensor(packed[i])):
+        y = (x * x).exp()
+    y.sum().backward()
+    assert [2.0, 3.0] in packed
+    assert torch.allclose(x.grad, 2 * x.detach() * y.detach())
+
+
+def test_the_innermost_pair_of_hooks_applies():
+    used, x = [], leaf(2.0)
+
+    def pair(name):
+        return saved_tensors_hooks(lambda t: used.append(name) or t, lambda t: t)
+
+    with pair("outer"):
+        a = x.exp()
+        with pair("inner"):
+            b = a.sin()
+        c = b.exp()
+    c.backward()
+    assert used == ["outer", "inner", "outer"]
+
+
+def test_an_unpack_hook_that_returns_no_tensor_is_an_error():
+    with saved_tensors_hooks(lambda t: t, lambda t: 5):
+        y = leaf(2.0).exp()
+    with pytest.raises(TypeError, match="Output of saved tensor unpack_hook expected to be a Tensor"):
+        y.backward()
+
+
+def test_hooks_may_be_forbidden_for_a_block():
+    hooks = saved_tensors_hooks(lambda t: t, lambda t: t)
+    with disable_saved_tensors_hooks("not here"), pytest.raises(RuntimeError, match="not here"):
+        hooks.__enter__()
+    with save_on_cpu():
+        y = leaf(1.0).exp()
+    y.backward()
+
+
+def test_a_hook_on_several_tensors_sees_all_gradients_of_one_backward():
+    a, b = leaf(2.0), leaf(3.0)
+    c, d = a * b, a * 5
+    seen = []
+    handle = register_multi_grad_hook((a, b, c, d), lambda grads: seen.append([g and g.item() for g in grads]))
+    (c + d).sum().backward(retain_graph=True)
+    d.sum().backward(retain_graph=True)
+    handle.remove()
+    (c + d).sum().backward()
+    assert seen == [[8.0, 2.0, 1.0, 1.0], [5.0, None, None, 1.0]]
+
+
+def test_a_hook_on_any_of_several_tensors_runs_once_a_backward():
+    a, b = leaf(2.0), leaf(3.0)
+    c = a * b
+    seen = []
+    register_multi_grad_hook((a, b, c), lambda g: seen.append(g.item()), mode="any")
+    c.backward(retain_graph=True)
+    c.backward()
+    assert seen == [1.0, 1.0]
+    with pytest.raises(ValueError, match="Expects mode to be one of"):
+        register_multi_grad_hook((a,), print, mode="some")
+
+
+def test_gradient_edges_stand_for_tensors():
+    x = leaf(2.0)
+    y = x * 3
+    (g,) = torch.autograd.grad(get_gradient_edge(y * y), get_gradient_edge(y), torch.ones(1))
+    assert g.tolist() == [12.0]
+    with pytest.raises(RuntimeError, match="does not require gradients"):
+        get_gradient_edge(torch.ones(1))
+
+
+def test_a_checkpointed_region_runs_again_in_backward_and_stops_early():
+    steps = []
+
+    def region(x):
+        steps.append("sin")
+        y = x.sin()
+        steps.append("exp")
+        y = y.exp()
+        steps.append("end")
+        return y + 1
+
+    x = leaf(0.5)
+    y = checkpoint(region, x, use_reentrant=False)
+    assert steps == ["sin", "exp", "end"]
+    y.backward()
+    assert steps == ["sin", "exp", "end", "sin", "exp"]
+    assert torch.allclose(x.grad, x.detach().cos() * x.detach().sin().exp())
+    steps.clear()
+    with set_checkpoint_early_stop(False):
+        checkpoint(region, leaf(0.5), use_reentrant=False).backward()
+    assert steps == ["sin", "exp", "end"] * 2
+
+
+def test_checkpointing_reaches_parameters_through_grad_and_twice():
+    layer, x = torch.nn.Linear(2, 2).double(), torch.ones(1, 2, dtype=torch.float64)
+    y = checkpoint(lambda v, scale: layer(v).tanh() * scale, x, use_reentrant=False, scale=2)
+    (first,) = torch.autograd.grad(y.sum(), layer.weight, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), layer.weight)
+    z = layer(x).tanh() * 2
+    (expected,) = torch.autograd.grad(z.sum(), layer.weight, create_graph=True)
+    (expected_second,) = torch.autograd.grad(expected.sum(), layer.weight)
+    assert torch.allclose(first, expected) and torch.allclose(second, expected_second)
+
+
+def test_nested_regions_draw_the_same_random_numbers_again():
+    torch.manual_seed(0)
+    drop, x = torch.nn.Dropout(0.5), torch.ones(50, requires_grad=True)
+
+    def inner(v):
+        return drop(v).exp()
+
+    y = checkpoint(lambda v: checkpoint(inner, v, use_reentrant=False) * 2, x, use_reentrant=False)
+    y.sum().backward()
+    kept = y.detach() > 2.5
+    assert bool(((x.grad != 0) == kept).all()) and 0 < int(kept.sum()) < 50
+
+
+def test_a_region_that_does_something_else_the_second_time_is_an_error():
+    calls = []
+
+    def fewer(x):
+        calls.append(1)
+        return x.sin() if len(calls) > 1 else x.sin().exp()
+
+    with pytest.raises(CheckpointError, match="A different number of tensors was saved"):
+        checkpoint(fewer, leaf(1.0, 2.0), use_reentrant=False).sum().backward()
+    calls.clear()
+
+    def smaller(x):
+        calls.append(1)
+        return x.exp() if len(calls) == 1 else x[:1].exp()
+
+    with pytest.raises(CheckpointError, match="have different metadata than during the forward pass"):
+        checkpoint(smaller, leaf(1.0, 2.0), use_reentrant=False).sum().backward()
+
+
+def test_an_input_changed_after_its_region_is_noticed():
+    x = torch.ones(2)
+    w = leaf(1.0, 2.0)
+    y = checkpoint(lambda v: (v * w).exp(), x, use_reentrant=False)
+    x.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()

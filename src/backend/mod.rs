@@ -14,6 +14,7 @@ pub mod memory;
 pub mod optim;
 pub mod plane;
 pub mod pointwise;
+pub mod random;
 pub mod reduce;
 pub mod softmax;
 

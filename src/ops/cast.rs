@@ -8,7 +8,7 @@ use crate::backend::{copy, memory};
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, grad_enabled, record};
+use crate::graph::{Cx, Function, Grads, NotImplemented, grad_enabled, record};
 use crate::layout::{Layout, MemoryFormat, broadcast};
 use crate::tensor::{Tensor, assign, check_inplace};
 use crate::{bail, ensure};
@@ -185,7 +185,7 @@ fn set(a: &Args) -> Result<Out> {
         source.dtype().scalar_name().to_lowercase(),
         t.dtype().scalar_name().to_lowercase()
     );
-    Ok(source.detach().into())
+    Ok(record(source.detach(), &[t], |_| NotImplemented { op: "set_" })?.into())
 }
 
 // ---- questions

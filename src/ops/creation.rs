@@ -48,7 +48,7 @@ pub(super) fn dtype_or(a: &Args, at: usize, default: DType) -> Result<DType> {
 }
 
 /// The `device` of options that start at argument `at`.
-fn device_or(a: &Args, at: usize, default: Device) -> Result<Device> {
+pub(super) fn device_or(a: &Args, at: usize, default: Device) -> Result<Device> {
     Ok(a.opt_device(at + DEVICE)?.unwrap_or(default))
 }
 

@@ -167,7 +167,7 @@ pub fn row_inplace(row: &'static Row, inputs: &[Arg], params: &[Scalar]) -> Resu
     if row.call_inplace(inputs, params)? {
         return Ok(());
     }
-    let result = if grad_enabled() && row.derivatives_read_input(0) {
+    let result = if grad_enabled() && row.derivatives_read(0) {
         let copy = t.copy_with_history()?;
         let mut inputs: SmallVec<[Arg; 3]> = inputs.iter().copied().collect();
         inputs[0] = Arg::T(&copy);

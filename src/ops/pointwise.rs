@@ -245,8 +245,8 @@ impl Row {
         !self.grads.is_empty()
     }
 
-    /// Whether some derivative reads input `i`.
-    pub fn derivatives_read_input(&self, i: usize) -> bool {
+    /// Whether some derivative reads input `i`; the result counts as one more.
+    pub fn derivatives_read(&self, i: usize) -> bool {
         self.plan().reads.iter().any(|r| r >> (i + 1) & 1 == 1)
     }
 
@@ -600,12 +600,18 @@ impl Function for PointwiseBackward {
     }
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
-        for (kept, &name) in self.inputs.iter().zip(self.row.inputs) {
-            if let Kept::Tensor(s) = kept {
-                visit(if name == "input" { "self" } else { name }, s);
+        static NOTHING: SavedTensor = SavedTensor::unused();
+        for (i, (kept, &name)) in self.inputs.iter().zip(self.row.inputs).enumerate() {
+            let name = if name == "input" { "self" } else { name };
+            match kept {
+                Kept::Tensor(s) => visit(name, s),
+                Kept::Nothing if self.row.derivatives_read(i) => visit(name, &NOTHING),
+                _ => {}
             }
         }
-        visit("result", &self.result);
+        if self.row.derivatives_read(self.inputs.len()) {
+            visit("result", &self.result);
+        }
     }
 
     fn release(&self) {

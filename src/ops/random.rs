@@ -7,15 +7,14 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use smallvec::{SmallVec, smallvec};
 
-use super::creation::{dtype_or, finish, like, options, overwrite};
+use super::creation::{device_or, dtype_or, finish, finish_like, like, options, overwrite};
 use super::pointwise::Arg;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
-use super::{arith, default_dtype, rows};
+use super::{arith, default_device, default_dtype, rows};
 use crate::backend::copy;
-use crate::backend::cpu::parallel::for_chunks_mut;
-use crate::backend::cpu::random::{
-    Philox, counters_for, fill_bernoulli_each, fill_bernoulli_u8, fill_exponential, fill_normal, fill_uniform,
-};
+use crate::backend::cpu::random::fill_bernoulli_each;
+use crate::backend::random::{self as kernel, Draw, Philox, counters_for};
+use crate::device::Device;
 use crate::dtype::{DType, Real, promote};
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, record};
@@ -69,79 +68,65 @@ fn stream(generator: Option<&Arc<Generator>>, n: usize) -> Philox {
 
 // ---- real numbers
 
-/// A distribution of real numbers.
-#[derive(Clone, Copy, Debug)]
-enum Distribution {
-    /// From the first number to the second, which is excluded.
-    Uniform(f64, f64),
-    /// Of this mean and standard deviation.
-    Normal(f64, f64),
-    /// Of this rate.
-    Exponential(f64),
+use Draw::{Exponential, Normal, Uniform};
+
+/// Sets every element of `t`, of any floating point dtype and geometry.
+fn draw(d: Draw, t: &Tensor, generator: Option<&Arc<Generator>>) -> Result<()> {
+    let p = stream(generator, t.numel());
+    let compute = if t.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
+    let direct = t.is_contiguous() && t.dtype() == compute;
+    let out = if direct { t.clone() } else { Tensor::empty_on(t.shape().clone(), compute, t.device())? };
+    match d {
+        Uniform(from, to) if t.dtype().is_half() => {
+            kernel::fill(Uniform(0.0, 1.0), p, out.raw())?;
+            spread(&out, from, to, t.dtype())?;
+        }
+        _ => kernel::fill(d, p, out.raw())?,
+    }
+    if !direct {
+        copy::copy(out.raw(), t.raw())?;
+    }
+    Ok(())
 }
 
-use Distribution::{Exponential, Normal, Uniform};
+/// A new tensor of draws.
+fn sample(
+    d: Draw,
+    shape: &Dims,
+    dtype: DType,
+    device: Device,
+    generator: Option<&Arc<Generator>>,
+) -> Result<Tensor> {
+    sample_into(d, Tensor::empty_on(shape.clone(), dtype, device)?, generator)
+}
 
-impl Distribution {
-    fn fill<T: Real>(self, p: Philox, out: &mut [T]) {
-        match self {
-            Uniform(from, to) => fill_uniform(p, from, to, out),
-            Normal(mean, std) => fill_normal(p, mean, std, out),
-            Exponential(rate) => fill_exponential(p, rate, out),
-        }
-    }
-
-    /// Sets every element of `t`, of any floating point dtype and geometry.
-    fn draw(self, t: &Tensor, generator: Option<&Arc<Generator>>) -> Result<()> {
-        let p = stream(generator, t.numel());
-        let compute = if t.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
-        let direct = t.is_contiguous() && t.dtype() == compute;
-        let out = if direct { t.clone() } else { Tensor::empty(t.shape().clone(), compute)? };
-        match (compute, self) {
-            (DType::F64, _) => self.fill(p, out.slice_mut::<f64>()?),
-            (_, Uniform(from, to)) if t.dtype().is_half() => {
-                let values = out.slice_mut::<f32>()?;
-                fill_uniform(p, 0.0, 1.0, values);
-                spread(values, from as f32, to as f32, t.dtype());
-            }
-            _ => self.fill(p, out.slice_mut::<f32>()?),
-        }
-        if !direct {
-            copy::copy(out.raw(), t.raw())?;
-        }
-        Ok(())
-    }
-
-    /// A new tensor of draws.
-    fn sample(self, shape: &Dims, dtype: DType, generator: Option<&Arc<Generator>>) -> Result<Tensor> {
-        self.sample_into(Tensor::empty(shape.clone(), dtype)?, generator)
-    }
-
-    /// A new tensor, overwritten with draws.
-    fn sample_into(self, out: Tensor, generator: Option<&Arc<Generator>>) -> Result<Tensor> {
-        out.expect_float(if let Uniform(..) = self { "check_uniform_bounds" } else { "normal_kernel_cpu" })?;
-        self.draw(&out, generator)?;
-        Ok(out)
-    }
+/// A new tensor, overwritten with draws.
+fn sample_into(d: Draw, out: Tensor, generator: Option<&Arc<Generator>>) -> Result<Tensor> {
+    out.expect_float(if let Uniform(..) = d { "check_uniform_bounds" } else { "normal_kernel_cpu" })?;
+    draw(d, &out, generator)?;
+    Ok(out)
 }
 
 /// Numbers in [0, 1) as multiples of what a half type resolves below 1, so that none of them rounds up to 1, moved
 /// to [from, to).
-fn spread(values: &mut [f32], from: f32, to: f32, dtype: DType) {
+fn spread(t: &Tensor, from: f64, to: f64, dtype: DType) -> Result<()> {
     let resolution = if dtype == DType::F16 { 2048.0 } else { 256.0 };
-    for_chunks_mut(values, 1 << 14, |_, values| {
-        for v in values {
-            *v = from + (*v * resolution).floor() / resolution * (to - from);
-        }
-    });
+    rows::mul.call_inplace(&[t.into(), resolution.into()], &[])?;
+    rows::floor.call_inplace(&[t.into()], &[])?;
+    rows::mul.call_inplace(&[t.into(), ((to - from) / resolution).into()], &[])?;
+    rows::add.call_inplace(&[t.into(), from.into()], &[])?;
+    Ok(())
 }
 
-fn drawn(a: &Args, d: Distribution) -> Result<Out> {
-    finish(a, 2, d.sample(&a.size(0)?, dtype_or(a, 2, default_dtype())?, a.opt_generator(1)?)?)
+fn drawn(a: &Args, d: Draw) -> Result<Out> {
+    let device = device_or(a, 2, default_device())?;
+    let t = sample(d, &a.size(0)?, dtype_or(a, 2, default_dtype())?, device, a.opt_generator(1)?)?;
+    finish_like(a, 2, t.clone(), &t)
 }
 
-fn drawn_like(a: &Args, d: Distribution) -> Result<Out> {
-    finish(a, 2, d.sample_into(like(a, 2)?, a.opt_generator(1)?)?)
+fn drawn_like(a: &Args, d: Draw) -> Result<Out> {
+    let drawn = sample_into(d, like(a, 2)?, a.opt_generator(1)?)?;
+    finish_like(a, 2, drawn.clone(), &drawn)
 }
 
 fn uniform_(a: &Args) -> Result<Out> {
@@ -152,14 +137,14 @@ fn uniform_(a: &Args) -> Result<Out> {
         Runtime,
         "uniform_ expects to return a [from, to) range, but found from={from} > to={to}"
     );
-    Ok(overwrite(t, "UniformBackward0", |t| Uniform(from, to).draw(t, a.opt_generator(3)?))?.into())
+    Ok(overwrite(t, "UniformBackward0", |t| draw(Uniform(from, to), t, a.opt_generator(3)?))?.into())
 }
 
 fn normal_(a: &Args) -> Result<Out> {
     let (t, mean, std) = (a.tensor(0)?, a.float(1)?, a.float(2)?);
     t.expect_float("normal_kernel_cpu")?;
     ensure!(std >= 0.0, Runtime, "normal expects std >= 0.0, but found std {std}");
-    Ok(overwrite(t, "NormalBackward0", |t| Normal(mean, std).draw(t, a.opt_generator(3)?))?.into())
+    Ok(overwrite(t, "NormalBackward0", |t| draw(Normal(mean, std), t, a.opt_generator(3)?))?.into())
 }
 
 /// Errors unless `t` can hold the numbers of a continuous distribution.
@@ -178,20 +163,20 @@ fn exponential_(a: &Args) -> Result<Out> {
     let (t, lambda) = (a.tensor(0)?, a.float(1)?);
     expect_continuous(t, "Exponential")?;
     ensure!(lambda > 0.0, Runtime, "exponential_ expects lambda > 0.0, but found lambda={lambda}");
-    Ok(overwrite(t, "ExponentialBackward0", |t| Exponential(lambda).draw(t, a.opt_generator(2)?))?.into())
+    Ok(overwrite(t, "ExponentialBackward0", |t| draw(Exponential(lambda), t, a.opt_generator(2)?))?.into())
 }
 
 /// Overwrites `t` with a function of draws from `d`.
 fn transformed(
     t: &Tensor,
     node: &'static str,
-    d: Distribution,
+    d: Draw,
     generator: Option<&Arc<Generator>>,
     f: impl FnOnce(&Tensor) -> Result<Tensor>,
 ) -> Result<Out> {
     let write = |t: &Tensor| {
         let dtype = if t.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
-        let value = f(&d.sample(t.shape(), dtype, generator)?)?;
+        let value = f(&sample(d, t.shape(), dtype, t.device(), generator)?)?;
         copy::copy(value.raw(), t.raw())?;
         Ok(())
     };
@@ -267,7 +252,8 @@ fn normal(mean: Arg, std: Arg, generator: Option<&Arc<Generator>>, node: &'stati
         (Arg::T(t), _) | (_, Arg::T(t)) => (t.shape().clone(), t.dtype(), smallvec![t]),
         _ => (Dims::default(), default_dtype(), smallvec![]),
     };
-    let z = Normal(0.0, 1.0).sample(&shape, dtype, generator)?;
+    let home = inputs.first().map_or(Device::Cpu, |t| t.device());
+    let z = sample(Normal(0.0, 1.0), &shape, dtype, home, generator)?;
     let plain = |x: Arg| if let Arg::T(t) = x { Some(t.detach()) } else { None };
     let (mean_data, std_data) = (plain(mean), plain(std));
     let scaled = arith::mul(&z, std_data.as_ref().map_or(std, Arg::T))?;
@@ -281,7 +267,13 @@ fn normal_size(a: &Args) -> Result<Out> {
     finish(
         a,
         4,
-        Normal(mean, std).sample(&a.size(2)?, dtype_or(a, 4, default_dtype())?, a.opt_generator(3)?)?,
+        sample(
+            Normal(mean, std),
+            &a.size(2)?,
+            dtype_or(a, 4, default_dtype())?,
+            Device::Cpu,
+            a.opt_generator(3)?,
+        )?,
     )
 }
 
@@ -304,8 +296,8 @@ fn bernoulli_each(out: &Tensor, probs: &Tensor, generator: Option<&Arc<Generator
 /// Sets `out` to 1 with the probability `prob`, else to 0.
 fn bernoulli_all(out: &Tensor, prob: f64, generator: Option<&Arc<Generator>>) -> Result<()> {
     ensure!((0.0..=1.0).contains(&prob), Runtime, "bernoulli_ expects p to be in [0, 1], but got p={prob}");
-    let hits = Tensor::empty(out.shape().clone(), DType::U8)?;
-    fill_bernoulli_u8(stream(generator, hits.numel()), prob, hits.slice_mut()?);
+    let hits = Tensor::empty_on(out.shape().clone(), DType::U8, out.device())?;
+    kernel::fill(Draw::Bernoulli(prob), stream(generator, hits.numel()), hits.raw())?;
     copy::copy(hits.raw(), out.raw())?;
     Ok(())
 }
@@ -551,7 +543,9 @@ mod tests {
     #[test]
     fn a_draw_is_repeated_by_its_seed_and_followed_by_another() {
         let (g, h) = (seeded(), seeded());
-        let draw = |g| Normal(0.0, 1.0).sample(&[100].into(), DType::F32, Some(g)).unwrap().to_vec::<f32>();
+        let draw = |g| {
+            sample(Normal(0.0, 1.0), &[100].into(), DType::F32, Device::Cpu, Some(g)).unwrap().to_vec::<f32>()
+        };
         let (a, b) = (draw(&g), draw(&g));
         assert_ne!(a, b);
         assert_eq!(a, draw(&h));
@@ -560,10 +554,10 @@ mod tests {
     #[test]
     fn a_strided_target_gets_the_numbers_of_a_dense_one() {
         let dense = Tensor::empty([4, 3], DType::F64).unwrap();
-        Uniform(0.0, 2.0).draw(&dense, Some(&seeded())).unwrap();
+        draw(Uniform(0.0, 2.0), &dense, Some(&seeded())).unwrap();
         let wide = Tensor::zeros([4, 6], DType::F64).unwrap();
         let every_second = wide.with_layout(wide.layout().slice(1, 0, 3, 2));
-        Uniform(0.0, 2.0).draw(&every_second, Some(&seeded())).unwrap();
+        draw(Uniform(0.0, 2.0), &every_second, Some(&seeded())).unwrap();
         assert_eq!(dense.to_vec::<f64>(), every_second.to_vec::<f64>());
         assert_eq!(wide.to_vec::<f64>().iter().filter(|v| **v == 0.0).count(), 12);
     }
@@ -571,7 +565,7 @@ mod tests {
     #[test]
     fn half_precision_uniform_numbers_never_reach_one() {
         for dtype in [DType::F16, DType::BF16] {
-            let t = Uniform(0.0, 1.0).sample(&[20_000].into(), dtype, Some(&seeded())).unwrap();
+            let t = sample(Uniform(0.0, 1.0), &[20_000].into(), dtype, Device::Cpu, Some(&seeded())).unwrap();
             assert!(t.to_vec::<f32>().iter().all(|&v| (0.0..1.0).contains(&v)));
         }
     }

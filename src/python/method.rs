@@ -25,6 +25,7 @@ use super::error::{IntoPy, panicked};
 use super::tensor::{DETACH_FROM, PyTensor};
 use crate::ops::schema::{Op, Overload, Surface, Value};
 use crate::ops::{self};
+use crate::tensor::check_replaced;
 
 /// A parameter of a signature.
 #[derive(Debug)]
@@ -194,6 +195,9 @@ fn dispatch(
     }
     if let Some(out) = out {
         return call_out(py, entry, signature, &values, &out);
+    }
+    if entry.replaces {
+        check_replaced(&first()?.cast::<PyTensor>()?.get().inner(), false).py()?;
     }
     let result = if is_large(&values) {
         py.detach(|| ops::call(entry.op, signature.overload, &values)).py()?

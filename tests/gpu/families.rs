@@ -1,9 +1,14 @@
 //! Reductions, softmax, products, losses, optimizers.
 
+use rgrad::backend::plane::{self, Divisor, Map, PoolShape, ResizeShape};
+use rgrad::backend::random::{self, Draw, Philox};
+use rgrad::engine::Target;
 use rgrad::ops::loss::{Reduction, cross_entropy};
-use rgrad::ops::{arith, matmul, reduce, rows, softmax};
+use rgrad::ops::{arith, conv, index, matmul, nn, norm, reduce, rows, softmax, view};
 use rgrad::optim::{self, Adam, Sgd};
 use rgrad::{DType, Device, Error, Tensor, engine};
+
+use smallvec::smallvec;
 
 use crate::{GPU, near, needs_gpu};
 
@@ -82,7 +87,12 @@ fn softmax_agrees_forward_and_backward() {
             both(&[x.clone(), g.clone()], "backward", |t| {
                 let x = t[0].detach();
                 x.set_requires_grad(true)?;
-                engine::backward(&[f(&x, dim)?], &[Some(t[1].clone())], None, engine::Options::default())?;
+                engine::backward(
+                    &[Target::Tensor(f(&x, dim)?)],
+                    &[Some(t[1].clone())],
+                    None,
+                    engine::Options::default(),
+                )?;
                 Ok(x.grad().unwrap())
             });
         }
@@ -120,7 +130,7 @@ fn cross_entropy_agrees_and_tells_of_a_class_that_is_none() {
             let loss = cross_entropy(&x, &t[1], Some(&t[2]), -100, how, 0.0)?;
             let g =
                 if how == Reduction::None { Some(loss.new_full(loss.shape().clone(), 0.5)?) } else { None };
-            engine::backward(&[loss.clone()], &[g], None, engine::Options::default())?;
+            engine::backward(&[Target::Tensor(loss.clone())], &[g], None, engine::Options::default())?;
             arith::add(&x.grad().unwrap(), &reduce::sum_mask(&loss, u64::MAX, false, None)?)
         });
     }
@@ -138,6 +148,154 @@ fn cross_entropy_agrees_and_tells_of_a_class_that_is_none() {
             .item()
             .is_ok()
     );
+}
+
+/// A function with its gradient by the first input, for a gradient of numbers, side by side.
+fn with_gradient(x: &Tensor, f: impl Fn(&Tensor) -> rgrad::Result<Tensor>) -> rgrad::Result<Tensor> {
+    let x = x.detach();
+    x.set_requires_grad(true)?;
+    let y = f(&x)?;
+    let g = numbers(y.shape(), 8).on_device(x.device())?;
+    engine::backward(&[Target::Tensor(y.clone())], &[Some(g)], None, engine::Options::default())?;
+    let flat = |t: &Tensor| view::reshape_to(&t.detach(), &[t.numel()].into());
+    rgrad::ops::join::cat(&[flat(&y)?, flat(&x.grad().unwrap())?], 0)
+}
+
+#[test]
+fn convolutions_agree_with_their_gradients() {
+    needs_gpu!();
+    for (stride, padding, dilation, groups) in [(1, 0, 1, 1), (2, 1, 1, 1), (1, 2, 2, 2), (3, 1, 1, 6)] {
+        let o = conv::Options {
+            stride: smallvec![stride; 2],
+            padding: smallvec![padding; 2],
+            dilation: smallvec![dilation; 2],
+            output_padding: smallvec![0; 2],
+            groups,
+            transposed: false,
+        };
+        let what = format!("stride {stride} padding {padding} dilation {dilation} groups {groups}");
+        let (x, w) = (numbers(&[3, 6, 9, 8], 1), numbers(&[12, 6 / groups as usize, 3, 3], 2));
+        let inputs = [x, w, numbers(&[12], 3)];
+        let f = |x: &Tensor, w: &Tensor, b: &Tensor| conv::convolution("conv2d", x, w, Some(b), &o);
+        both(&inputs, &what, |t| with_gradient(&t[0], |x| f(x, &t[1], &t[2])));
+        both(&inputs, &what, |t| with_gradient(&t[1], |w| f(&t[0], w, &t[2])));
+        both(&inputs, &what, |t| with_gradient(&t[2], |b| f(&t[0], &t[1], b)));
+    }
+}
+
+#[test]
+fn rows_and_elements_are_read_and_summed_by_index() {
+    needs_gpu!();
+    let x = numbers(&[7, 5], 1);
+    let rows = Tensor::from_slice(&[6i64, 0, 0, 3], [4]).unwrap();
+    let each = Tensor::from_slice(&[4i64, 0, 2, 2, 1, 1], [3, 2]).unwrap();
+    both(&[x.clone(), rows.clone()], "index_select", |t| {
+        with_gradient(&t[0], |x| index::index_select(x, 0, &t[1]))
+    });
+    both(&[x.clone(), each.clone()], "gather", |t| with_gradient(&t[0], |x| index::gather(x, 1, &t[1])));
+    both(&[x.clone(), rows.clone()], "embedding", |t| {
+        with_gradient(&t[0], |x| nn::embedding(&t[1], x, Default::default()))
+    });
+    for dtype in [DType::F16, DType::U8, DType::I64, DType::Bool] {
+        let x = x.copied(dtype).unwrap();
+        both(&[x, each.clone()], &format!("gather of {dtype}"), |t| index::gather(&t[0], 1, &t[1]));
+    }
+    let wrong = Tensor::from_slice(&[7i64], [1]).unwrap().on_device(GPU).unwrap();
+    let picked = index::index_select(&x.on_device(GPU).unwrap(), 0, &wrong).unwrap();
+    assert!(matches!(picked.values::<f32>(), Err(Error::Index(_))));
+    assert!(picked.values::<f32>().is_ok());
+}
+
+#[test]
+fn pools_agree_forward_and_backward() {
+    needs_gpu!();
+    let shape = |kernel, stride, padding, dilation, output| PoolShape {
+        planes: 6,
+        input: [1, 9, 8],
+        kernel: [1, kernel, kernel],
+        stride: [1, stride, stride],
+        padding: [0, padding, padding],
+        dilation: [1, dilation, dilation],
+        output,
+    };
+    let out_of = |t: &Tensor, s: [usize; 3]| t.new_empty([6, s[0], s[1], s[2]]);
+    for s in [shape(3, 2, 1, 1, [1, 5, 4]), shape(2, 2, 0, 1, [1, 4, 4]), shape(3, 1, 1, 2, [1, 7, 6])] {
+        let x = numbers(&[6, 1, 9, 8], 1);
+        let picked = |t: &[Tensor]| -> rgrad::Result<Tensor> {
+            let out = out_of(&t[0], s.output)?;
+            let indices = Tensor::empty_on(out.shape().clone(), DType::I64, out.device())?;
+            plane::max_pool(&s, t[0].raw(), out.raw(), indices.raw())?;
+            let map = Map::Pick { indices: indices.raw(), input: 72, output: s.output.iter().product() };
+            let (again, back) = (out.empty_like()?, t[0].empty_like()?);
+            plane::forward(&map, t[0].raw(), again.raw())?;
+            plane::adjoint(&map, out.raw(), back.raw())?;
+            let flat = |t: &Tensor| view::reshape_to(t, &[t.numel()].into());
+            rgrad::ops::join::cat(&[flat(&out)?, flat(&again)?, flat(&back)?], 0)
+        };
+        both(&[x.clone()], &format!("maxima {s:?}"), picked);
+        for divisor in [Divisor::WithPadding, Divisor::WithoutPadding, Divisor::Fixed(3)] {
+            let s = PoolShape { dilation: [1; 3], ..s };
+            both(&[x.clone()], &format!("means {s:?} {divisor:?}"), |t| {
+                let out = out_of(&t[0], s.output)?;
+                plane::forward(&Map::Average(s, divisor), t[0].raw(), out.raw())?;
+                let back = t[0].empty_like()?;
+                plane::adjoint(&Map::Average(s, divisor), out.raw(), back.raw())?;
+                Ok(back)
+            });
+        }
+    }
+    for output in [[1, 1, 1], [1, 4, 3], [1, 9, 8]] {
+        let map = Map::AdaptiveAverage(ResizeShape { planes: 6, input: [1, 9, 8], output });
+        both(&[numbers(&[6, 1, 9, 8], 1)], &format!("shares {output:?}"), |t| {
+            let (out, back) = (out_of(&t[0], output)?, t[0].empty_like()?);
+            plane::forward(&map, t[0].raw(), out.raw())?;
+            plane::adjoint(&map, out.raw(), back.raw())?;
+            Ok(back)
+        });
+    }
+}
+
+#[test]
+fn norms_agree_with_their_gradients() {
+    needs_gpu!();
+    let inputs = [numbers(&[4, 6, 5], 1), numbers(&[6], 2), numbers(&[6], 3)];
+    both(&inputs, "batch_norm", |t| {
+        let running = norm::Running { mean: None, var: None, momentum: 0.1 };
+        with_gradient(&t[0], |x| {
+            let running = norm::Running { ..running };
+            norm::batch_norm(x, running, Some(&t[1]), Some(&t[2]), true, 1e-5)
+        })
+    });
+    both(&inputs, "group_norm", |t| {
+        with_gradient(&t[0], |x| norm::group_norm(x, 3, Some(&t[1]), Some(&t[2]), 1e-5))
+    });
+    let inputs = [numbers(&[4, 6], 1), numbers(&[6], 2), numbers(&[6], 3)];
+    both(&inputs, "layer_norm", |t| {
+        with_gradient(&t[0], |x| norm::layer_norm(x, &[6], Some(&t[1]), Some(&t[2]), 1e-5))
+    });
+}
+
+#[test]
+fn draws_have_the_bits_of_the_cpu() {
+    needs_gpu!();
+    let p = Philox { seed: 0x1234_5678_9abc_def0, offset: u32::MAX as u64 - 3 };
+    for (draw, dtype, exact) in [
+        (Draw::Uniform(-2.0, 3.0), DType::F32, true),
+        (Draw::Bernoulli(0.3), DType::U8, true),
+        (Draw::Integers(-5, 1000), DType::I64, true),
+        (Draw::Integers(0, 1 << 32), DType::I64, true),
+        (Draw::Normal(1.0, 2.0), DType::F32, false),
+        (Draw::Exponential(0.5), DType::F32, false),
+    ] {
+        let made = |device| {
+            let out = Tensor::empty_on([1003], dtype, device).unwrap();
+            random::fill(draw, p, out.raw()).unwrap();
+            out.values::<f64>().unwrap()
+        };
+        for (a, b) in made(Device::Cpu).iter().zip(made(GPU)) {
+            assert!(*a == b || (!exact && (a - b).abs() <= 4e-6 * a.abs().max(1.0)), "{draw:?}: {a} {b}");
+        }
+    }
 }
 
 /// Trains a network of two layers and returns its losses.
@@ -158,7 +316,8 @@ fn train(device: Device, adam: bool) -> Vec<f64> {
                 rows::relu.call(&[(&matmul::linear(&x, &params[0], Some(&params[1])).unwrap()).into()], &[]);
             let y = matmul::linear(&h.unwrap(), &params[2], Some(&params[3])).unwrap();
             let loss = cross_entropy(&y, &class, None, -100, Reduction::Mean, 0.0).unwrap();
-            engine::backward(&[loss.clone()], &[None], None, engine::Options::default()).unwrap();
+            engine::backward(&[Target::Tensor(loss.clone())], &[None], None, engine::Options::default())
+                .unwrap();
             let grads: Vec<Tensor> = params.iter().map(|p| p.grad().unwrap()).collect();
             if adam {
                 let s = Adam {
@@ -206,10 +365,18 @@ fn a_network_trains_as_on_the_cpu() {
 fn a_steady_training_step_makes_no_buffer_group_or_pipeline() {
     use std::sync::atomic::Ordering::Relaxed;
     needs_gpu!();
-    train(GPU, false);
     let c = &rgrad::backend::gpu::device::gpu(0).unwrap().counters;
     let counts = || [&c.buffers, &c.bind_groups, &c.pipelines].map(|n| n.load(Relaxed));
+    let (x, w) = (numbers(&[16, 8], 1).on_device(GPU).unwrap(), numbers(&[4, 8], 2).on_device(GPU).unwrap());
+    let step = || {
+        let y = matmul::linear(&x, &w, None).unwrap();
+        let change = matmul::mm(&y.with_layout(y.layout().transpose(0, 1)), &x).unwrap();
+        let scaled = arith::mul(&change, 1e-3).unwrap();
+        assert!(rows::sub.call_inplace(&[(&w).into(), (&scaled).into()], &[]).unwrap());
+    };
+    (0..20).for_each(|_| step());
     let before = counts();
-    train(GPU, false);
-    assert_eq!(counts()[2], before[2]);
+    (0..100).for_each(|_| step());
+    assert!(w.values::<f32>().unwrap().iter().all(|v| v.is_finite()));
+    assert_eq!(counts(), before);
 }

@@ -47,6 +47,7 @@ pub mod plane;
 pub mod pointwise;
 mod pool;
 mod queue;
+pub mod random;
 pub mod reduce;
 pub mod softmax;
 mod temporary;

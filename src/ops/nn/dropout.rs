@@ -4,11 +4,12 @@ use smallvec::smallvec;
 
 use super::{float_compute, rounded};
 use crate::backend::cpu::parallel::for_chunks_mut;
-use crate::backend::cpu::random::{Philox, counters_for, fill_bernoulli_u8};
+use crate::backend::random::{self, Philox, counters_for};
 use crate::dtype::{DType, Real};
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
 use crate::ops::random::default_generator;
+use crate::ops::rows;
 use crate::ops::schema::{Args, Call, Op, Out, Overload, Surface};
 use crate::tensor::{Tensor, assign, check_inplace};
 use crate::{bail, ensure, with_dtype};
@@ -19,9 +20,10 @@ pub fn dropout(t: &Tensor, p: f64) -> Result<Tensor> {
     if p == 0.0 || t.numel() == 0 {
         return Ok(t.clone());
     }
-    let mask = Tensor::empty(t.shape().clone(), DType::U8)?;
+    let mask = Tensor::empty_on(t.shape().clone(), DType::U8, t.device())?;
     let state = default_generator().take(counters_for(t.numel()));
-    fill_bernoulli_u8(Philox { seed: state.seed, offset: state.offset }, 1.0 - p, mask.slice_mut()?);
+    let stream = Philox { seed: state.seed, offset: state.offset };
+    random::fill(random::Draw::Bernoulli(1.0 - p), stream, mask.raw())?;
     let scale = if p == 1.0 { 0.0 } else { 1.0 / (1.0 - p) };
     masked(t, &mask, scale)
 }
@@ -29,6 +31,11 @@ pub fn dropout(t: &Tensor, p: f64) -> Result<Tensor> {
 /// `t * mask * scale`; linear, so that backward is the same map.
 fn masked(t: &Tensor, mask: &Tensor, scale: f64) -> Result<Tensor> {
     let compute = float_compute("dropout", t.dtype())?;
+    if t.device().is_gpu() {
+        let scaled = rows::mul.call(&[(&t.detach()).into(), scale.into()], &[])?;
+        let kept = rows::select_where.call(&[mask.into(), (&scaled).into(), 0.0.into()], &[])?;
+        return record(kept, &[t], |_| Dropout { mask: SavedTensor::input(mask), scale });
+    }
     let (x, out) = (t.dense(compute)?, Tensor::empty(t.shape().clone(), compute)?);
     with_dtype!(float compute, T => apply::<T>(x.slice()?, mask.slice()?, T::of(scale), out.slice_mut()?),
         else bail!(Error::DtypeNotImplemented { op: "dropout", dtype: compute }));

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use super::{Generator, stream};
 use crate::backend::copy;
-use crate::backend::cpu::random::{fill_int, permutation};
+use crate::backend::cpu::random::permutation;
+use crate::backend::random as kernel;
 use crate::dtype::DType;
 use crate::ensure;
 use crate::error::Result;
-use crate::ops::creation::{dtype_or, finish, like, overwrite};
+use crate::ops::creation::{dtype_or, finish, finish_like, like, overwrite};
 use crate::ops::schema::{Args, Out};
 use crate::tensor::Tensor;
 
@@ -24,8 +25,8 @@ fn whole_numbers(t: &Tensor, from: i64, to: i64, generator: Option<&Arc<Generato
         ensure!(to - 1 <= most, Runtime, "to - 1 is out of bounds for {}", c_name(t.dtype()));
     }
     let direct = t.is_contiguous() && t.dtype() == DType::I64;
-    let out = if direct { t.clone() } else { Tensor::empty(t.shape().clone(), DType::I64)? };
-    fill_int::<i64>(stream(generator, t.numel()), from, to, out.slice_mut()?);
+    let out = if direct { t.clone() } else { Tensor::empty_on(t.shape().clone(), DType::I64, t.device())? };
+    kernel::fill(kernel::Draw::Integers(from, to), stream(generator, t.numel()), out.raw())?;
     if !out.same(t) {
         copy::copy(out.raw(), t.raw())?;
     }
@@ -85,7 +86,7 @@ pub(super) fn randint(a: &Args, low: i64, high: i64, size: usize) -> Result<Out>
 pub(super) fn randint_like(a: &Args, low: i64, high: i64, generator: usize) -> Result<Out> {
     let out = like(a, generator + 1)?;
     whole_numbers(&out, low, high, a.opt_generator(generator)?)?;
-    finish(a, generator + 1, out)
+    finish_like(a, generator + 1, out.clone(), &out)
 }
 
 pub(super) fn randperm(a: &Args) -> Result<Out> {

@@ -1,8 +1,8 @@
 //! Drawing categories by weight.
 
-use super::Distribution::{Exponential, Uniform};
 use super::stream;
 use crate::backend::cpu::parallel::for_chunks_mut;
+use crate::backend::random::{self as kernel, Draw};
 use crate::dtype::DType;
 use crate::ensure;
 use crate::error::Result;
@@ -39,8 +39,8 @@ pub(super) fn multinomial(a: &Args) -> Result<Out> {
     let per_row = if replacement { samples } else { categories };
     let draws = Tensor::empty([out.numel() / samples, per_row], DType::F64)?;
     let p = stream(a.opt_generator(3)?, draws.numel());
-    let d = if replacement { Uniform(0.0, 1.0) } else { Exponential(1.0) };
-    d.fill(p, draws.slice_mut::<f64>()?);
+    let d = if replacement { Draw::Uniform(0.0, 1.0) } else { Draw::Exponential(1.0) };
+    kernel::fill(d, p, draws.raw())?;
     let draws = draws.slice::<f64>()?;
     for_chunks_mut(out.slice_mut::<i64>()?, samples, |row, out| {
         let weights = &weights[row * categories..][..categories];

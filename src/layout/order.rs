@@ -124,8 +124,11 @@ pub fn result_layout(shape: &Dims, operands: &[&Layout], numbers: bool) -> Layou
     }
     let wide: SmallVec<[Layout; 5]> = operands.iter().filter_map(|l| l.expand(shape)).collect();
     let strides: SmallVec<[&[isize]; 5]> = wide.iter().map(|l| &l.strides[..]).collect();
-    let strides = strides_in(shape, &common_order(shape, &strides));
-    Layout { shape: shape.clone(), strides, offset: 0 }
+    let order = common_order(shape, &strides);
+    if order.iter().rev().is_sorted() {
+        return Layout::contiguous(shape.clone());
+    }
+    Layout { shape: shape.clone(), strides: strides_in(shape, &order), offset: 0 }
 }
 
 impl Layout {

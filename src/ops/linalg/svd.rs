@@ -116,8 +116,8 @@ pub fn svdvals(t: &Tensor) -> Result<Tensor> {
 fn with_history(t: &Tensor, out: [Tensor; 3]) -> Result<[Tensor; 3]> {
     let out = record_all(out.into(), &[t], |o| SvdBackward {
         u: SavedTensor::output(&o[0]),
-        s: SavedTensor::output(&o[1]),
-        vh: SavedTensor::output(&o[2]),
+        s: SavedTensor::numbered_output(&o[1], 1),
+        vh: SavedTensor::numbered_output(&o[2], 2),
     })?;
     out.try_into().map_err(|_| Error::Runtime("linalg.svd: three results were recorded".into()))
 }

@@ -105,9 +105,9 @@ pub fn amax(t: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
     extremum_of_dims("amax", "AmaxBackward0", t, dims, keepdim, true)
 }
 
-/// The smallest element over several dimensions, which stay as ones.
-pub(super) fn amin(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    extremum_of_dims("amin", "AminBackward0", t, Some(dims), true, false)
+/// The smallest element over several dimensions.
+pub(super) fn amin(t: &Tensor, dims: &[i64], keepdim: bool) -> Result<Tensor> {
+    extremum_of_dims("amin", "AminBackward0", t, Some(dims), keepdim, false)
 }
 
 fn extremum_of_dims(

@@ -188,7 +188,8 @@ pub fn matrix_norm(
                 let shape = super::reduced_shape(values.shape(), last_dim(&values), false);
                 return restored_at(&Tensor::zeros(shape, values.dtype())?, [rows_dim, columns], keepdim);
             }
-            let chosen = if p > 0.0 { amax(&values, Some(&[-1]), false)? } else { amin(&values, &[-1])? };
+            let chosen =
+                if p > 0.0 { amax(&values, Some(&[-1]), false)? } else { amin(&values, &[-1], false)? };
             return restored_at(&chosen, [rows_dim, columns], keepdim);
         }
         _ => bail!(Runtime, "linalg.matrix_norm: Order {p} not supported."),
@@ -199,7 +200,7 @@ pub fn matrix_norm(
     }
     let sums = vector_norm(t, 1.0, Some(&[summed as i64]), true, dtype)?;
     let compared = compared as i64;
-    let both = if p > 0.0 { amax(&sums, Some(&[compared]), true)? } else { amin(&sums, &[compared])? };
+    let both = if p > 0.0 { amax(&sums, Some(&[compared]), true)? } else { amin(&sums, &[compared], true)? };
     if keepdim {
         return Ok(both);
     }

@@ -188,7 +188,11 @@ pub fn matrix_norm(
                 let shape = super::reduced_shape(values.shape(), last_dim(&values), false);
                 return restored_at(&Tensor::zeros(shape, values.dtype())?, [rows_dim, columns], keepdim);
             }
-            let chosen = if p > 0.0 { amax(&values, Some(&[-1]), false)? } else { amin(&values, &[-1])? };
+            let chosen = if p > 0.0 {
+                amax(&values, Some(&[-1]), false)?
+            } else {
+                view::squeeze(&amin(&values, &[-1])?, Some(&[-1]))?
+            };
             return restored_at(&chosen, [rows_dim, columns], keepdim);
         }
         _ => bail!(Runtime, "linalg.matrix_norm: Order {p} not supported."),

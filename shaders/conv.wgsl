@@ -126,9 +126,9 @@ fn input_of(i: u32) {
     for (var t = 0u; t < taps; t++) {
         // The position whose window has this tap here, if there is one.
         let ahead = at + params.padding.xyz - split(t, params.kernel) * params.dilation.xyz;
-        let from = ahead / params.stride.xyz;
-        if !inside(from, params.output) || !all(from * params.stride.xyz == ahead) { continue; }
-        let place = y + join(from, params.output);
+        let origin = ahead / params.stride.xyz;
+        if !inside(origin, params.output) || !all(origin * params.stride.xyz == ahead) { continue; }
+        let place = y + join(origin, params.output);
         for (var c = 0u; c < params.c_out; c++) {
             let v = a[place + c * output];
             let k = w + c * params.c_in * taps + t;
@@ -151,14 +151,14 @@ fn weight_of(i: u32) {
     let row = element / taps;
     let tap = split(element - row * taps, params.kernel);
     let channel = row / params.c_in;
-    let from = row - channel * params.c_in;
+    let channel_in = row - channel * params.c_in;
     let group = channel / params.c_out;
     let input = volume(params.input);
     let output = volume(params.output);
     var sum = T(0);
     for (var image = segment; image < params.n; image += params.segments) {
         let y = params.first_a + (image * params.groups * params.c_out + channel) * output;
-        let x = params.first_b + ((image * params.groups + group) * params.c_in + from) * input;
+        let x = params.first_b + ((image * params.groups + group) * params.c_in + channel_in) * input;
         for (var o = 0u; o < output; o++) {
             let p = met(split(o, params.output), tap);
             if inside(p, params.input) { sum += a[y + o] * b[x + join(p, params.input)]; }

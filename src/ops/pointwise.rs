@@ -1,12 +1,14 @@
 //! How a pointwise row becomes an operation: types, shapes, the kernel call, the node. The rows are in `rows`.
 
+mod order;
+
 use std::sync::OnceLock;
 
 use smallvec::SmallVec;
 
 use super::schema::Surface;
-use crate::backend::View;
 use crate::backend::pointwise::{Kernel, Operand, Program, compute_type, run, run_small, run_small_number};
+use crate::backend::{View, copy};
 use crate::device::Device;
 use crate::dtype::{DType, Scalar, promote};
 use crate::error::{Error, Result};
@@ -15,6 +17,7 @@ use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record, saved
 use crate::layout::{Dims, Layout, broadcast};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
+use order::{empty_among, lie_plainly};
 
 /// Which types a formula takes and gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -251,17 +254,19 @@ impl Row {
     #[inline]
     pub fn call(&'static self, args: &[Arg], params: &[Scalar]) -> Result<Tensor> {
         let (common, result) = self.types(args)?;
-        if self.meta.keeps_ints && !common.is_float() {
-            return match args[0] {
-                Arg::T(t) => t.copied(t.dtype()),
-                Arg::S(s) => Tensor::scalar(s, common),
-            };
-        }
         let device = common_device(args);
         let out = match common_shape(args) {
-            Some(t) if t.device() == device => t.empty_as(result)?,
-            _ => Tensor::empty_on(self.shape(args)?, result, device)?,
+            Some(t) if t.device() == device && lie_plainly(args) => t.empty_as(result)?,
+            Some(t) => empty_among(t.shape(), args, common, result, device)?,
+            None => empty_among(&self.shape(args)?, args, common, result, device)?,
         };
+        if self.meta.keeps_ints && !common.is_float() {
+            match args[0] {
+                Arg::T(t) => copy::copy(t.raw(), out.raw())?,
+                Arg::S(s) => copy::fill(out.raw(), s)?,
+            }
+            return Ok(out);
+        }
         self.run_into(args, params, common, &out)?;
         self.remember(out, args, params)
     }
@@ -282,10 +287,10 @@ impl Row {
                     },
                 )
             }
-            [Arg::T(a), Arg::S(s)] if a.is_contiguous() => {
+            [Arg::T(a), Arg::S(s)] if a.is_contiguous() && a.layout().has_plain_strides() => {
                 (a, run_small_number(self.kernel, a.raw(), s, false)?)
             }
-            [Arg::S(s), Arg::T(a)] if a.is_contiguous() => {
+            [Arg::S(s), Arg::T(a)] if a.is_contiguous() && a.layout().has_plain_strides() => {
                 (a, run_small_number(self.kernel, a.raw(), s, true)?)
             }
             _ => return None,
@@ -505,9 +510,17 @@ impl PointwiseBackward {
 
     /// One pass over memory, no temporaries.
     fn fused(&self, k: usize, operands: &[Option<Arg>], g: &Tensor) -> Result<Tensor> {
-        let (shape, out) = (g.shape(), g.empty_as(self.common)?);
         // The gradient is always passed: the loops take their length from an operand.
         let reads = self.row.plan().reads[k] | 1;
+        let read =
+            || (0..).zip(operands).filter(|(i, _)| reads >> i & 1 == 1).filter_map(|(_, a)| a.as_ref());
+        let shape = g.shape();
+        let plain = read().all(|a| matches!(a, Arg::T(t) if t.is_contiguous()) || matches!(a, Arg::S(_)));
+        let out = if plain {
+            g.empty_as(self.common)?
+        } else {
+            empty_among(shape, read(), self.common, self.common, g.device())?
+        };
         let mut expanded: [Option<Layout>; 5] = [const { None }; 5];
         for (e, a) in expanded.iter_mut().zip(operands) {
             if let Some(Arg::T(t)) = a

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use smallvec::{SmallVec, smallvec};
 
-use super::creation::{device_or, dtype_or, finish, finish_like, options, overwrite};
+use super::creation::{device_or, dtype_or, finish, finish_like, like, options, overwrite};
 use super::pointwise::Arg;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{arith, default_device, default_dtype, rows};
@@ -75,11 +75,7 @@ fn draw(d: Draw, t: &Tensor, generator: Option<&Arc<Generator>>) -> Result<()> {
     let p = stream(generator, t.numel());
     let compute = if t.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
     let direct = t.is_contiguous() && t.dtype() == compute;
-    let out = if direct {
-        t.clone()
-    } else {
-        Tensor::empty_on(t.shape().clone(), compute, t.device())?
-    };
+    let out = if direct { t.clone() } else { Tensor::empty_on(t.shape().clone(), compute, t.device())? };
     match d {
         Uniform(from, to) if t.dtype().is_half() => {
             kernel::fill(Uniform(0.0, 1.0), p, out.raw())?;
@@ -101,9 +97,12 @@ fn sample(
     device: Device,
     generator: Option<&Arc<Generator>>,
 ) -> Result<Tensor> {
-    let op = if let Uniform(..) = d { "check_uniform_bounds" } else { "normal_kernel_cpu" };
-    let out = Tensor::empty_on(shape.clone(), dtype, device)?;
-    out.expect_float(op)?;
+    sample_into(d, Tensor::empty_on(shape.clone(), dtype, device)?, generator)
+}
+
+/// A new tensor, overwritten with draws.
+fn sample_into(d: Draw, out: Tensor, generator: Option<&Arc<Generator>>) -> Result<Tensor> {
+    out.expect_float(if let Uniform(..) = d { "check_uniform_bounds" } else { "normal_kernel_cpu" })?;
     draw(d, &out, generator)?;
     Ok(out)
 }
@@ -126,9 +125,7 @@ fn drawn(a: &Args, d: Draw) -> Result<Out> {
 }
 
 fn drawn_like(a: &Args, d: Draw) -> Result<Out> {
-    let t = a.tensor(0)?;
-    let device = device_or(a, 2, t.device())?;
-    let drawn = sample(d, t.shape(), dtype_or(a, 2, t.dtype())?, device, a.opt_generator(1)?)?;
+    let drawn = sample_into(d, like(a, 2)?, a.opt_generator(1)?)?;
     finish_like(a, 2, drawn.clone(), &drawn)
 }
 
@@ -270,7 +267,13 @@ fn normal_size(a: &Args) -> Result<Out> {
     finish(
         a,
         4,
-        sample(Normal(mean, std), &a.size(2)?, dtype_or(a, 4, default_dtype())?, Device::Cpu, a.opt_generator(3)?)?,
+        sample(
+            Normal(mean, std),
+            &a.size(2)?,
+            dtype_or(a, 4, default_dtype())?,
+            Device::Cpu,
+            a.opt_generator(3)?,
+        )?,
     )
 }
 
@@ -540,7 +543,9 @@ mod tests {
     #[test]
     fn a_draw_is_repeated_by_its_seed_and_followed_by_another() {
         let (g, h) = (seeded(), seeded());
-        let draw = |g| sample(Normal(0.0, 1.0), &[100].into(), DType::F32, Device::Cpu, Some(g)).unwrap().to_vec::<f32>();
+        let draw = |g| {
+            sample(Normal(0.0, 1.0), &[100].into(), DType::F32, Device::Cpu, Some(g)).unwrap().to_vec::<f32>()
+        };
         let (a, b) = (draw(&g), draw(&g));
         assert_ne!(a, b);
         assert_eq!(a, draw(&h));

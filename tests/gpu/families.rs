@@ -1,9 +1,10 @@
 //! Reductions, softmax, products, losses, optimizers.
 
-use rgrad::ops::loss::{Reduction, cross_entropy};
+use rgrad::backend::plane::{self, Divisor, Map, PoolShape, ResizeShape};
 use rgrad::backend::random::{self, Draw, Philox};
-use rgrad::ops::{arith, conv, index, matmul, nn, norm, reduce, rows, softmax, view};
 use rgrad::engine::Target;
+use rgrad::ops::loss::{Reduction, cross_entropy};
+use rgrad::ops::{arith, conv, index, matmul, nn, norm, reduce, rows, softmax, view};
 use rgrad::optim::{self, Adam, Sgd};
 use rgrad::{DType, Device, Error, Tensor, engine};
 
@@ -86,7 +87,12 @@ fn softmax_agrees_forward_and_backward() {
             both(&[x.clone(), g.clone()], "backward", |t| {
                 let x = t[0].detach();
                 x.set_requires_grad(true)?;
-                engine::backward(&[Target::Tensor(f(&x, dim)?)], &[Some(t[1].clone())], None, engine::Options::default())?;
+                engine::backward(
+                    &[Target::Tensor(f(&x, dim)?)],
+                    &[Some(t[1].clone())],
+                    None,
+                    engine::Options::default(),
+                )?;
                 Ok(x.grad().unwrap())
             });
         }
@@ -201,6 +207,55 @@ fn rows_and_elements_are_read_and_summed_by_index() {
 }
 
 #[test]
+fn pools_agree_forward_and_backward() {
+    needs_gpu!();
+    let shape = |kernel, stride, padding, dilation, output| PoolShape {
+        planes: 6,
+        input: [1, 9, 8],
+        kernel: [1, kernel, kernel],
+        stride: [1, stride, stride],
+        padding: [0, padding, padding],
+        dilation: [1, dilation, dilation],
+        output,
+    };
+    let out_of = |t: &Tensor, s: [usize; 3]| t.new_empty([6, s[0], s[1], s[2]]);
+    for s in [shape(3, 2, 1, 1, [1, 5, 4]), shape(2, 2, 0, 1, [1, 4, 4]), shape(3, 1, 1, 2, [1, 7, 6])] {
+        let x = numbers(&[6, 1, 9, 8], 1);
+        let picked = |t: &[Tensor]| -> rgrad::Result<Tensor> {
+            let out = out_of(&t[0], s.output)?;
+            let indices = Tensor::empty_on(out.shape().clone(), DType::I64, out.device())?;
+            plane::max_pool(&s, t[0].raw(), out.raw(), indices.raw())?;
+            let map = Map::Pick { indices: indices.raw(), input: 72, output: s.output.iter().product() };
+            let (again, back) = (out.empty_like()?, t[0].empty_like()?);
+            plane::forward(&map, t[0].raw(), again.raw())?;
+            plane::adjoint(&map, out.raw(), back.raw())?;
+            let flat = |t: &Tensor| view::reshape_to(t, &[t.numel()].into());
+            rgrad::ops::join::cat(&[flat(&out)?, flat(&again)?, flat(&back)?], 0)
+        };
+        both(&[x.clone()], &format!("maxima {s:?}"), picked);
+        for divisor in [Divisor::WithPadding, Divisor::WithoutPadding, Divisor::Fixed(3)] {
+            let s = PoolShape { dilation: [1; 3], ..s };
+            both(&[x.clone()], &format!("means {s:?} {divisor:?}"), |t| {
+                let out = out_of(&t[0], s.output)?;
+                plane::forward(&Map::Average(s, divisor), t[0].raw(), out.raw())?;
+                let back = t[0].empty_like()?;
+                plane::adjoint(&Map::Average(s, divisor), out.raw(), back.raw())?;
+                Ok(back)
+            });
+        }
+    }
+    for output in [[1, 1, 1], [1, 4, 3], [1, 9, 8]] {
+        let map = Map::AdaptiveAverage(ResizeShape { planes: 6, input: [1, 9, 8], output });
+        both(&[numbers(&[6, 1, 9, 8], 1)], &format!("shares {output:?}"), |t| {
+            let (out, back) = (out_of(&t[0], output)?, t[0].empty_like()?);
+            plane::forward(&map, t[0].raw(), out.raw())?;
+            plane::adjoint(&map, out.raw(), back.raw())?;
+            Ok(back)
+        });
+    }
+}
+
+#[test]
 fn norms_agree_with_their_gradients() {
     needs_gpu!();
     let inputs = [numbers(&[4, 6, 5], 1), numbers(&[6], 2), numbers(&[6], 3)];
@@ -261,7 +316,8 @@ fn train(device: Device, adam: bool) -> Vec<f64> {
                 rows::relu.call(&[(&matmul::linear(&x, &params[0], Some(&params[1])).unwrap()).into()], &[]);
             let y = matmul::linear(&h.unwrap(), &params[2], Some(&params[3])).unwrap();
             let loss = cross_entropy(&y, &class, None, -100, Reduction::Mean, 0.0).unwrap();
-            engine::backward(&[Target::Tensor(loss.clone())], &[None], None, engine::Options::default()).unwrap();
+            engine::backward(&[Target::Tensor(loss.clone())], &[None], None, engine::Options::default())
+                .unwrap();
             let grads: Vec<Tensor> = params.iter().map(|p| p.grad().unwrap()).collect();
             if adam {
                 let s = Adam {

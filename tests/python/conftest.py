@@ -1,5 +1,10 @@
 """Every test starts from the same seed, the same default dtype and grad mode."""
 
+import os
+
+# The tests of the GPU run on software where there is no other.
+os.environ.setdefault("RGRAD_GPU_ALLOW_CPU", "1")
+
 import pytest
 
 import rgrad

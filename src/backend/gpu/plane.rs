@@ -78,9 +78,9 @@ const AVERAGE_ADJOINT: Function = Function {
     for (var t = 0u; t < volume(params.kernel); t++) {
         // The result whose window has this tap here, if there is one.
         let ahead = at + params.padding.xyz - split(t, params.kernel) * params.dilation.xyz;
-        let from = ahead / params.stride.xyz;
-        if !inside(from, params.output) || !all(from * params.stride.xyz == ahead) { continue; }
-        sum += mean_of(x[start + join(from, params.output)], from);
+        let origin = ahead / params.stride.xyz;
+        if !inside(origin, params.output) || !all(origin * params.stride.xyz == ahead) { continue; }
+        sum += mean_of(x[start + join(origin, params.output)], origin);
     }
     result[params.first_result + i] = sum;
 }
@@ -110,9 +110,9 @@ const SHARES: Function = Function {
 };
 
 const SHARES_ADJOINT: Function = Function {
-    name: "shared",
+    name: "gathered",
     tag: 4,
-    text: "fn shared(i: u32) {
+    text: "fn gathered(i: u32) {
     let input = volume(params.input);
     let plane = i / input;
     let at = split(i - plane * input, params.input);
@@ -152,8 +152,8 @@ const PLACE: Function = Function {
     let start = params.first_result + i * params.input.z;
     for (var k = 0u; k < params.input.z; k++) { result[start + k] = T(0); }
     for (var o = 0u; o < params.output.z; o++) {
-        let from = i * params.output.z + o;
-        result[start + indices[params.first_index + from].x] += x[params.first + from];
+        let result_at = i * params.output.z + o;
+        result[start + indices[params.first_index + result_at].x] += x[params.first + result_at];
     }
 }
 ",

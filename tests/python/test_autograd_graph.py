@@ -131,9 +131,13 @@ def test_a_gradient_lies_in_memory_as_its_leaf_does(strides):
     assert w.grad.stride() == strides
 
 
+def _ignore(*objects):
+    """A hook's way to mention objects and leave the gradient alone."""
+
+
 def _on_leaf(w):
     x = leaf(1.0)
-    x.register_hook(lambda g: (x, w) and None)
+    x.register_hook(lambda g: _ignore(x, w))
 
 
 def _after_accumulation(w):
@@ -143,7 +147,7 @@ def _after_accumulation(w):
 
 def _on_result(w):
     y = leaf(1.0) * 2
-    y.register_hook(lambda g: (y, w) and None)
+    y.register_hook(lambda g: _ignore(y, w))
 
 
 def _deep_in_the_graph(w):
@@ -151,19 +155,19 @@ def _deep_in_the_graph(w):
     y = z = x * 2
     for _ in range(100):
         z = z.sin() + z * x
-    y.register_hook(lambda g: (z, w) and None)
+    y.register_hook(lambda g: _ignore(z, w))
 
 
 def _on_the_leaf_about_its_result(w):
     x = leaf(1.0)
     y = (x * x).sin()
-    x.register_hook(lambda g: (y, w) and None)
+    x.register_hook(lambda g: _ignore(y, w))
 
 
 def _on_a_node_about_itself(w):
     y = leaf(1.0) * 2
     node = y.grad_fn
-    node.register_hook(lambda a, b: (node, w) and None)
+    node.register_hook(lambda a, b: _ignore(node, w))
 
 
 def _in_metadata(w):
@@ -173,7 +177,7 @@ def _in_metadata(w):
 
 def _on_a_parameter_about_its_module(w):
     m = torch.nn.Linear(2, 2)
-    m.weight.register_hook(lambda g: (m, w) and None)
+    m.weight.register_hook(lambda g: _ignore(m, w))
     m(torch.ones(1, 2)).sum().backward()
 
 
@@ -275,10 +279,7 @@ def test_an_error_at_the_bottom_of_nested_backwards_comes_out_at_the_top():
 def test_sixteen_threads_over_a_shared_graph_add_up_exactly():
     x = leaf(1.0, 2.0)
     shared = (x * 3).sin().exp()
-    (expected,) = torch.autograd.grad(shared.sum(), x, retain_graph=True)
-    (expected * 0).sum()
-    weights = torch.tensor([1.0, 1.0])
-    roots = shared * weights
+    roots = shared * 2
     roots.backward(torch.ones(2), retain_graph=True)
     once, x.grad = x.grad.clone(), None
     calls = []

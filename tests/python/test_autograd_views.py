@@ -13,7 +13,7 @@ def leaf() -> torch.Tensor:
 
 def test_the_error_for_one_of_several_views_names_which():
     _, b = (leaf() * 1).split(2)
-    with pytest.raises(RuntimeError, match="Output 1 of Split is a view and is being modified inplace. This view is the"):
+    with pytest.raises(RuntimeError, match="Output 1 of Split is a view and is being modified inplace. This view"):
         b.add_(1)
     with pytest.raises(RuntimeError, match="Output 3 of Unbind is a view"):
         (leaf() * 1).unbind()[3].mul_(2)
@@ -38,7 +38,7 @@ def test_a_view_made_without_recording_is_not_written_with():
     with torch.no_grad():
         view = base.view(2, 2)
     view.add_(1)
-    with pytest.raises(RuntimeError, match="A view was created in no_grad mode and is being modified inplace with grad"):
+    with pytest.raises(RuntimeError, match="A view was created in no_grad mode and is being modified inplace with"):
         view.mul_(x.view(2, 2))
 
 
@@ -46,13 +46,13 @@ def test_a_view_made_in_inference_mode_is_not_written_outside():
     x = leaf()
     with torch.inference_mode():
         view = x.view(4)
-    with pytest.raises(RuntimeError, match="A view was created in inference mode and is being modified inplace in normal"):
+    with pytest.raises(RuntimeError, match="A view was created in inference mode and is being modified inplace in"):
         view.mul_(x)
 
 
 def test_leaves_and_their_views_are_not_written():
     x = leaf()
-    with pytest.raises(RuntimeError, match="^a leaf Variable that requires grad is being used in an in-place operation"):
+    with pytest.raises(RuntimeError, match="^a leaf Variable that requires grad is being used in an in-place"):
         x.add_(1)
     with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad is being used"):
         x[0] = 1.0

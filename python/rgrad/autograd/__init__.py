@@ -168,4 +168,3 @@ def _grad_batched(
 # Below, because they are written in terms of `grad`. The function takes the name of its module, as in PyTorch.
 from . import functional, graph  # noqa: E402
 from .gradcheck import gradcheck, gradgradcheck  # noqa: E402
-from .graph import GradientEdge  # noqa: E402

@@ -840,7 +840,6 @@ class Tensor:
     _backward_hooks: Any
     _is_view: Any
     is_cpu: Any
-    is_inference: Any
 
 class dtype:
     @property
@@ -1658,7 +1657,6 @@ def unfold_copy(input: Tensor, dimension: _int, size: _int, step: _int, *, out: 
 def as_strided_copy(input: Tensor, size: _int | Sequence[_int], stride: _int | Sequence[_int], storage_offset: _int | None = None, *, out: Any = None) -> Tensor: ...
 def alias_copy(input: Tensor, *, out: Any = None) -> Tensor: ...
 OutOfMemoryError: Any
-SavedTensor: Any
 TensorBase: Any
 _LinAlgError: Any
 _backward: Any
@@ -1721,8 +1719,6 @@ int16: dtype
 int32: dtype
 int64: dtype
 int8: dtype
-is_anomaly_check_nan_enabled: Any
-is_anomaly_enabled: Any
 long: dtype
 preserve_format: memory_format
 short: dtype

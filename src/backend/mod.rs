@@ -16,7 +16,9 @@ pub mod plane;
 pub mod pointwise;
 pub mod random;
 pub mod reduce;
+pub mod scan;
 pub mod softmax;
+pub mod sort;
 
 use crate::device::Device;
 use crate::dtype::{DType, Element};

@@ -104,7 +104,7 @@ pub fn call(op: &'static Op, overload: &'static Overload, values: &[Value]) -> R
 fn call_unnamed(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Out> {
     let args = Args { name: op.name, values };
     match &overload.call {
-        Call::Fn(f) => f(&args),
+        Call::Fn(f) | Call::Composite(f) => f(&args),
         Call::Row(row) => {
             let (inputs, params) = row_arguments(row, &args)?;
             (row.meta.check)(&params)?;
@@ -201,7 +201,9 @@ pub fn call_out(
     let tracked = |t: &Tensor| grad_enabled() && t.requires_grad();
     // A history that cannot be followed back is no reason to refuse it.
     let dead_end = |t: &Tensor| t.grad_fn().is_some_and(|f| f.name() == NotImplemented::NAME);
-    let composite = op.surface.has(Surface::COMPOSITE) || results.iter().any(dead_end);
+    let composite = op.surface.has(Surface::COMPOSITE)
+        || matches!(overload.call, Call::Composite(_))
+        || results.iter().any(dead_end);
     ensure!(
         composite || !results.iter().chain(outs).any(tracked),
         Runtime,

@@ -8,13 +8,12 @@ use super::reduce::{Chosen, compute_float, lanes};
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{arith, rows};
 use crate::backend::copy;
-use crate::backend::cpu::scan as kernels;
+use crate::backend::scan::{self as kernels, Running};
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record, record_all};
 use crate::layout::wrap_dim;
 use crate::tensor::Tensor;
-use crate::{bail, with_dtype};
 
 /// Integers and bools accumulate in 64 bits.
 fn dtype_of_scan(t: &Tensor, dtype: Option<DType>) -> DType {
@@ -27,14 +26,13 @@ pub fn cumsum(t: &Tensor, dim: usize, reverse: bool, dtype: Option<DType>) -> Re
     let d = lanes(t.shape(), dim);
     let out = if result.is_float() {
         let compute = compute_float(result);
-        let (x, out) = (t.dense(compute)?, Tensor::empty(t.shape().clone(), compute)?);
-        with_dtype!(float compute, T => kernels::cumsum::<T>(x.slice()?, d, reverse, out.slice_mut()?),
-            else bail!(Error::DtypeNotImplemented { op: "cumsum_out_cpu", dtype: result }));
+        let (x, out) = (t.dense(compute)?, t.empty_as(compute)?);
+        kernels::scan(Running::Sum, x.raw(), d, reverse, out.raw())?;
         out
     } else {
         let x = t.dense(if t.dtype().is_float() { result.wide() } else { t.dtype().wide() })?;
-        let out = Tensor::empty(t.shape().clone(), DType::I64)?;
-        with_dtype!(whole x.dtype(), T => kernels::cumsum_int::<T>(x.slice()?, d, reverse, out.slice_mut()?));
+        let out = t.empty_as(DType::I64)?;
+        kernels::scan(Running::Sum, x.raw(), d, reverse, out.raw())?;
         out
     };
     record(out.dense(result)?, &[t], |_| CumsumBackward { dim, reverse })
@@ -62,14 +60,13 @@ pub fn cumprod(t: &Tensor, dim: usize, dtype: Option<DType>) -> Result<Tensor> {
     let d = lanes(t.shape(), dim);
     let out = if result.is_float() {
         let compute = compute_float(result);
-        let (x, out) = (t.dense(compute)?, Tensor::empty(t.shape().clone(), compute)?);
-        with_dtype!(float compute, T => kernels::cumprod::<T>(x.slice()?, d, out.slice_mut()?),
-            else bail!(Error::DtypeNotImplemented { op: "cumprod_out_cpu", dtype: result }));
+        let (x, out) = (t.dense(compute)?, t.empty_as(compute)?);
+        kernels::scan(Running::Product, x.raw(), d, false, out.raw())?;
         out
     } else {
         let x = t.dense(if t.dtype().is_float() { result.wide() } else { t.dtype().wide() })?;
-        let out = Tensor::empty(t.shape().clone(), DType::I64)?;
-        with_dtype!(whole x.dtype(), T => kernels::cumprod_int::<T>(x.slice()?, d, out.slice_mut()?));
+        let out = t.empty_as(DType::I64)?;
+        kernels::scan(Running::Product, x.raw(), d, false, out.raw())?;
         out
     };
     record(out.dense(result)?, &[t], |y| CumprodBackward {
@@ -128,19 +125,16 @@ fn cum_extremum(a: &Args, largest: bool) -> Result<Vec<Tensor>> {
     let dim = wrap_dim(a.int(1)?, t.rank())?;
     let node = if largest { "CummaxBackward0" } else { "CumminBackward0" };
     let x = t.dense(t.dtype().wide())?;
-    let (values, indices) = (x.empty_like()?, Tensor::empty(t.shape().clone(), DType::I64)?);
-    with_dtype!(wide x.dtype(), T => {
-        kernels::cum_extremum::<T>(x.slice()?, lanes(t.shape(), dim), largest, values.slice_mut()?, indices.slice_mut()?)
-    });
+    let (values, indices) = (x.empty_like()?, x.empty_as(DType::I64)?);
+    kernels::extremum(x.raw(), lanes(t.shape(), dim), largest, values.raw(), indices.raw())?;
     record_all(vec![values.dense(t.dtype())?, indices], &[t], |o| Chosen::new(node, t, dim, &o[1]))
 }
 
 /// `log(cumsum(exp(t)))` along `dim`, without overflow.
 pub fn logcumsumexp(t: &Tensor, dim: usize) -> Result<Tensor> {
     let compute = compute_float(t.dtype());
-    let (x, out) = (t.dense(compute)?, Tensor::empty(t.shape().clone(), compute)?);
-    with_dtype!(float compute, T => kernels::logcumsumexp::<T>(x.slice()?, lanes(t.shape(), dim), out.slice_mut()?),
-        else bail!(Error::DtypeNotImplemented { op: "logcumsumexp_out_cpu", dtype: t.dtype() }));
+    let (x, out) = (t.dense(compute)?, t.empty_as(compute)?);
+    kernels::scan(Running::LogSumExp, x.raw(), lanes(t.shape(), dim), false, out.raw())?;
     record(out.dense(t.dtype())?, &[t], |y| LogcumsumexpBackward {
         input: SavedTensor::input(t),
         result: SavedTensor::output(y),

@@ -122,6 +122,9 @@ pub enum Call {
     /// A pointwise row: its inputs, then its number parameters.
     Row(&'static Row),
     Fn(fn(&Args) -> Result<Out>),
+    /// As `Fn`, for a signature that is made of other operations where the operation has others too; see
+    /// [`Surface::COMPOSITE`].
+    Composite(fn(&Args) -> Result<Out>),
 }
 
 /// An argument value after it was matched against a signature.

@@ -2,14 +2,14 @@
 
 use super::reduce::{Chosen, argument_extremum};
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
-use crate::backend::cpu::sort as kernels;
+use crate::backend::sort as kernels;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::record_all;
 use crate::layout::{Dims, Layout, wrap_dim};
 use crate::ops::pointwise::{Arg, result_type};
 use crate::tensor::Tensor;
-use crate::{bail, ensure, with_dtype};
+use crate::{bail, ensure};
 
 /// The dense rows of `t` along `dim`, as `[…, n]`, and `n`. A 0-d tensor is one row of one element.
 pub(super) fn to_rows(t: &Tensor, dim: usize) -> Result<(Tensor, usize)> {
@@ -38,7 +38,8 @@ fn outputs(rows: &Tensor, k: usize) -> Result<(Tensor, Tensor)> {
     if let Some(last) = shape.last_mut() {
         *last = k;
     }
-    Ok((rows.new_empty(shape.clone())?, Tensor::empty(shape, DType::I64)?))
+    let indices = Tensor::empty_on(shape.clone(), DType::I64, rows.device())?;
+    Ok((rows.new_empty(shape)?, indices))
 }
 
 /// Sorted values and where they stood; stable.
@@ -46,9 +47,7 @@ pub fn sort(t: &Tensor, dim: i64, descending: bool, node: &'static str) -> Resul
     let dim = wrap_dim(dim, t.rank())?;
     let (x, n) = to_rows(t, dim)?;
     let (values, indices) = outputs(&x, n)?;
-    with_dtype!(x.dtype(), T => {
-        kernels::sort::<T>(x.slice()?, n, descending, values.slice_mut()?, indices.slice_mut()?)
-    });
+    kernels::sort(x.raw(), n, descending, values.raw(), indices.raw())?;
     let found = vec![from_rows(&values, dim)?, from_rows(&indices, dim)?];
     record_all(found, &[t], |o| Chosen::new(node, t, dim, &o[1]))
 }
@@ -79,9 +78,7 @@ fn topk(a: &Args) -> Result<Out> {
     let k = k as usize;
     let (largest, sorted) = (a.bool(3)?, a.bool(4)?);
     let (values, indices) = outputs(&x, k)?;
-    with_dtype!(x.dtype(), T => {
-        kernels::topk::<T>(x.slice()?, n, k, largest, sorted, values.slice_mut()?, indices.slice_mut()?)
-    });
+    kernels::topk(x.raw(), n, k, largest, sorted, values.raw(), indices.raw())?;
     let found = vec![from_rows(&values, dim)?, from_rows(&indices, dim)?];
     let found = record_all(found, &[t], |o| Chosen::new("TopkBackward0", t, dim, &o[1]))?;
     Ok(Out::Named("topk", CHOSEN, found))
@@ -98,9 +95,7 @@ fn kthvalue(a: &Args) -> Result<Out> {
         "kthvalue(): selected number k out of range for dimension {dim}"
     );
     let (values, indices) = outputs(&x, 1)?;
-    with_dtype!(x.dtype(), T => {
-        kernels::kthvalue::<T>(x.slice()?, n, k as usize - 1, values.slice_mut()?, indices.slice_mut()?)
-    });
+    kernels::kthvalue(x.raw(), n, k as usize - 1, values.raw(), indices.raw())?;
     let found = vec![one_per_row(&values, dim, keepdim)?, one_per_row(&indices, dim, keepdim)?];
     let found = record_all(found, &[t], |o| Chosen::new("KthvalueBackward0", t, dim, &o[1]))?;
     Ok(Out::Named("kthvalue", CHOSEN, found))
@@ -145,7 +140,8 @@ fn search(
     let values = match values {
         Arg::T(t) => t,
         Arg::S(s) => {
-            number = Tensor::scalar(s, result_type(&[Arg::T(sorted), Arg::S(s)]))?;
+            let dtype = result_type(&[Arg::T(sorted), Arg::S(s)]);
+            number = Tensor::scalar(s, dtype)?.on_device(sorted.device())?;
             &number
         }
     };
@@ -154,16 +150,13 @@ fn search(
     let m = if sorted.rank() <= 1 { values.numel() } else { values.shape().last().copied().unwrap_or(1) };
     let (x, v) = (sorted.dense(common)?, values.dense(common)?);
     let order = sorter.map(|s| s.dense(DType::I64)).transpose()?;
-    let out = Tensor::empty(values.shape().clone(), DType::I64)?;
+    let out = values.empty_as(DType::I64)?;
     if n == 0 || out.numel() == 0 {
         crate::backend::copy::fill(out.raw(), 0i64.into())?;
         return out.dense(if narrow { DType::I32 } else { DType::I64 });
     }
-    let order = order.as_ref().map(|o| o.slice::<i64>()).transpose()?;
-    if let Some(bad) = order.and_then(|o| o.iter().find(|&&i| i < 0 || i as usize >= n)) {
-        bail!(Index, "torch.searchsorted(): sorter index {bad} out of range");
-    }
-    with_dtype!(common, T => kernels::searchsorted::<T>(x.slice()?, n, order, v.slice()?, m, right, out.slice_mut()?));
+    let order = order.as_ref().map(Tensor::raw);
+    kernels::searchsorted(x.raw(), n, order, v.raw(), m, right, out.raw())?;
     out.dense(if narrow { DType::I32 } else { DType::I64 })
 }
 

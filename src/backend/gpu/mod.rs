@@ -49,7 +49,9 @@ mod pool;
 mod queue;
 pub mod random;
 pub mod reduce;
+pub mod scan;
 pub mod softmax;
+pub mod sort;
 mod temporary;
 
 pub use device::{Caps, Gpu, of};

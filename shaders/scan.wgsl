@@ -1,0 +1,72 @@
+// A running operation along n of [outer, n, inner].
+//
+// A lane is cut into segments, each run through by an invocation. Where there are several, a first pass leaves what
+// each amounts to, a second runs through those, and the last takes up each segment where the ones before it ended. As
+// it stands this is the last pass of a running sum of float32 in one segment.
+
+// @slot types
+alias T = f32;
+// @end
+
+struct Params {
+    // Segments of all lanes; in the second pass lanes.
+    count: u32,
+    // Always 0; see the prelude.
+    zero: u32,
+    n: u32,
+    inner: u32,
+    // Segments of a lane, and elements of a segment.
+    segments: u32,
+    length: u32,
+    // Whether it runs from the end.
+    reverse: u32,
+    // Where the tensors begin, in elements.
+    first: u32,
+    first_result: u32,
+    first_places: u32,
+}
+
+// What has come out so far, and at which element.
+struct State { value: T, place: u32 }
+
+@group(0) @binding(0) var<uniform> params: Params;
+// @slot bindings
+@group(0) @binding(1) var<storage, read_write> result: array<f32>;
+@group(0) @binding(2) var<storage, read> x: array<f32>;
+// @end
+
+var<private> runtime_zero: u32;
+// @slot prelude
+// @end
+
+// @slot functions
+fn start() -> State { return State(T(0), 0u); }
+fn join(a: State, b: State) -> State { return State(a.value + b.value, b.place); }
+// @end
+
+// @slot load
+fn load_x(i: u32) -> T { return T(x[i]); }
+// @end
+
+// Element k of a lane in the order in which it runs.
+fn place(k: u32) -> u32 { return select(k, params.n - 1u - k, params.reverse == 1u); }
+
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+    runtime_zero = params.zero;
+    let at = id.x + id.y * groups.x * 64u;
+    if at >= params.count { return; }
+    // Neighbouring invocations have neighbouring columns.
+    let row = at / params.inner;
+    let outer = row / params.segments;
+    let segment = row - outer * params.segments;
+    let lane = outer * params.n * params.inner + (at - row * params.inner);
+    // @slot pass
+    var state = start();
+    for (var k = 0u; k < params.n; k++) {
+        let i = lane + place(k) * params.inner;
+        state = join(state, State(load_x(params.first + i), place(k)));
+        result[params.first_result + i] = f32(state.value);
+    }
+    // @end
+}

@@ -1,0 +1,57 @@
+// What is read off sorted rows: each element of the result by itself.
+//
+// As it stands these are the elements of rows in the order that places give.
+
+// @slot types
+alias T = f32;
+// @end
+
+struct Params {
+    // Elements of the result.
+    count: u32,
+    // Always 0; see the prelude.
+    zero: u32,
+    // Where the tensors begin: the result in words, the others in elements.
+    first: u32,
+    first_x: u32,
+    first_order: u32,
+    first_values: u32,
+    // Elements of a row, of a row of places, and of a row of the result.
+    n: u32,
+    padded: u32,
+    width: u32,
+    // The place from which a row of the result begins, or whether a search goes past equal elements.
+    start: u32,
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+// @slot bindings
+@group(0) @binding(1) var<storage, read_write> result: array<f32>;
+@group(0) @binding(2) var<storage, read> x: array<f32>;
+@group(0) @binding(3) var<storage, read> order: array<i32>;
+// @end
+
+var<private> runtime_zero: u32;
+// @slot prelude
+// @end
+
+// @slot load
+fn load_x(i: u32) -> T { return x[i]; }
+// @end
+
+// @slot element
+fn element(i: u32) -> T {
+    let row = i / params.width;
+    let at = row * params.padded + params.start + (i - row * params.width);
+    return load_x(params.first_x + row * params.n + u32(order[params.first_order + at]));
+}
+// @end
+
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+    runtime_zero = params.zero;
+    let word = id.x + id.y * groups.x * 64u;
+    // @slot store
+    if word < params.count { result[params.first + word] = element(word); }
+    // @end
+}

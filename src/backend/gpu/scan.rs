@@ -1,0 +1,252 @@
+//! Running operations: in one pass, or in three where a lane is long and there are too few of them to fill a device.
+
+use super::copy;
+use super::device::{Gpu, of};
+use super::elements::{GROUP, loader, render};
+use super::params::Params;
+use super::pipeline::Launch;
+use super::temporary::Temporary;
+use crate::backend::View;
+use crate::backend::scan::{Along, Running};
+use crate::bail;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::formula::template::{binding, stored};
+
+const SCAN: &str = include_str!("../../../shaders/scan.wgsl");
+
+/// From how many elements on a lane is cut, and from how many lanes on none is.
+const LONG: usize = 512;
+const MANY: usize = 1 << 13;
+
+/// What is known of a running operation by its shader.
+#[derive(Clone, Copy)]
+enum Kind {
+    Of(Running),
+    Extremum { largest: bool },
+}
+
+impl Kind {
+    fn number(self) -> u8 {
+        match self {
+            Kind::Of(what) => what as u8,
+            Kind::Extremum { largest } => 8 + largest as u8,
+        }
+    }
+
+    /// The functions that begin and go on.
+    fn functions(self, compute: DType) -> String {
+        let (start, joined) = match self {
+            Kind::Of(Running::Sum) => ("T(0)", "a.value + b.value"),
+            Kind::Of(Running::Product) => ("T(1)", "a.value * b.value"),
+            Kind::Of(Running::LogSumExp) => ("-m_inf()", "log_sum_exp(a.value, b.value)"),
+            Kind::Extremum { largest } => return extremum_functions(largest, compute),
+        };
+        let helper = match self {
+            Kind::Of(Running::LogSumExp) => {
+                "fn log_sum_exp(a: T, b: T) -> T {
+    let top = m_maximum(a, b);
+    let low = m_minimum(a, b);
+    if is_infinite(top) || is_infinite(low) { return top; }
+    return top + m_log1p(m_exp(low - top));
+}
+"
+            }
+            _ => "",
+        };
+        format!(
+            "{helper}fn start() -> State {{ return State({start}, 0u); }}
+fn join(a: State, b: State) -> State {{ return State({joined}, b.place); }}
+"
+        )
+    }
+}
+
+/// The later of two extrema is kept where they are equal, and a NaN always.
+fn extremum_functions(largest: bool, compute: DType) -> String {
+    let least = match compute {
+        DType::I32 => "T(-2147483648)",
+        DType::I64 => "(T(-9223372036854775807) - T(1))",
+        _ => "-m_inf()",
+    };
+    let start = match (largest, compute.is_float()) {
+        (true, _) => least.into(),
+        (false, true) => "m_inf()".into(),
+        (false, false) => format!("(T(-1) - {least})"),
+    };
+    let later = if largest { "b.value >= a.value" } else { "b.value <= a.value" };
+    let later = if compute.is_float() { format!("is_nan(b.value) || {later}") } else { later.into() };
+    format!(
+        "fn start() -> State {{ return State({start}, 0u); }}
+fn join(a: State, b: State) -> State {{
+    if {later} {{ return b; }}
+    return a;
+}}
+"
+    )
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    /// What each segment amounts to.
+    Totals,
+    /// What precedes each segment.
+    Carry,
+    /// The results, each segment begun with what precedes it.
+    Cut,
+    /// The results of lanes that are not cut.
+    Whole,
+}
+
+const TOTALS: &str = "    var state = start();
+    for (var k = segment * params.length; k < (segment + 1u) * params.length && k < params.n; k++) {
+        state = join(state, State(load_x(params.first + lane + place(k) * params.inner), place(k)));
+    }
+    totals[at] = state.value;
+    places[at] = state.place;
+";
+
+const CARRY: &str = "    var state = start();
+    let first = row * params.segments * params.inner + (at - row * params.inner);
+    for (var k = 0u; k < params.segments; k++) {
+        let i = first + k * params.inner;
+        let next = State(totals[i], places[i]);
+        totals[i] = state.value;
+        places[i] = state.place;
+        state = join(state, next);
+    }
+";
+
+fn results(cut: bool, indices: bool, out: DType) -> String {
+    let start = if cut { "State(totals[at], places[at])" } else { "start()" };
+    let index = if indices { "indices[params.first_places + i] = vec2<u32>(state.place, 0u);" } else { "" };
+    format!(
+        "    var state = {start};
+    for (var k = segment * params.length; k < (segment + 1u) * params.length && k < params.n; k++) {{
+        let i = lane + place(k) * params.inner;
+        state = join(state, State(load_x(params.first + i), place(k)));
+        result[params.first_result + i] = {}(state.value);
+        {index}
+    }}
+",
+        stored(out)
+    )
+}
+
+struct Job<'a> {
+    op: &'static str,
+    kind: Kind,
+    compute: DType,
+    x: View<'a>,
+    d: Along,
+    reverse: bool,
+    out: View<'a>,
+    indices: Option<View<'a>>,
+}
+
+impl Job<'_> {
+    fn run(&self) -> Result<()> {
+        let Along { outer, n, inner } = self.d;
+        let lanes = outer * inner;
+        if lanes * n == 0 {
+            return Ok(());
+        }
+        let gpu = of(self.out)?;
+        for dtype in [self.compute, self.x.dtype, self.out.dtype] {
+            gpu.expect(self.op, dtype)?;
+        }
+        let length = if n < LONG || lanes >= MANY { n } else { n.isqrt() };
+        let segments = n.div_ceil(length);
+        if segments == 1 {
+            return self.pass(gpu, Pass::Whole, length, None);
+        }
+        let totals = Temporary::new(gpu, lanes * segments, self.compute)?;
+        let places = Temporary::new(gpu, lanes * segments, DType::I32)?;
+        for pass in [Pass::Totals, Pass::Carry, Pass::Cut] {
+            self.pass(gpu, pass, length, Some([totals.view(), places.view()]))?;
+        }
+        Ok(())
+    }
+
+    fn pass(&self, gpu: &'static Gpu, pass: Pass, length: usize, held: Option<[View; 2]>) -> Result<()> {
+        let Along { outer, n, inner } = self.d;
+        let segments = n.div_ceil(length);
+        let count = outer * inner * if pass == Pass::Carry { 1 } else { segments };
+        let mut params = Params::new(count as u32);
+        for v in
+            [n, inner, segments, length, self.reverse as usize, self.x.layout.offset, self.out.layout.offset]
+        {
+            params.u32(v as u32);
+        }
+        params.u32(self.indices.map_or(0, |i| i.layout.offset) as u32);
+        let writes = matches!(pass, Pass::Cut | Pass::Whole);
+        // In the order of their bindings, each with the type of its elements.
+        let mut written: Vec<(&str, &str, View)> = Vec::new();
+        if let Some([totals, places]) = held {
+            written.push(("totals", stored(self.compute), totals));
+            written.push(("places", "u32", places));
+        }
+        if writes {
+            written.push(("result", stored(self.out.dtype), self.out));
+            written.extend(self.indices.map(|i| ("indices", "vec2<u32>", i)));
+        }
+        let source = || {
+            let mut bindings: String = written
+                .iter()
+                .enumerate()
+                .map(|(k, (name, kind, _))| binding(k + 1, "read_write", name, kind))
+                .collect();
+            bindings += &binding(written.len() + 1, "read", "x", stored(self.x.dtype));
+            let body = match pass {
+                Pass::Totals => TOTALS.into(),
+                Pass::Carry => CARRY.into(),
+                Pass::Cut | Pass::Whole => results(pass == Pass::Cut, self.indices.is_some(), self.out.dtype),
+            };
+            let (functions, load) = (self.kind.functions(self.compute), loader("x", self.x.dtype));
+            let slots =
+                [("bindings", &*bindings), ("functions", &*functions), ("load", &*load), ("pass", &*body)];
+            render(self.op, SCAN, self.compute, &slots)
+        };
+        gpu.launch(Launch {
+            op: self.op,
+            kernel: "scan",
+            variant: &[
+                self.kind.number(),
+                pass as u8,
+                self.compute as u8,
+                self.x.dtype as u8,
+                self.out.dtype as u8,
+            ],
+            source: &source,
+            written: &written.iter().map(|w| w.2).collect::<Vec<_>>(),
+            read: &[self.x],
+            params: &params,
+            groups: count.div_ceil(GROUP),
+        })
+    }
+}
+
+pub fn scan(what: Running, x: View, d: Along, reverse: bool, out: View) -> Result<()> {
+    if what == Running::LogSumExp && out.dtype == DType::F64 {
+        bail!(
+            NotImplemented,
+            "'logcumsumexp' is not implemented for float64 on the GPU; move the tensor with .cpu()"
+        );
+    }
+    let (kind, compute) = (Kind::Of(what), out.dtype);
+    Job { op: "cumsum", kind, compute, x, d, reverse, out, indices: None }.run()
+}
+
+pub fn extremum(x: View, d: Along, largest: bool, values: View, indices: View) -> Result<()> {
+    let (op, kind) = ("cummax", Kind::Extremum { largest });
+    let job = |compute, out| Job { op, kind, compute, x, d, reverse: false, out, indices: Some(indices) };
+    if values.dtype != DType::Bool {
+        return job(values.dtype, values).run();
+    }
+    // A word of bools would have several writers.
+    let wide = Temporary::new(of(values)?, values.layout.numel(), DType::I32)?;
+    let wide =
+        View { layout: &crate::layout::Layout::contiguous(values.layout.shape.clone()), ..wide.view() };
+    job(DType::I32, wide).run()?;
+    copy::copy(wide, values)
+}

@@ -1,0 +1,207 @@
+//! Sorting by a bitonic network over places, and what is read off sorted rows.
+
+use super::device::{Gpu, of};
+use super::elements::{Elements, loader, render};
+use super::params::Params;
+use super::pipeline::Launch;
+use super::temporary::Temporary;
+use crate::backend::View;
+use crate::backend::pointwise::compute_type;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::formula::template::{binding, stored};
+
+const SORT: &str = include_str!("../../../shaders/sort.wgsl");
+const SORTED: &str = include_str!("../../../shaders/sorted.wgsl");
+
+/// Places that a workgroup sorts in its own memory.
+const CHUNK: usize = 256;
+
+/// The passes of the network.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    /// Sorts each chunk.
+    Chunks,
+    /// Compares places that lie in different chunks.
+    Apart,
+    /// The rest of a merge, which stays within chunks.
+    Merge,
+}
+
+const MERGE: &str = "    for (var e = i; e < 256u; e += 128u) {
+        places[e] = order[row * params.padded + base + e];
+        keys[e] = key(row, places[e]);
+    }
+    workgroupBarrier();
+    for (var distance = 128u; distance > 0u; distance >>= 1u) { compare(i, base, params.block, distance); }
+    for (var e = i; e < 256u; e += 128u) { order[row * params.padded + base + e] = places[e]; }
+";
+
+const APART: &str = "    let a = lower(base / 2u + i, params.distance);
+    let b = a + params.distance;
+    let at = row * params.padded;
+    let place_a = order[at + a];
+    let place_b = order[at + b];
+    if goes_before(key(row, place_b), place_b, key(row, place_a), place_a) == ((a & params.block) == 0u) {
+        order[at + a] = place_b;
+        order[at + b] = place_a;
+    }
+";
+
+/// Whether `a` comes before `b`; NaN counts as the largest.
+fn less(compute: DType, descending: bool) -> String {
+    let (a, b) = if descending { ("b", "a") } else { ("a", "b") };
+    let less = if compute.is_float() {
+        format!("{a} < {b} || (is_nan({b}) && !is_nan({a}))")
+    } else {
+        format!("{a} < {b}")
+    };
+    format!("fn less(a: T, b: T) -> bool {{ return {less}; }}\n")
+}
+
+/// A row's length made a power of two, of at least one chunk.
+fn padded(n: usize) -> usize {
+    n.next_power_of_two().max(CHUNK)
+}
+
+/// The places of the elements of each row of `x` in order, each row padded.
+fn order(gpu: &'static Gpu, x: View, n: usize, descending: bool) -> Result<Temporary> {
+    let (rows, padded, compute) = (x.layout.numel() / n, padded(n), compute_type(x.dtype));
+    gpu.expect("sort", x.dtype)?;
+    let order = Temporary::new(gpu, rows * padded, DType::I32)?;
+    let run = |pass: Pass, block: usize, distance: usize| {
+        let groups = rows * padded / CHUNK;
+        let mut params = Params::new(groups as u32);
+        for v in [x.layout.offset, n, padded, block, distance] {
+            params.u32(v as u32);
+        }
+        let source = || {
+            let (bindings, load) = (binding(2, "read", "x", stored(x.dtype)), loader("x", x.dtype));
+            let body = match pass {
+                // What the frame has by itself.
+                Pass::Chunks => {
+                    SORT.split("// @slot pass\n").nth(1).and_then(|s| s.split("    // @end").next())
+                }
+                Pass::Apart => Some(APART),
+                Pass::Merge => Some(MERGE),
+            };
+            let less = less(compute, descending);
+            let slots = [
+                ("bindings", &*bindings),
+                ("load", &*load),
+                ("less", &*less),
+                ("pass", body.unwrap_or_default()),
+            ];
+            render("sort", SORT, compute, &slots)
+        };
+        gpu.launch(Launch {
+            op: "sort",
+            kernel: "sort",
+            variant: &[pass as u8, x.dtype as u8, descending as u8],
+            source: &source,
+            written: &[order.view()],
+            read: &[x],
+            params: &params,
+            groups,
+        })
+    };
+    run(Pass::Chunks, 0, 0)?;
+    let mut block = 2 * CHUNK;
+    while block <= padded {
+        let mut distance = block / 2;
+        while distance >= CHUNK {
+            run(Pass::Apart, block, distance)?;
+            distance /= 2;
+        }
+        run(Pass::Merge, block, 0)?;
+        block *= 2;
+    }
+    Ok(order)
+}
+
+const PLACE: &str = "fn element(i: u32) -> T {
+    let row = i / params.width;
+    let at = row * params.padded + params.start + (i - row * params.width);
+    return T(order[params.first_order + at]);
+}
+";
+
+const VALUE: &str = "fn element(i: u32) -> T {
+    let row = i / params.width;
+    let at = row * params.padded + params.start + (i - row * params.width);
+    return load_x(params.first_x + row * params.n + u32(order[params.first_order + at]));
+}
+";
+
+/// From place `start` on, `k` elements of each row in order, and where they stood.
+pub fn select(
+    x: View,
+    n: usize,
+    descending: bool,
+    start: usize,
+    k: usize,
+    values: View,
+    indices: View,
+) -> Result<()> {
+    if values.layout.numel() == 0 {
+        return Ok(());
+    }
+    let order = order(of(x)?, x, n, descending)?;
+    for (part, out, body) in [(0, values, VALUE), (1, indices, PLACE)] {
+        Elements {
+            op: "sort",
+            kernel: "sorted",
+            frame: SORTED,
+            compute: compute_type(out.dtype),
+            variant: &[part],
+            out,
+            read: &[("x", x), ("order", order.view())],
+            slots: &|| vec![("element", body.into())],
+            params: &|p| {
+                p.u32(0).u32(n as u32).u32(padded(n) as u32).u32(k as u32).u32(start as u32);
+            },
+        }
+        .run()?;
+    }
+    Ok(())
+}
+
+/// The first element that is not less than the value, or, past equal ones, greater.
+const SEARCH: &str = "fn element(i: u32) -> R {
+    let value = load_values(params.first_values + i);
+    let row = params.first_x + i / params.width * params.n * params.padded;
+    var low = 0u;
+    var high = params.n;
+    while low < high {
+        let middle = (low + high) / 2u;
+        let found = load_x(row + middle);
+        if less(found, value) || (params.start == 1u && !less(value, found)) {
+            low = middle + 1u;
+        } else {
+            high = middle;
+        }
+    }
+    return R(low);
+}
+";
+
+/// Where each of `values` (`[rows, m]`) would go into the rows of `sorted` (`[rows, n]`, or one row for all).
+pub fn search(sorted: View, n: usize, values: View, m: usize, right: bool, out: View) -> Result<()> {
+    let compute = compute_type(sorted.dtype);
+    // Rows lie 1 or 0 rows apart.
+    let rows = (sorted.layout.numel() > n) as u32;
+    Elements {
+        op: "searchsorted",
+        kernel: "searchsorted",
+        frame: SORTED,
+        compute,
+        variant: &[],
+        out,
+        read: &[("x", sorted), ("order", sorted), ("values", values)],
+        slots: &|| vec![("element", format!("alias R = i64;\n{}{SEARCH}", less(compute, false)))],
+        params: &|p| {
+            p.u32(n as u32).u32(rows).u32(m as u32).u32(right as u32);
+        },
+    }
+    .run()
+}

@@ -196,9 +196,6 @@ fn dispatch(
     if let Some(out) = out {
         return call_out(py, entry, signature, &values, &out);
     }
-    if entry.replaces {
-        check_replaced(&first()?.cast::<PyTensor>()?.get().inner(), false).py()?;
-    }
     let result = if is_large(&values) {
         py.detach(|| ops::call(entry.op, signature.overload, &values)).py()?
     } else {
@@ -206,6 +203,7 @@ fn dispatch(
     };
     if entry.replaces {
         let slf = first()?;
+        check_replaced(&slf.cast::<PyTensor>()?.get().inner(), false).py()?;
         PyTensor::replace_view(slf.cast::<PyTensor>()?, result.tensor().py()?);
         return Ok(slf.clone().unbind());
     }

@@ -19,6 +19,7 @@ mod operators;
 mod optim;
 mod protocols;
 mod safetensors;
+mod signature;
 mod storage;
 mod tensor;
 

@@ -80,6 +80,11 @@ pub enum Error {
     Value(String),
     #[error("{0}")]
     NotImplemented(String),
+    #[error("{0}")]
+    Assertion(String),
+    /// An algorithm of linear algebra that found no answer.
+    #[error("{0}")]
+    LinAlg(String),
     /// Division of an integer by zero.
     #[error("ZeroDivisionError")]
     ZeroDivision,
@@ -97,6 +102,8 @@ pub enum Kind {
     Type,
     Value,
     NotImplemented,
+    Assertion,
+    LinAlg,
     Foreign,
 }
 
@@ -120,6 +127,8 @@ impl Error {
             Error::NotImplemented(_)
             | Error::DtypeNotImplemented { .. }
             | Error::DeviceNotImplemented { .. } => Kind::NotImplemented,
+            Error::Assertion(_) => Kind::Assertion,
+            Error::LinAlg(_) => Kind::LinAlg,
             Error::Foreign(_) => Kind::Foreign,
             _ => Kind::Runtime,
         }

@@ -1,5 +1,7 @@
 //! Shapes and strides: what a view is, without the data. Strides count elements and may be negative or zero.
 
+mod order;
+
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
@@ -7,6 +9,8 @@ use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
 use crate::{bail, ensure};
+
+pub use order::{MemoryFormat, result_layout};
 
 /// Up to this rank the dimensions lie in the object itself.
 const INLINE: usize = 6;
@@ -168,12 +172,10 @@ impl Layout {
     pub fn is_contiguous(&self) -> bool {
         let mut step = 1;
         for (&n, &s) in self.shape.iter().zip(self.strides.iter()).rev() {
-            if n == 0 {
-                return true;
-            }
             if n != 1 {
                 if s != step {
-                    return false;
+                    // No elements lie in any order.
+                    return self.shape.contains(&0);
                 }
                 step *= n as isize;
             }
@@ -181,16 +183,27 @@ impl Layout {
         true
     }
 
+    /// Whether the strides are the very ones of a new contiguous tensor, at dimensions of size 1 too.
+    #[inline]
+    pub fn has_plain_strides(&self) -> bool {
+        let mut step = 1;
+        self.shape.iter().zip(self.strides.iter()).rev().all(|(&n, &s)| {
+            let plain = s == step;
+            step *= n.max(1) as isize;
+            plain
+        })
+    }
+
     /// Whether no two indices share an element and there are no holes: dense in some order of the dimensions.
     pub fn is_non_overlapping_and_dense(&self) -> bool {
+        if self.is_contiguous() {
+            return true;
+        }
         let mut dims: SmallVec<[(isize, usize); 6]> =
             self.strides.iter().copied().zip(self.shape.iter().copied()).filter(|&(_, n)| n != 1).collect();
         dims.sort_by_key(|&(s, _)| s);
         let mut step = 1;
         for (s, n) in dims {
-            if n == 0 {
-                return true;
-            }
             if s != step {
                 return false;
             }

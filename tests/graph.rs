@@ -4,7 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use rgrad::dtype::DType;
 use rgrad::engine::{Options, backward, grad};
-use rgrad::graph::{ModeGuard, TensorHook};
+use rgrad::graph::{
+    ModeGuard, PackedTensor, SavedTensorHooks, TensorHook, pop_saved_tensor_hooks, push_saved_tensor_hooks,
+    set_inference_enabled,
+};
 use rgrad::ops::{arith, reduce, rows};
 use rgrad::tensor::{assign, check_inplace};
 use rgrad::{Result, Tensor};
@@ -101,7 +104,7 @@ fn a_write_through_a_view_changes_the_history_of_its_base() {
     let w = leaf(&[7.0, 8.0]);
     assign(&view, &arith::mul(&w, 2.0).unwrap(), "CopyBackwards").unwrap();
     assert_eq!(values(&base), [14.0, 16.0, 30.0]);
-    assert_eq!(base.grad_fn().unwrap().name(), "CopySlices");
+    assert_eq!(base.grad_fn().unwrap().name(), "torch::autograd::CopySlices");
     run(&total(&base)).unwrap();
     assert_eq!(values(&a.grad().unwrap()), [0.0, 0.0, 10.0]);
     assert_eq!(values(&w.grad().unwrap()), [2.0, 2.0]);
@@ -216,4 +219,122 @@ fn grad_mode_belongs_to_a_thread() {
     let _off = ModeGuard::grad(false);
     std::thread::spawn(|| assert!(rgrad::graph::grad_enabled())).join().unwrap();
     assert!(!rgrad::graph::grad_enabled());
+}
+
+#[test]
+fn sixteen_threads_over_a_shared_graph_add_up_exactly() {
+    let a = leaf(&[1.0, 2.0, 3.0]);
+    let shared = rows::sin.call(&[(&arith::mul(&a, 2.0).unwrap()).into()], &[]).unwrap();
+    let root = total(&shared);
+    let retain = Options { retain_graph: true, ..Options::default() };
+    let once = grad(&[root.clone().into()], &[a.clone().into()], &[], retain).unwrap().remove(0).unwrap();
+    std::thread::scope(|s| {
+        for _ in 0..16 {
+            s.spawn(|| {
+                for _ in 0..200 {
+                    backward(&[root.clone().into()], &[], None, retain).unwrap();
+                }
+            });
+        }
+    });
+    // Every addition is of the same number, so the order does not matter.
+    let expected: Vec<f32> = values(&once).iter().map(|&g| (0..3200).fold(0.0, |sum, _| sum + g)).collect();
+    assert_eq!(values(&a.grad().unwrap()), expected);
+}
+
+/// Runs a backward of its own inside the one that calls it.
+struct Nested(Arc<Mutex<usize>>);
+impl TensorHook for Nested {
+    fn call(&self, _: &Tensor) -> Result<Option<Tensor>> {
+        let left = {
+            let mut left = self.0.lock().unwrap();
+            *left -= 1;
+            *left
+        };
+        if left == 0 {
+            return Err(rgrad::Error::Value("the bottom".into()));
+        }
+        nest(&self.0).map(|()| None)
+    }
+}
+
+fn nest(left: &Arc<Mutex<usize>>) -> Result<()> {
+    let _on = ModeGuard::grad(true);
+    let y = arith::mul(&leaf(&[1.0]), 2.0)?;
+    y.grad_fn().unwrap().add_tensor_hook(0, Arc::new(Nested(left.clone())));
+    run(&total(&y))
+}
+
+#[test]
+fn backward_nests_ten_thousand_deep_and_an_error_comes_back_up() {
+    let e = nest(&Arc::new(Mutex::new(10_000))).unwrap_err();
+    assert_eq!(e.to_string(), "the bottom");
+}
+
+/// Keeps the elements of what is saved, negated.
+struct Negate;
+impl SavedTensorHooks for Negate {
+    fn pack(&self, t: &Tensor) -> Result<Box<dyn PackedTensor>> {
+        Ok(Box::new(Negated(t.to_vec())))
+    }
+}
+
+struct Negated(Vec<f32>);
+impl PackedTensor for Negated {
+    fn unpack(&self) -> Result<Tensor> {
+        let v: Vec<f32> = self.0.iter().map(|x| -x).collect();
+        Tensor::from_slice(&v, [v.len()])
+    }
+}
+
+#[test]
+fn what_is_saved_passes_through_hooks_and_keeps_its_history() {
+    let a = leaf(&[2.0, 3.0]);
+    push_saved_tensor_hooks(Arc::new(Negate)).unwrap();
+    let y = arith::mul(&a, &a).unwrap();
+    pop_saved_tensor_hooks();
+    let create = Options { create_graph: true, ..Options::default() };
+    let g = grad(&[total(&y).into()], &[a.clone().into()], &[], create).unwrap().remove(0).unwrap();
+    assert_eq!(values(&g), [-4.0, -6.0]);
+    run(&total(&g)).unwrap();
+    assert_eq!(values(&a.grad().unwrap()), [2.0, 2.0]);
+}
+
+struct Refuse;
+impl SavedTensorHooks for Refuse {
+    fn pack(&self, _: &Tensor) -> Result<Box<dyn PackedTensor>> {
+        Err(rgrad::Error::Value("not kept".into()))
+    }
+}
+
+#[test]
+fn the_error_of_a_pack_hook_is_that_of_the_operation() {
+    let a = leaf(&[2.0]);
+    push_saved_tensor_hooks(Arc::new(Refuse)).unwrap();
+    let y = arith::mul(&a, &a);
+    pop_saved_tensor_hooks();
+    assert_eq!(y.unwrap_err().to_string(), "not kept");
+    assert!(arith::mul(&a, &a).is_ok());
+}
+
+#[test]
+fn a_gradient_takes_the_strides_of_a_dense_leaf() {
+    let w = Tensor::ones([2, 3], DType::F32).unwrap();
+    let w = w.with_layout(w.layout().transpose(0, 1));
+    w.set_requires_grad(true).unwrap();
+    run(&total(&arith::mul(&w, 2.0).unwrap())).unwrap();
+    assert_eq!(w.grad().unwrap().strides(), w.strides());
+}
+
+#[test]
+fn an_inference_tensor_is_neither_saved_nor_written_outside() {
+    set_inference_enabled(true);
+    let t = Tensor::ones([1], DType::F32).unwrap();
+    set_inference_enabled(false);
+    let a = leaf(&[2.0]);
+    assert!(arith::add(&a, &t).unwrap().requires_grad());
+    assert!(arith::mul(&a, &t).unwrap_err().to_string().starts_with("Inference tensors cannot be saved"));
+    assert!(
+        check_inplace(&t, false).unwrap_err().to_string().starts_with("Inplace update to inference tensor")
+    );
 }

@@ -94,7 +94,7 @@ fn equal_largest_elements_share_the_gradient() {
     let x = tensor(&[1.0, 3.0, 3.0], &[3]);
     x.set_requires_grad(true).unwrap();
     let y = reduce::amax(&x, None, false).unwrap();
-    let g = rgrad::engine::grad(&[y], &[x], &[None], Default::default()).unwrap();
+    let g = rgrad::engine::grad(&[y.into()], &[x.into()], &[None], Default::default()).unwrap();
     assert_eq!(g[0].as_ref().unwrap().to_vec::<f64>(), [0.0, 0.5, 0.5]);
 }
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from rgrad import _C
 from rgrad._C import *  # noqa: F403 - every function of the operation table, under PyTorch's name
-from rgrad._C import Generator, Tensor, device, dtype
+from rgrad._C import Generator, Tensor, device, dtype, memory_format
 
 from ._dtypes import broadcast_shapes, can_cast, finfo, iinfo, promote_types, result_type
 from ._modes import (
@@ -44,7 +44,6 @@ from ._top import (
     is_tensor,
     layout,
     manual_seed,
-    memory_format,
     seed,
     set_default_tensor_type,
     set_printoptions,
@@ -89,7 +88,7 @@ if TYPE_CHECKING:
         vision,
         viz,
     )
-    from ._top import channels_last, channels_last_3d, contiguous_format, preserve_format, strided
+    from ._top import strided
     from .amp import autocast
     from .serialization import load, save
 
@@ -120,10 +119,6 @@ _FROM = {
     "autocast": ("rgrad.amp", "autocast"),
     "load": ("rgrad.serialization", "load"),
     "save": ("rgrad.serialization", "save"),
-    "contiguous_format": ("rgrad._top", "contiguous_format"),
-    "preserve_format": ("rgrad._top", "preserve_format"),
-    "channels_last": ("rgrad._top", "channels_last"),
-    "channels_last_3d": ("rgrad._top", "channels_last_3d"),
     "strided": ("rgrad._top", "strided"),
     # Functions of rgrad.nn that PyTorch offers at the top too.
     **{

@@ -29,18 +29,10 @@ class _Named:
         return self._name
 
 
-class memory_format(_Named):
-    """The order in which the dimensions of a tensor lie in memory."""
-
-
 class layout(_Named):
     """How a tensor's elements are kept: `strided` is the only one here."""
 
 
-contiguous_format = memory_format._make("contiguous_format")
-preserve_format = memory_format._make("preserve_format")
-channels_last = memory_format._make("channels_last")
-channels_last_3d = memory_format._make("channels_last_3d")
 strided = layout._make("strided")
 
 default_generator: Generator = _C._default_generator()

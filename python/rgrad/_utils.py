@@ -21,18 +21,12 @@ def reduce_tensor(tensor: Any, protocol: int) -> tuple[Any, ...]:
     """What pickle shall write for a tensor: its elements, dtype and shape.
 
     Args:
-        tensor: any tensor; a non-leaf must not require a gradient's history, which can't be pickled.
+        tensor: any tensor; its history stays behind, so that it arrives as a leaf.
         protocol: pickle's. From 5 on, the elements go out of band if the pickler asks for that.
 
     Returns:
         A callable and its arguments, as `__reduce_ex__` returns them.
     """
-    if tensor.requires_grad and not tensor.is_leaf:
-        raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy and pickle "
-            "protocols at "
-            "the moment; use detach() first"
-        )
     plain = tensor.detach().cpu().contiguous()
     start = plain.storage_offset() * plain.dtype.itemsize
     elements = _C._storage_bytes(plain)[start : start + plain.numel() * plain.dtype.itemsize]

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::run::check_replacement;
+use crate::backend::copy;
 use crate::error::Result;
 use crate::graph::{AccumulateGrad, GradFn, Grads, Meta, grad_enabled};
-use crate::layout::Layout;
+use crate::layout::MemoryFormat;
 use crate::ops::{arith, rows};
-use crate::tensor::{Tensor, write_untracked};
+use crate::tensor::Tensor;
 
 /// `a + b`, in the memory of `a` if nobody else sees it and nothing is being recorded.
 pub fn sum(a: Tensor, b: Tensor) -> Result<Tensor> {
@@ -70,7 +71,7 @@ pub fn add_to(t: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
     meta.update_grad(|slot| {
         *slot = Some(match slot.take() {
             None if create_graph => arith::clone(&g)?,
-            None => own(g, t)?,
+            None => own(t, g)?,
             Some(old) if create_graph => arith::add(&old, &g)?,
             Some(old) => match rows::add.call_inplace(&[(&old).into(), (&g).into()], &[]) {
                 Ok(true) => old,
@@ -85,17 +86,25 @@ pub fn add_to(t: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
     })
 }
 
-/// `g` if nobody else holds its memory and it has the leaf's geometry, else a copy.
-fn own(g: Tensor, leaf: &Tensor) -> Result<Tensor> {
-    if leaf.is_contiguous() || !leaf.layout().is_non_overlapping_and_dense() {
-        return if g.is_sole_owner() && g.is_contiguous() { Ok(g) } else { g.copied(g.dtype()) };
-    }
-    if g.is_sole_owner() && g.strides() == leaf.strides() {
+/// `g` if nobody else holds its memory and it lies as a gradient of `leaf` is to lie, else a copy that does: in the very
+/// strides of a dense leaf, and contiguous otherwise.
+fn own(leaf: &Tensor, g: Tensor) -> Result<Tensor> {
+    let dense = leaf.layout().is_non_overlapping_and_dense();
+    let alike = || {
+        if leaf.is_contiguous() || !dense {
+            return g.is_contiguous();
+        }
+        let mut dims = g.shape().iter().zip(g.strides().iter().zip(leaf.strides().iter()));
+        dims.all(|(&n, (a, b))| n == 1 || a == b)
+    };
+    if g.is_sole_owner() && alike() {
         return Ok(g);
     }
-    let layout = Layout { offset: 0, ..leaf.layout().clone() };
-    let out = Tensor::empty(leaf.shape().clone(), g.dtype())?.with_layout(layout);
-    write_untracked(&out, &g)?;
+    if !dense || g.shape() != leaf.shape() {
+        return g.copied(g.dtype());
+    }
+    let out = Tensor::empty_dense(leaf.layout().in_format(MemoryFormat::Preserve)?, g.dtype(), g.device())?;
+    copy::copy(g.raw(), out.raw())?;
     Ok(out)
 }
 

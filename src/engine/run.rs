@@ -64,7 +64,7 @@ fn run_here(
     }
     for (e, g) in roots.iter().zip(grads) {
         if let Some(i) = task.find(&e.node) {
-            let g = fit(g, &e.node, e.input())?;
+            let g = fit(g, e, (&e.node, e.input()))?;
             add_into(&mut task.slots[i].inbox, e.input(), g)?;
         }
     }
@@ -248,12 +248,12 @@ fn refuse_nan(node: &GradFn, outs: &Grads) -> Result<()> {
 
 fn deliver(task: &mut Task, ready: &mut BinaryHeap<Ready>, node: &GradFn, outs: Grads) -> Result<()> {
     let mut outs = outs.into_iter();
-    for e in node.edges() {
+    for (k, e) in node.edges().iter().enumerate() {
         let g = outs.next().flatten();
         let Some(e) = e else { continue };
         let Some(j) = task.find(&e.node) else { continue };
         if let Some(g) = g {
-            let g = fit(g, &e.node, e.input())?;
+            let g = fit(g, e, (node, k))?;
             add_into(&mut task.slots[j].inbox, e.input(), g)?;
         }
         let slot = &mut task.slots[j];
@@ -265,9 +265,10 @@ fn deliver(task: &mut Task, ready: &mut BinaryHeap<Ready>, node: &GradFn, outs: 
     Ok(())
 }
 
-/// Gives a gradient the shape and dtype of the tensor that it belongs to: the one place that undoes a broadcast.
-fn fit(g: Tensor, node: &GradFn, input: usize) -> Result<Tensor> {
-    let Some(OutputMeta { shape, dtype, device }) = node.outputs().get(input) else { return Ok(g) };
+/// Gives a gradient the shape and dtype of the tensor that it belongs to: the one place that undoes a broadcast. An
+/// error names the node that the gradient is `from`, and its number there.
+fn fit(g: Tensor, to: &Edge, from: (&GradFn, usize)) -> Result<Tensor> {
+    let Some(OutputMeta { shape, dtype, device }) = to.node.outputs().get(to.input()) else { return Ok(g) };
     let g = if g.shape() == shape {
         g
     } else if crate::layout::broadcast("backward", shape, g.shape()).is_ok_and(|s| s == *g.shape()) {
@@ -275,8 +276,9 @@ fn fit(g: Tensor, node: &GradFn, input: usize) -> Result<Tensor> {
     } else {
         bail!(
             Runtime,
-            "Function {} returned an invalid gradient at index {input} - got {} but expected shape compatible with {}",
-            node.name(),
+            "Function {} returned an invalid gradient at index {} - got {} but expected shape compatible with {}",
+            from.0.name(),
+            from.1,
             g.shape(),
             shape
         );

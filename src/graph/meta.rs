@@ -141,10 +141,6 @@ impl Meta {
         self.epoch.load(Ordering::Acquire)
     }
 
-    pub(crate) fn written_in_place(&self) -> bool {
-        self.inplace_epoch() != 0
-    }
-
     pub(crate) fn next_epoch(&self) -> u32 {
         self.epoch.fetch_add(1, Ordering::AcqRel) + 1
     }

@@ -25,7 +25,8 @@ pub use held::{Held, HeldGuard, anything_held};
 pub use hooks::{Handle, Hooks, NodeHook, PackedTensor, PostAccumulateHook, SavedTensorHooks, TensorHook};
 pub use meta::Meta;
 pub use mode::{
-    ModeGuard, ThreadState, grad_enabled, inference_enabled, set_grad_enabled, set_inference_enabled,
+    ModeGuard, ThreadState, grad_enabled, grad_mode, inference_enabled, set_grad_enabled,
+    set_inference_enabled,
 };
 pub use saved::{
     SavedTensor, check_saved, forbid_saved_tensor_hooks, pop_saved_tensor_hooks, push_saved_tensor_hooks,

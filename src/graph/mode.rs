@@ -18,7 +18,10 @@ thread_local! {
 /// Whether operations on tracked tensors are recorded.
 #[inline(always)]
 pub fn grad_enabled() -> bool {
-    MODES.with(|m| m.get().grad)
+    MODES.with(|m| {
+        let m = m.get();
+        m.grad && !m.inference
+    })
 }
 
 fn change(f: impl FnOnce(&mut Modes)) {
@@ -29,9 +32,14 @@ fn change(f: impl FnOnce(&mut Modes)) {
     });
 }
 
+/// The grad mode as it was set; in inference mode nothing is recorded though it be on.
+pub fn grad_mode() -> bool {
+    MODES.with(|m| m.get().grad)
+}
+
 /// Sets the mode of this thread and returns the one before.
 pub fn set_grad_enabled(on: bool) -> bool {
-    let before = MODES.with(|m| m.get().grad);
+    let before = grad_mode();
     change(|m| m.grad = on);
     before
 }

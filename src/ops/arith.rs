@@ -11,6 +11,7 @@ use crate::backend::memory;
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
+use crate::layout::MemoryFormat;
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
@@ -337,9 +338,14 @@ impl crate::graph::Function for CloneBackward {
     }
 }
 
-/// A dense copy with the history of the original.
+/// A copy with the history of the original that lies in memory as it does.
 pub fn clone(t: &Tensor) -> Result<Tensor> {
-    crate::graph::record(t.copied(t.dtype())?, &[t], |_| CloneBackward)
+    clone_in(t, MemoryFormat::Preserve)
+}
+
+/// A copy with the history of the original that lies in memory as `format` says.
+pub fn clone_in(t: &Tensor, format: MemoryFormat) -> Result<Tensor> {
+    crate::graph::record(t.copied_in(format, t.dtype())?, &[t], |_| CloneBackward)
 }
 
 struct ToCopy {
@@ -359,18 +365,17 @@ impl crate::graph::Function for ToCopy {
 
 /// `t` in another dtype; the same tensor if it has it.
 pub fn to_dtype(t: &Tensor, dtype: DType) -> Result<Tensor> {
-    if t.dtype() == dtype {
-        return Ok(t.clone());
-    }
-    crate::graph::record(t.copied(dtype)?, &[t], |_| ToCopy { from: t.dtype(), device: t.device() })
+    if t.dtype() == dtype { Ok(t.clone()) } else { to_copy(t, t.device(), dtype, MemoryFormat::Preserve) }
 }
 
 /// `t` on a device, in a dtype; the same tensor if it is so already.
 pub fn to(t: &Tensor, device: Device, dtype: DType) -> Result<Tensor> {
-    if t.device() == device {
-        return to_dtype(t, dtype);
-    }
-    let out = Tensor::empty_on(t.shape().clone(), dtype, device)?;
+    if t.device() == device { to_dtype(t, dtype) } else { to_copy(t, device, dtype, MemoryFormat::Preserve) }
+}
+
+/// A copy on a device, in a dtype, that lies in memory as `format` says.
+pub fn to_copy(t: &Tensor, device: Device, dtype: DType, format: MemoryFormat) -> Result<Tensor> {
+    let out = Tensor::empty_dense(t.layout().in_format(format)?, dtype, device)?;
     memory::transfer(t.raw(), out.raw())?;
     crate::graph::record(out, &[t], |_| ToCopy { from: t.dtype(), device: t.device() })
 }

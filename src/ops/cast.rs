@@ -8,45 +8,54 @@ use crate::backend::{copy, memory};
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, grad_enabled, record};
-use crate::layout::{Layout, broadcast};
+use crate::graph::{Cx, Function, Grads, NotImplemented, grad_enabled, record};
+use crate::layout::{Layout, MemoryFormat, broadcast};
 use crate::tensor::{Tensor, assign, check_inplace};
 use crate::{bail, ensure};
 
 // ---- casts
 
-/// `t` in `dtype`; a new tensor if `copy`, even where nothing changes.
-fn converted(t: &Tensor, dtype: DType, copy: bool) -> Result<Tensor> {
-    if copy && t.dtype() == dtype { arith::clone(t) } else { arith::to_dtype(t, dtype) }
+/// The argument `at`, a memory format that is to be preserved where none is given.
+pub(super) fn format_or_preserve(a: &Args, at: usize) -> Result<MemoryFormat> {
+    Ok(a.opt_memory_format(at)?.unwrap_or(MemoryFormat::Preserve))
+}
+
+/// `t` in `dtype` and `format`; a new tensor if `copy`, even where nothing changes.
+fn converted(t: &Tensor, dtype: DType, copy: bool, format: MemoryFormat) -> Result<Tensor> {
+    let fits = format == MemoryFormat::Preserve || format == t.layout().suggested_format();
+    if t.dtype() == dtype && fits && !copy {
+        return Ok(t.clone());
+    }
+    arith::to_copy(t, t.device(), dtype, format)
 }
 
 fn to_dtype(a: &Args) -> Result<Out> {
-    Ok(converted(a.tensor(0)?, a.dtype(1)?, a.bool(3)?)?.into())
+    Ok(converted(a.tensor(0)?, a.dtype(1)?, a.bool(3)?, format_or_preserve(a, 4)?)?.into())
 }
 
 /// As `converted`, on a device.
-fn moved(t: &Tensor, device: Device, dtype: DType, copy: bool) -> Result<Out> {
+fn moved(t: &Tensor, device: Device, dtype: DType, copy: bool, format: MemoryFormat) -> Result<Out> {
     if t.device() == device {
-        Ok(converted(t, dtype, copy)?.into())
+        Ok(converted(t, dtype, copy, format)?.into())
     } else {
-        Ok(arith::to(t, device, dtype)?.into())
+        Ok(arith::to_copy(t, device, dtype, format)?.into())
     }
 }
 
 fn to_device(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
     let dtype = a.opt_dtype(2)?.unwrap_or(t.dtype());
-    moved(t, a.opt_device(1)?.unwrap_or(t.device()), dtype, a.bool(4)?)
+    moved(t, a.opt_device(1)?.unwrap_or(t.device()), dtype, a.bool(4)?, format_or_preserve(a, 5)?)
 }
 
 fn to_other(a: &Args) -> Result<Out> {
     let other = a.tensor(1)?;
-    moved(a.tensor(0)?, other.device(), other.dtype(), a.bool(3)?)
+    moved(a.tensor(0)?, other.device(), other.dtype(), a.bool(3)?, format_or_preserve(a, 4)?)
 }
 
 fn cpu(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
-    moved(t, Device::Cpu, t.dtype(), false)
+    moved(t, Device::Cpu, t.dtype(), false, format_or_preserve(a, 1)?)
 }
 
 fn type_as(a: &Args) -> Result<Out> {
@@ -75,7 +84,7 @@ fn cuda(a: &Args) -> Result<Out> {
         None => Device::parse("cuda")?,
     };
     ensure!(device.is_gpu(), Value, "Invalid device, must be cuda device");
-    moved(t, device, t.dtype(), false)
+    moved(t, device, t.dtype(), false, format_or_preserve(a, 3)?)
 }
 
 fn identity(a: &Args) -> Result<Out> {
@@ -146,12 +155,24 @@ fn resized(t: &Tensor, shape: crate::layout::Dims) -> Result<Tensor> {
     Ok(memory.with_layout(layout))
 }
 
+/// `t` in another format over its own memory, which a resized tensor holds.
+fn restrided(t: Tensor, format: Option<MemoryFormat>) -> Result<Tensor> {
+    let Some(format) = format else { return Ok(t) };
+    ensure!(format != MemoryFormat::Preserve, Runtime, "Unsupported memory formatPreserve");
+    Ok(t.with_layout(Layout { offset: t.layout().offset, ..t.layout().in_format(format)? }))
+}
+
 fn resize(a: &Args) -> Result<Out> {
-    Ok(resized(a.tensor(0)?, a.size(1)?)?.into())
+    Ok(restrided(resized(a.tensor(0)?, a.size(1)?)?, a.opt_memory_format(2)?)?.into())
 }
 
 fn resize_as(a: &Args) -> Result<Out> {
-    Ok(resized(a.tensor(0)?, a.tensor(1)?.shape().clone())?.into())
+    let like = a.tensor(1)?;
+    let format = match a.opt_memory_format(2)? {
+        Some(MemoryFormat::Preserve) => Some(like.layout().suggested_format()),
+        format => format,
+    };
+    Ok(restrided(resized(a.tensor(0)?, like.shape().clone())?, format)?.into())
 }
 
 fn set(a: &Args) -> Result<Out> {
@@ -164,7 +185,7 @@ fn set(a: &Args) -> Result<Out> {
         source.dtype().scalar_name().to_lowercase(),
         t.dtype().scalar_name().to_lowercase()
     );
-    Ok(source.detach().into())
+    Ok(record(source.detach(), &[t], |_| NotImplemented { op: "set_" })?.into())
 }
 
 // ---- questions
@@ -208,9 +229,11 @@ macro_rules! cast_method {
             $name,
             Surface::METHOD,
             concat!("`input` cast as `to` does it; `", $name, "` names the dtype."),
-            &[overload!("input: Tensor, memory_format: memory_format? = None", |a| Ok(arith::to_dtype(
+            &[overload!("input: Tensor, memory_format: memory_format? = None", |a| Ok(converted(
                 a.tensor(0)?,
-                $dtype
+                $dtype,
+                false,
+                format_or_preserve(a, 1)?
             )?
             .into()))],
         )
@@ -225,12 +248,20 @@ macro_rules! identity {
 }
 
 fn contiguous(a: &Args) -> Result<Out> {
-    let t = a.tensor(0)?;
-    Ok(if t.is_contiguous() { t.clone() } else { arith::clone(t)? }.into())
+    let (t, format) = (a.tensor(0)?, a.opt_memory_format(1)?.unwrap_or(MemoryFormat::Contiguous));
+    if t.layout().is_in(format) {
+        return Ok(t.clone().into());
+    }
+    ensure!(
+        format != MemoryFormat::Preserve,
+        Runtime,
+        "preserve memory format is unsupported by the contiguous operator"
+    );
+    Ok(arith::clone_in(t, format)?.into())
 }
 
 fn clone(a: &Args) -> Result<Out> {
-    Ok(arith::clone(a.tensor(0)?)?.into())
+    Ok(arith::clone_in(a.tensor(0)?, format_or_preserve(a, 1)?)?.into())
 }
 
 pub static OPS: &[Op] = &[
@@ -299,7 +330,7 @@ pub static OPS: &[Op] = &[
     op(
         "contiguous",
         Surface::METHOD,
-        "The tensor with its elements dense in row-major order.",
+        "The tensor with its elements dense in row-major order, or in the order of `memory_format`.",
         &[overload!("input: Tensor, memory_format: memory_format? = None", contiguous)],
     ),
     op(

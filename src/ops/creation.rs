@@ -2,6 +2,7 @@
 
 mod fill;
 
+use super::cast::format_or_preserve;
 use super::pointwise::Arg;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{default_device, default_dtype};
@@ -10,7 +11,7 @@ use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
-use crate::layout::{Dims, Layout, Strides};
+use crate::layout::{Dims, Layout, MemoryFormat, Strides};
 use crate::storage::Storage;
 use crate::tensor::Tensor;
 use crate::{bail, ensure, with_dtype};
@@ -37,6 +38,8 @@ pub(super) use options;
 
 /// How far `requires_grad` stands behind `dtype` among the options.
 const REQUIRES_GRAD: usize = 4;
+/// How far `memory_format` stands behind `dtype`, where there is one.
+const MEMORY_FORMAT: usize = 5;
 const DEVICE: usize = 2;
 
 /// The `dtype` of options that start at argument `at`.
@@ -93,6 +96,13 @@ pub fn zeros_like(t: &Tensor, dtype: DType) -> Result<Tensor> {
     Ok(out)
 }
 
+/// A tensor of the first argument's shape and of unspecified contents, with options that start at argument `at`.
+pub(in crate::ops) fn like(a: &Args, at: usize) -> Result<Tensor> {
+    let t = a.tensor(0)?;
+    let layout = t.layout().in_format(format_or_preserve(a, at + MEMORY_FORMAT)?)?;
+    Tensor::empty_dense(layout, dtype_or(a, at, t.dtype())?, device_or(a, at, t.device())?)
+}
+
 /// The dtype of a tensor made from a number alone.
 fn dtype_of(value: Scalar) -> DType {
     match value {
@@ -109,8 +119,9 @@ fn filled(a: &Args, value: Scalar) -> Result<Out> {
 }
 
 fn filled_like(a: &Args, value: Scalar) -> Result<Out> {
-    let t = a.tensor(0)?;
-    filled_at(a, 1, t.shape().clone(), value, dtype_or(a, 1, t.dtype())?, t.device())
+    let out = like(a, 1)?;
+    copy::fill(out.raw(), value)?;
+    finish_like(a, 1, out.clone(), &out)
 }
 
 fn new_filled(a: &Args, value: Scalar) -> Result<Out> {
@@ -124,8 +135,9 @@ fn full(a: &Args) -> Result<Out> {
 }
 
 fn full_like(a: &Args) -> Result<Out> {
-    let t = a.tensor(0)?;
-    filled_at(a, 2, t.shape().clone(), a.number(1)?, dtype_or(a, 2, t.dtype())?, t.device())
+    let out = like(a, 2)?;
+    copy::fill(out.raw(), a.number(1)?)?;
+    finish_like(a, 2, out.clone(), &out)
 }
 
 fn new_full(a: &Args) -> Result<Out> {
@@ -140,12 +152,17 @@ fn scalar_tensor(a: &Args) -> Result<Out> {
 // ---- unspecified contents
 
 fn empty(a: &Args) -> Result<Out> {
-    empty_at(a, 1, a.size(0)?, dtype_or(a, 1, default_dtype())?, default_device())
+    let format = a.opt_memory_format(1 + MEMORY_FORMAT)?.unwrap_or(MemoryFormat::Contiguous);
+    ensure!(format != MemoryFormat::Preserve, Runtime, "unsupported memory format Preserve");
+    let layout = Layout::contiguous(a.size(0)?).in_format(format)?;
+    let device = device_or(a, 1, default_device())?;
+    let out = Tensor::empty_dense(layout, dtype_or(a, 1, default_dtype())?, device)?;
+    finish_like(a, 1, out.clone(), &out)
 }
 
 fn empty_like(a: &Args) -> Result<Out> {
-    let t = a.tensor(0)?;
-    empty_at(a, 1, t.shape().clone(), dtype_or(a, 1, t.dtype())?, t.device())
+    let out = like(a, 1)?;
+    finish_like(a, 1, out.clone(), &out)
 }
 
 fn new_empty(a: &Args) -> Result<Out> {

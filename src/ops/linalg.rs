@@ -2,6 +2,7 @@
 
 mod einsum;
 mod products;
+mod svd;
 mod table;
 
 use smallvec::smallvec;
@@ -19,6 +20,7 @@ use crate::tensor::Tensor;
 
 pub use einsum::einsum;
 pub use products::tensordot;
+pub use svd::{svd, svdvals};
 pub use table::OPS;
 
 /// The lower (or upper) triangle of each matrix, up to (from) diagonal `k`, with zeros elsewhere.

@@ -104,7 +104,7 @@ pub fn call(op: &'static Op, overload: &'static Overload, values: &[Value]) -> R
 fn call_unnamed(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Out> {
     let args = Args { name: op.name, values };
     match &overload.call {
-        Call::Fn(f) => f(&args),
+        Call::Fn(f) | Call::Composite(f) => f(&args),
         Call::Row(row) => {
             let (inputs, params) = row_arguments(row, &args)?;
             (row.meta.check)(&params)?;
@@ -167,7 +167,7 @@ pub fn row_inplace(row: &'static Row, inputs: &[Arg], params: &[Scalar]) -> Resu
     if row.call_inplace(inputs, params)? {
         return Ok(());
     }
-    let result = if grad_enabled() && row.derivatives_read_input(0) {
+    let result = if grad_enabled() && row.derivatives_read(0) {
         let copy = t.copy_with_history()?;
         let mut inputs: SmallVec<[Arg; 3]> = inputs.iter().copied().collect();
         inputs[0] = Arg::T(&copy);
@@ -201,7 +201,9 @@ pub fn call_out(
     let tracked = |t: &Tensor| grad_enabled() && t.requires_grad();
     // A history that cannot be followed back is no reason to refuse it.
     let dead_end = |t: &Tensor| t.grad_fn().is_some_and(|f| f.name() == NotImplemented::NAME);
-    let composite = op.surface.has(Surface::COMPOSITE) || results.iter().any(dead_end);
+    let composite = op.surface.has(Surface::COMPOSITE)
+        || matches!(overload.call, Call::Composite(_))
+        || results.iter().any(dead_end);
     ensure!(
         composite || !results.iter().chain(outs).any(tracked),
         Runtime,

@@ -267,7 +267,8 @@ fn normalized_by_operations(
     }
     let flat = |t: &Tensor| view::reshape_to(t, &Dims::from([t.numel()]));
     let stats = Stats { mean: flat(&mean)?, rstd: flat(&rstd)? };
-    Ok((view::reshape_to(&out, x.shape())?, stats, flat(&var)?))
+    // The result is a tensor of its own, no view: what follows may write it in place.
+    Ok((view::reshape_to(&out, x.shape())?.detach(), stats, flat(&var)?))
 }
 
 /// Normalises the trailing dimensions, which have the shape `normalized`.

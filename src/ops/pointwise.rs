@@ -1,20 +1,25 @@
 //! How a pointwise row becomes an operation: types, shapes, the kernel call, the node. The rows are in `rows`.
 
+mod backward;
+mod order;
+
 use std::sync::OnceLock;
 
 use smallvec::SmallVec;
 
 use super::schema::Surface;
-use crate::backend::View;
 use crate::backend::pointwise::{Kernel, Operand, Program, compute_type, run, run_small, run_small_number};
+use crate::backend::{View, copy};
 use crate::device::Device;
 use crate::dtype::{DType, Scalar, promote};
 use crate::error::{Error, Result};
-use crate::formula::record::{Prim, Step, Steps, reads};
-use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record, saved_tensor_hooks_active};
+use crate::formula::record::{Steps, reads};
+use crate::graph::{grad_enabled, record, saved_tensor_hooks_active};
 use crate::layout::{Dims, Layout, broadcast};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
+use backward::PointwiseBackward;
+use order::{empty_among, lie_plainly};
 
 /// Which types a formula takes and gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -242,8 +247,8 @@ impl Row {
         !self.grads.is_empty()
     }
 
-    /// Whether some derivative reads input `i`.
-    pub fn derivatives_read_input(&self, i: usize) -> bool {
+    /// Whether some derivative reads input `i`; the result counts as one more.
+    pub fn derivatives_read(&self, i: usize) -> bool {
         self.plan().reads.iter().any(|r| r >> (i + 1) & 1 == 1)
     }
 
@@ -251,17 +256,19 @@ impl Row {
     #[inline]
     pub fn call(&'static self, args: &[Arg], params: &[Scalar]) -> Result<Tensor> {
         let (common, result) = self.types(args)?;
-        if self.meta.keeps_ints && !common.is_float() {
-            return match args[0] {
-                Arg::T(t) => t.copied(t.dtype()),
-                Arg::S(s) => Tensor::scalar(s, common),
-            };
-        }
         let device = common_device(args);
         let out = match common_shape(args) {
-            Some(t) if t.device() == device => t.empty_as(result)?,
-            _ => Tensor::empty_on(self.shape(args)?, result, device)?,
+            Some(t) if t.device() == device && lie_plainly(args) => t.empty_as(result)?,
+            Some(t) => empty_among(t.shape(), args, common, result, device)?,
+            None => empty_among(&self.shape(args)?, args, common, result, device)?,
         };
+        if self.meta.keeps_ints && !common.is_float() {
+            match args[0] {
+                Arg::T(t) => copy::copy(t.raw(), out.raw())?,
+                Arg::S(s) => copy::fill(out.raw(), s)?,
+            }
+            return Ok(out);
+        }
         self.run_into(args, params, common, &out)?;
         self.remember(out, args, params)
     }
@@ -282,10 +289,10 @@ impl Row {
                     },
                 )
             }
-            [Arg::T(a), Arg::S(s)] if a.is_contiguous() => {
+            [Arg::T(a), Arg::S(s)] if a.is_contiguous() && a.layout().has_plain_strides() => {
                 (a, run_small_number(self.kernel, a.raw(), s, false)?)
             }
-            [Arg::S(s), Arg::T(a)] if a.is_contiguous() => {
+            [Arg::S(s), Arg::T(a)] if a.is_contiguous() && a.layout().has_plain_strides() => {
                 (a, run_small_number(self.kernel, a.raw(), s, true)?)
             }
             _ => return None,
@@ -463,213 +470,4 @@ fn node_name(op: &str) -> &'static str {
         .collect();
     // Once per row, for the life of the process.
     Box::leak(format!("{camel}Backward0").into_boxed_str())
-}
-
-/// The node of every pointwise row.
-struct PointwiseBackward {
-    row: &'static Row,
-    inputs: SmallVec<[Kept; 2]>,
-    params: SmallVec<[Scalar; 1]>,
-    result: SavedTensor,
-    /// The dtype computed in.
-    common: DType,
-}
-
-/// What backward keeps of an input.
-enum Kept {
-    Tensor(SavedTensor),
-    Number(Scalar),
-    Nothing,
-}
-
-impl PointwiseBackward {
-    fn new(row: &'static Row, args: &[Arg], params: &[Scalar], y: &Tensor) -> Self {
-        let plan = row.plan();
-        // Only the derivatives that somebody wants decide what is kept.
-        let read = args.iter().zip(&plan.reads).fold(0, |bits, (a, reads)| match a {
-            Arg::T(t) if t.requires_grad() => bits | reads,
-            _ => bits,
-        });
-        let mut inputs = SmallVec::new();
-        for (i, a) in args.iter().enumerate() {
-            inputs.push(match a {
-                Arg::S(s) => Kept::Number(*s),
-                Arg::T(t) if read >> (i + 1) & 1 == 1 => Kept::Tensor(SavedTensor::input(t)),
-                Arg::T(_) => Kept::Nothing,
-            });
-        }
-        let result =
-            if read >> (args.len() + 1) & 1 == 1 { SavedTensor::output(y) } else { SavedTensor::unused() };
-        PointwiseBackward { row, inputs, params: SmallVec::from_slice(params), result, common: y.dtype() }
-    }
-
-    /// One pass over memory, no temporaries.
-    fn fused(&self, k: usize, operands: &[Option<Arg>], g: &Tensor) -> Result<Tensor> {
-        let (shape, out) = (g.shape(), g.empty_as(self.common)?);
-        // The gradient is always passed: the loops take their length from an operand.
-        let reads = self.row.plan().reads[k] | 1;
-        let mut expanded: [Option<Layout>; 5] = [const { None }; 5];
-        for (e, a) in expanded.iter_mut().zip(operands) {
-            if let Some(Arg::T(t)) = a
-                && t.shape() != shape
-            {
-                *e = t.layout().expand(shape);
-            }
-        }
-        let mut views = [Operand::Unread; 5];
-        for (i, (view, a)) in views.iter_mut().zip(operands).enumerate().filter(|(i, _)| reads >> i & 1 == 1)
-        {
-            *view = match a {
-                None => Operand::Unread,
-                Some(Arg::S(s)) => Operand::Number(*s),
-                Some(Arg::T(t)) => operand(t, expanded[i].as_ref(), out.device())?,
-            };
-        }
-        let views = &views[..operands.len()];
-        let steps = || self.row.plan().grads[k].clone();
-        let program = self.row.program(k as u8 + 1, self.row.grads[k], &steps);
-        let done = run(&program, compute_type(self.common), views, &self.params, out.raw())?;
-        ensure!(done, Error::DtypeNotImplemented { op: self.row.name, dtype: self.common });
-        Ok(out)
-    }
-}
-
-impl Function for PointwiseBackward {
-    fn name(&self) -> &'static str {
-        let number =
-            self.inputs.iter().zip(self.row.meta.number_nodes).find(|(i, _)| matches!(i, Kept::Number(_)));
-        match number {
-            Some((_, name)) if !name.is_empty() => name,
-            _ => self.row.plan().node,
-        }
-    }
-
-    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
-        let plan = self.row.plan();
-        let edges = || self.inputs.iter().enumerate().filter(|(_, kept)| !matches!(kept, Kept::Number(_)));
-        let Some(g) = &grads[0] else { return Ok(edges().map(|_| None).collect()) };
-        // Gradient, inputs, result.
-        let mut saved: [Option<Tensor>; 3] = [None, None, None];
-        let mut operands: [Option<Arg>; 5] = [Some(Arg::T(g)), None, None, None, None];
-        for (slot, kept) in saved.iter_mut().zip(&self.inputs) {
-            if let Kept::Tensor(s) = kept {
-                *slot = s.try_get(cx)?;
-            }
-        }
-        let result = self.result.try_get(cx)?;
-        let count = self.inputs.len() + 2;
-        for (i, kept) in self.inputs.iter().enumerate() {
-            operands[i + 1] = match kept {
-                Kept::Number(s) => Some(Arg::S(*s)),
-                _ => saved[i].as_ref().map(Arg::T),
-            };
-        }
-        operands[count - 1] = result.as_ref().map(Arg::T);
-        let operands = &operands[..count];
-        let rounds = match self.row.meta.rounds {
-            Rounds::Once => false,
-            Rounds::Mixed => saved.iter().flatten().any(|t| t.dtype().is_half() && t.dtype() != self.common),
-            Rounds::Steps => self.common.is_half(),
-        };
-        let mut out = Grads::new();
-        for (edge, (k, _)) in edges().enumerate() {
-            out.push(if !cx.needs(edge) {
-                None
-            } else if plan.grads[k] == [Step::Arg(0)] {
-                Some(g.clone())
-            } else if grad_enabled() || rounds {
-                Some(replay(&plan.grads[k], operands, &self.params, g)?)
-            } else {
-                Some(self.fused(k, operands, g)?)
-            });
-        }
-        Ok(out)
-    }
-
-    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
-        for (kept, &name) in self.inputs.iter().zip(self.row.inputs) {
-            if let Kept::Tensor(s) = kept {
-                visit(if name == "input" { "self" } else { name }, s);
-            }
-        }
-        visit("result", &self.result);
-    }
-
-    fn release(&self) {
-        for kept in &self.inputs {
-            if let Kept::Tensor(s) = kept {
-                s.free();
-            }
-        }
-        self.result.free();
-    }
-}
-
-/// Runs recorded steps as operations on tensors, which are recorded in turn.
-fn replay(steps: &Steps, operands: &[Option<Arg>], params: &[Scalar], like: &Tensor) -> Result<Tensor> {
-    enum Val<'a> {
-        Owned(Tensor),
-        Arg(Arg<'a>),
-    }
-    let mut values: Vec<Val> = Vec::with_capacity(steps.len());
-    for step in steps {
-        let v = match *step {
-            Step::Arg(a) => match operands.get(a) {
-                Some(Some(a)) => Val::Arg(*a),
-                _ => bail!(Runtime, "a derivative reads an operand that was not saved"),
-            },
-            Step::Param(p) => Val::Arg(Arg::S(params[p])),
-            Step::Lit(v) => Val::Arg(Arg::S(Scalar::Float(v))),
-            Step::Do(p, o) => {
-                let args: SmallVec<[Arg; 3]> = o[..p.arity()]
-                    .iter()
-                    .map(|&i| match &values[i] {
-                        Val::Owned(t) => Arg::T(t),
-                        Val::Arg(a) => *a,
-                    })
-                    .collect();
-                let row = prim_row(p)?;
-                Val::Owned(if args.iter().all(|a| matches!(a, Arg::S(_))) {
-                    // Numbers alone: one of them becomes a 0-d tensor, so that the row has a dtype.
-                    let Arg::S(s) = args[0] else { bail!(Runtime, "a step without operands") };
-                    let first = like.new_full([0usize; 0], s)?;
-                    let mut args: SmallVec<[Arg; 3]> = args.iter().copied().collect();
-                    args[0] = Arg::T(&first);
-                    row.call(&args, &[])?
-                } else {
-                    row.call(&args, &[])?
-                })
-            }
-        };
-        values.push(v);
-    }
-    match values.pop() {
-        Some(Val::Owned(t)) => Ok(t),
-        Some(Val::Arg(Arg::T(t))) => Ok(t.clone()),
-        Some(Val::Arg(Arg::S(s))) => like.new_full(like.shape().clone(), s),
-        None => bail!(Runtime, "an empty derivative"),
-    }
-}
-
-/// The row that computes a primitive step.
-pub fn prim_row(p: Prim) -> Result<&'static Row> {
-    static ROWS: OnceLock<Vec<Option<&'static Row>>> = OnceLock::new();
-    let rows = ROWS.get_or_init(|| {
-        Prim::ALL.iter().map(|p| super::rows::ROWS.iter().copied().find(|r| r.name == p.name())).collect()
-    });
-    match Prim::ALL.iter().position(|q| *q == p).and_then(|i| rows[i]) {
-        Some(row) => Ok(row),
-        None => bail!(NotImplemented, "no row computes the step {}", p.name()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::graph::Node;
-
-    #[test]
-    fn a_node_fits_four_hundred_bytes_with_its_reference_counts() {
-        assert!(size_of::<Node<PointwiseBackward>>() + 16 <= 384, "{}", size_of::<Node<PointwiseBackward>>());
-    }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use smallvec::{SmallVec, smallvec};
 
-use super::creation::{device_or, dtype_or, finish, finish_like, options, overwrite};
+use super::creation::{device_or, dtype_or, finish, finish_like, like, options, overwrite};
 use super::pointwise::Arg;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{arith, default_device, default_dtype, rows};
@@ -97,9 +97,12 @@ fn sample(
     device: Device,
     generator: Option<&Arc<Generator>>,
 ) -> Result<Tensor> {
-    let op = if let Uniform(..) = d { "check_uniform_bounds" } else { "normal_kernel_cpu" };
-    let out = Tensor::empty_on(shape.clone(), dtype, device)?;
-    out.expect_float(op)?;
+    sample_into(d, Tensor::empty_on(shape.clone(), dtype, device)?, generator)
+}
+
+/// A new tensor, overwritten with draws.
+fn sample_into(d: Draw, out: Tensor, generator: Option<&Arc<Generator>>) -> Result<Tensor> {
+    out.expect_float(if let Uniform(..) = d { "check_uniform_bounds" } else { "normal_kernel_cpu" })?;
     draw(d, &out, generator)?;
     Ok(out)
 }
@@ -122,9 +125,7 @@ fn drawn(a: &Args, d: Draw) -> Result<Out> {
 }
 
 fn drawn_like(a: &Args, d: Draw) -> Result<Out> {
-    let t = a.tensor(0)?;
-    let device = device_or(a, 2, t.device())?;
-    let drawn = sample(d, t.shape(), dtype_or(a, 2, t.dtype())?, device, a.opt_generator(1)?)?;
+    let drawn = sample_into(d, like(a, 2)?, a.opt_generator(1)?)?;
     finish_like(a, 2, drawn.clone(), &drawn)
 }
 

@@ -89,6 +89,19 @@ pub fn along(t: &Tensor, mask: u64) -> Result<(Tensor, Along)> {
     Ok((moved, Along::rows((0..rank).filter(|d| !inside(d)).map(|d| shape[d]).product(), n)))
 }
 
+/// As [`along`], in `dtype`, for reductions that may meet the elements in any order: they are taken as they lie in
+/// memory, where the results keep their order.
+pub fn along_memory(t: &Tensor, mask: u64, dtype: DType) -> Result<(Tensor, Along)> {
+    if !t.is_contiguous()
+        && let Some(order) = t.layout().memory_order()
+        && order.iter().filter(|&&d| mask >> d & 1 == 0).is_sorted()
+    {
+        let turned = (0..).zip(&order).map(|(to, d)| (mask >> d & 1) << to).sum();
+        return along(&t.with_layout(t.layout().permute(&order)).dense(dtype)?, turned);
+    }
+    along(&t.dense(dtype)?, mask)
+}
+
 /// Whether some element is zero.
 pub fn any_zero(t: &Tensor) -> Result<bool> {
     use crate::dtype::Element;
@@ -104,7 +117,7 @@ pub fn compute_float(dtype: DType) -> DType {
 /// A reduction of real numbers over the dimensions of a mask, in `dtype`, without history.
 fn folded(f: Fold, t: &Tensor, mask: u64, keepdim: bool, dtype: DType) -> Result<Tensor> {
     let compute = compute_float(dtype);
-    let (x, d) = along(&t.dense(compute)?, mask)?;
+    let (x, d) = along_memory(t, mask, compute)?;
     let out = Tensor::empty_on(reduced_shape(t.shape(), mask, keepdim), compute, t.device())?;
     kernels::fold(f, x.raw(), d, out.raw())?;
     out.dense(dtype)
@@ -116,7 +129,7 @@ fn folded(f: Fold, t: &Tensor, mask: u64, keepdim: bool, dtype: DType) -> Result
 fn folded_integers(f: Fold, t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tensor> {
     let converts = t.dtype().is_float() || result == DType::Bool;
     let x = if converts { t.dense(result)? } else { t.clone() };
-    let (x, d) = along(&x.dense(x.dtype().wide())?, mask)?;
+    let (x, d) = along_memory(&x, mask, x.dtype().wide())?;
     let out = Tensor::empty_on(reduced_shape(t.shape(), mask, keepdim), DType::I64, t.device())?;
     kernels::fold(f, x.raw(), d, out.raw())?;
     out.dense(result)

@@ -6,6 +6,7 @@ use crate::bail;
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
+use crate::layout::MemoryFormat;
 use crate::ops::pointwise::Row;
 use crate::ops::random::Generator;
 use crate::tensor::Tensor;
@@ -121,6 +122,9 @@ pub enum Call {
     /// A pointwise row: its inputs, then its number parameters.
     Row(&'static Row),
     Fn(fn(&Args) -> Result<Out>),
+    /// As `Fn`, for a signature that is made of other operations where the operation has others too; see
+    /// [`Surface::COMPOSITE`].
+    Composite(fn(&Args) -> Result<Out>),
 }
 
 /// An argument value after it was matched against a signature.
@@ -136,6 +140,7 @@ pub enum Value {
     Floats(Vec<f64>),
     DType(DType),
     Device(Device),
+    MemoryFormat(MemoryFormat),
     Str(String),
     Generator(Arc<Generator>),
 }
@@ -215,6 +220,7 @@ impl<'a> Args<'a> {
         floats opt_floats: Value::Floats(v) => v, &[f64], "tuple of floats";
         dtype opt_dtype: Value::DType(d) => *d, DType, "torch.dtype";
         device opt_device: Value::Device(d) => *d, Device, "torch.device";
+        memory_format opt_memory_format: Value::MemoryFormat(f) => *f, MemoryFormat, "torch.memory_format";
         str opt_str: Value::Str(s) => s, &str, "str";
         generator opt_generator: Value::Generator(g) => g, &Arc<Generator>, "torch.Generator";
     }

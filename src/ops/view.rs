@@ -12,7 +12,7 @@ use super::schema::Op;
 use crate::backend::copy;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, record};
-use crate::layout::{Dims, Layout, wrap_dim};
+use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
 use crate::tensor::{Tensor, as_view, scatter_view};
 use crate::{bail, ensure};
 
@@ -434,7 +434,8 @@ impl Function for StridedScatter {
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
         // As PyTorch has it: the geometry is that of a dense gradient, and the input's gradient is what lies in the part.
-        let g = if g.is_contiguous() && g.layout().offset == 0 { g.clone() } else { super::arith::clone(g)? };
+        let plain = g.is_contiguous() && g.layout().offset == 0;
+        let g = if plain { g.clone() } else { super::arith::clone_in(g, MemoryFormat::Contiguous)? };
         let Geometry { size, stride, offset } = &self.asked;
         let kept = || {
             let zeros = g.new_zeros(g.shape().clone())?;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyList;
 
 use super::convert::opt_tensor_list;
 use super::dtype::type_name;
@@ -222,7 +222,7 @@ impl PyTensor {
 
     /// The hooks of this tensor by the ids of their handles, or None.
     #[getter]
-    fn _backward_hooks<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+    fn _backward_hooks<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         hooks_dict(py, &self.inner())
     }
 

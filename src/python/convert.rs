@@ -6,7 +6,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyString, PyTuple};
 use smallvec::SmallVec;
 
-use super::dtype::{PyDType, PyGenerator, device_of, dtype_object, type_name};
+use super::dtype::{PyDType, PyGenerator, PyMemoryFormat, device_of, dtype_object, type_name};
 
 use super::tensor::{PyTensor, wrap};
 use crate::dtype::Scalar;
@@ -32,6 +32,7 @@ pub enum Ty {
     Bool,
     DType,
     Device,
+    MemoryFormat,
     Str,
     Generator,
     /// Accepted and ignored.
@@ -57,7 +58,8 @@ impl Ty {
             "device" => Ty::Device,
             "str" => Ty::Str,
             "Generator" => Ty::Generator,
-            "memory_format" | "layout" | "any" => Ty::Ignored,
+            "memory_format" => Ty::MemoryFormat,
+            "layout" | "any" => Ty::Ignored,
             _ => return None,
         })
     }
@@ -76,6 +78,7 @@ impl Ty {
             Ty::Bool => "bool",
             Ty::DType => "torch.dtype",
             Ty::Device => "torch.device",
+            Ty::MemoryFormat => "torch.memory_format",
             Ty::Str => "str",
             Ty::Generator => "torch.Generator",
             Ty::Ignored => "object",
@@ -225,6 +228,7 @@ pub fn value(obj: &Bound<'_, PyAny>, ty: Ty, optional: bool) -> PyResult<Option<
         },
         Ty::DType => dtype_argument(obj).map(Value::DType),
         Ty::Device => Some(Value::Device(device_of(obj)?)),
+        Ty::MemoryFormat => obj.cast::<PyMemoryFormat>().ok().map(|f| Value::MemoryFormat(f.get().0)),
         Ty::Str => obj.extract::<String>().ok().map(Value::Str),
         Ty::Generator => obj.cast::<PyGenerator>().ok().map(|g| Value::Generator(g.get().0.clone())),
         Ty::Ignored => Some(Value::None),

@@ -1,4 +1,4 @@
-//! `torch.dtype`, `torch.device` and `torch.Generator` objects.
+//! `torch.dtype`, `torch.device`, `torch.memory_format` and `torch.Generator` objects.
 
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use pyo3::types::PyTuple;
 use super::error::IntoPy;
 use crate::device::Device;
 use crate::dtype::DType;
+use crate::layout::MemoryFormat;
 use crate::ops::random::{Generator, State};
 
 /// An element type, such as `rgrad.float32`. There is one object of each.
@@ -88,6 +89,27 @@ pub fn add_dtypes(m: &Bound<'_, PyModule>) -> PyResult<()> {
         m.add(alias, dtype_object(m.py(), d)?)?;
     }
     Ok(())
+}
+
+/// The order in which the dimensions of a tensor lie in memory, such as `rgrad.channels_last`.
+#[pyclass(frozen, name = "memory_format", module = "rgrad")]
+pub struct PyMemoryFormat(pub MemoryFormat);
+
+#[pymethods]
+impl PyMemoryFormat {
+    fn __repr__(&self) -> String {
+        format!("torch.{}", self.0.name())
+    }
+
+    /// Pickled by name: an attribute of the package.
+    fn __reduce__(&self) -> &'static str {
+        self.0.name()
+    }
+}
+
+/// Adds `channels_last` and its kin to the module; there is one object of each.
+pub fn add_memory_formats(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    MemoryFormat::ALL.into_iter().try_for_each(|f| m.add(f.name(), Py::new(m.py(), PyMemoryFormat(f))?))
 }
 
 /// Where a tensor lives: `device("cpu")`.

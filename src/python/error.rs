@@ -1,10 +1,19 @@
 //! Errors of the core → Python exceptions.
 
-use pyo3::exceptions::{PyIndexError, PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::create_exception;
+use pyo3::exceptions::{
+    PyAssertionError, PyIndexError, PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError,
+};
 use pyo3::prelude::*;
 
 use crate::error::{Error, Kind};
 
+create_exception!(
+    rgrad._C,
+    _LinAlgError,
+    PyRuntimeError,
+    "An algorithm of linear algebra found no answer: `linalg.LinAlgError`."
+);
 pyo3::create_exception!(rgrad, OutOfMemoryError, PyRuntimeError, "The memory of a device is used up.");
 
 /// The one mapping.
@@ -26,6 +35,8 @@ pub fn to_py(e: Error) -> PyErr {
         Kind::Type => PyTypeError::new_err(text),
         Kind::Value => PyValueError::new_err(text),
         Kind::NotImplemented => PyNotImplementedError::new_err(text),
+        Kind::Assertion => PyAssertionError::new_err(text),
+        Kind::LinAlg => _LinAlgError::new_err(text),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::PyTuple;
 
 use super::convert::opt_tensor_list;
 use super::dtype::type_name;
@@ -103,7 +103,7 @@ impl NodeHook for Callable {
 }
 
 /// The hooks on the gradient of a tensor, by number.
-pub fn hooks_dict<'py>(py: Python<'py>, t: &Tensor) -> PyResult<Option<Bound<'py, PyDict>>> {
+pub fn hooks_dict<'py>(py: Python<'py>, t: &Tensor) -> PyResult<Option<Bound<'py, PyAny>>> {
     let output = t.meta().map_or(0, |m| m.output());
     let hooks = match t.grad_fn() {
         Some(node) => node
@@ -115,7 +115,7 @@ pub fn hooks_dict<'py>(py: Python<'py>, t: &Tensor) -> PyResult<Option<Bound<'py
     if hooks.is_empty() {
         return Ok(None);
     }
-    let dict = py.import("collections")?.getattr("OrderedDict")?.call0()?.cast_into::<PyDict>()?;
+    let dict = py.import("collections")?.getattr("OrderedDict")?.call0()?;
     for (number, hook) in hooks.numbered() {
         if let Some(hook) = hook.as_any().and_then(|h| h.downcast_ref::<Callable>()) {
             dict.set_item(number, &hook.f)?;

@@ -22,28 +22,11 @@ use smallvec::SmallVec;
 use super::convert::{self, Ty};
 use super::dtype::type_name;
 use super::error::{IntoPy, panicked};
+use super::signature::{Param, Signature, parse};
 use super::tensor::{DETACH_FROM, PyTensor};
-use crate::ops::schema::{Op, Overload, Surface, Value};
+use crate::ops::schema::{Op, Surface, Value};
 use crate::ops::{self};
-
-/// A parameter of a signature.
-#[derive(Debug)]
-struct Param {
-    name: &'static str,
-    /// The name as Python's one object for that word.
-    interned: Py<PyString>,
-    ty: Ty,
-    optional: bool,
-    default: Option<Value>,
-    keyword_only: bool,
-}
-
-/// A parsed signature.
-struct Signature {
-    params: Vec<Param>,
-    positional: usize,
-    overload: &'static Overload,
-}
+use crate::tensor::check_replaced;
 
 /// What a trampoline leads to.
 struct Entry {
@@ -202,6 +185,7 @@ fn dispatch(
     };
     if entry.replaces {
         let slf = first()?;
+        check_replaced(&slf.cast::<PyTensor>()?.get().inner(), false).py()?;
         PyTensor::replace_view(slf.cast::<PyTensor>()?, result.tensor().py()?);
         return Ok(slf.clone().unbind());
     }
@@ -438,95 +422,6 @@ fn invalid_combination(entry: &Entry, args: Positional, given: &Given) -> PyErr 
         got.join(", "),
         expected.concat()
     ))
-}
-
-// ---- signatures
-
-/// Parses `"input: Tensor, dim: int[]? = None, *, dtype: dtype? = None -> …"`.
-fn parse(py: Python<'_>, overload: &'static Overload) -> Result<Signature, String> {
-    let text = overload.sig.split("->").next().unwrap_or("").trim();
-    let mut params = Vec::new();
-    let mut keyword_only = false;
-    for part in split_params(text) {
-        let part = part.trim();
-        if part == "*" {
-            keyword_only = true;
-            continue;
-        }
-        let bad = || format!("bad parameter '{part}' in \"{}\"", overload.sig);
-        let (name, rest) = part.split_once(':').ok_or_else(bad)?;
-        let (ty, default) = match rest.split_once('=') {
-            Some((ty, d)) => (ty.trim(), Some(d.trim())),
-            None => (rest.trim(), None),
-        };
-        let (ty, optional) = match ty {
-            "Tensor?[]" => (ty, false),
-            _ => match ty.strip_suffix('?') {
-                Some(ty) => (ty, true),
-                None => (ty, false),
-            },
-        };
-        let ty = Ty::parse(ty).ok_or_else(bad)?;
-        let default = default.map(|d| default_value(d, ty).ok_or_else(bad)).transpose()?;
-        let name = name.trim();
-        params.push(Param {
-            name,
-            interned: PyString::intern(py, name).unbind(),
-            ty,
-            optional,
-            default,
-            keyword_only,
-        });
-    }
-    let positional = params.iter().filter(|p| !p.keyword_only).count();
-    Ok(Signature { params, positional, overload })
-}
-
-/// Splits at commas that are not inside brackets.
-fn split_params(text: &'static str) -> Vec<&'static str> {
-    let (mut depth, mut start, mut out) = (0, 0, Vec::new());
-    for (i, c) in text.char_indices() {
-        match c {
-            '[' | '(' => depth += 1,
-            ']' | ')' => depth -= 1,
-            ',' if depth == 0 => {
-                out.push(&text[start..i]);
-                start = i + 1;
-            }
-            _ => {}
-        }
-    }
-    if !text[start..].trim().is_empty() {
-        out.push(&text[start..]);
-    }
-    out
-}
-
-fn default_value(text: &str, ty: Ty) -> Option<Value> {
-    use crate::dtype::Scalar;
-    let list = || text.strip_prefix(['(', '['])?.strip_suffix([')', ']']);
-    Some(match text {
-        "None" => Value::None,
-        "True" => Value::Number(Scalar::Bool(true)),
-        "False" => Value::Number(Scalar::Bool(false)),
-        _ if ty == Ty::Str => Value::Str(text.trim_matches(['"', '\'']).into()),
-        _ if matches!(ty, Ty::Ints | Ty::Size) => {
-            let items = list().unwrap_or(text);
-            Value::Ints(
-                items
-                    .split(',')
-                    .map(str::trim)
-                    .filter(|s| !s.is_empty())
-                    .map(|s| s.parse().ok())
-                    .collect::<Option<_>>()?,
-            )
-        }
-        _ => match text.parse::<i64>() {
-            Ok(i) if ty == Ty::Float => Value::Number(Scalar::Float(i as f64)),
-            Ok(i) => Value::Number(Scalar::Int(i)),
-            Err(_) => Value::Number(Scalar::Float(text.parse().ok()?)),
-        },
-    })
 }
 
 // ---- the module

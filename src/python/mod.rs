@@ -19,6 +19,7 @@ mod operators;
 mod optim;
 mod protocols;
 mod safetensors;
+mod signature;
 mod storage;
 mod tensor;
 
@@ -37,7 +38,7 @@ mod _C {
     #[pymodule_export]
     use super::dlpack::from_dlpack;
     #[pymodule_export]
-    use super::dtype::{PyDType, PyDevice, PyGenerator};
+    use super::dtype::{PyDType, PyDevice, PyGenerator, PyMemoryFormat};
     #[pymodule_export]
     use super::function::record_function;
     #[pymodule_export]
@@ -72,7 +73,10 @@ mod _C {
 
 fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     object::add_class(m)?;
+    operators::add_division_names(m.py())?;
+    m.add("_LinAlgError", m.py().get_type::<error::_LinAlgError>())?;
     dtype::add_dtypes(m)?;
+    dtype::add_memory_formats(m)?;
     method::add_operations(m)?;
     optim::add_optim(m)?;
     node::observe_anomalies();

@@ -11,7 +11,7 @@ use crate::{graph, storage};
 
 #[pyfunction]
 pub fn is_grad_enabled() -> bool {
-    graph::grad_enabled()
+    graph::grad_mode()
 }
 
 /// Sets the grad mode of this thread and returns the one before.

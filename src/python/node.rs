@@ -231,7 +231,14 @@ impl PyNode {
     fn __dir__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyList>> {
         let py = slf.py();
         let object = py.get_type::<PyAny>();
-        let names = object.call_method1("__dir__", (slf,))?.cast_into::<PyList>()?;
+        let names = PyList::empty(py);
+        for name in object.call_method1("__dir__", (slf,))?.try_iter()? {
+            let name = name?;
+            // The method is not the tensors saved under the name "tensors".
+            if !name.eq("_saved_tensors")? {
+                names.append(name)?;
+            }
+        }
         for name in slf.get().names() {
             names.append(format!("{SAVED}{name}"))?;
             names.append(format!("{RAW_SAVED}{name}"))?;

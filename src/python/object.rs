@@ -91,6 +91,9 @@ impl PyTensor {
     /// As `replace`, for a change of geometry: a leaf stays the same leaf.
     pub fn replace_view(slf: &Bound<'_, PyTensor>, view: Tensor) {
         let old = slf.get().inner();
+        if view.is_view() {
+            view.bump_version();
+        }
         let new = if old.is_leaf() && old.meta().is_some() { old.with_data(&view) } else { view };
         PyTensor::replace(slf, new);
     }

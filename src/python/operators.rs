@@ -38,3 +38,11 @@ operators! {
     __lshift__, __rlshift__, __ilshift__ => bitwise_left_shift;
     __rshift__, __rrshift__, __irshift__ => bitwise_right_shift;
 }
+
+/// Adds the names that division had in Python 2, which PyTorch keeps.
+pub fn add_division_names(py: Python<'_>) -> PyResult<()> {
+    let class = py.get_type::<PyTensor>();
+    [("__div__", "__truediv__"), ("__rdiv__", "__rtruediv__"), ("__idiv__", "__itruediv__")]
+        .into_iter()
+        .try_for_each(|(old, new)| class.setattr(old, class.getattr(new)?))
+}

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple, PyType};
 
 use super::convert::{self, number, scalar, size};
-use super::dtype::{PyDType, PyDevice, dtype_object, type_name};
+use super::dtype::{PyDType, PyDevice, PyMemoryFormat, dtype_object, type_name};
 use super::error::IntoPy;
 pub use super::object::{PyTensor, wrap};
 use super::{index, interop};
@@ -223,10 +223,16 @@ impl PyTensor {
         self.inner().device().index().map_or(-1, |i| i as i64)
     }
 
-    #[pyo3(signature = (memory_format=None))]
-    fn is_contiguous(&self, memory_format: Option<&Bound<'_, PyAny>>) -> bool {
-        let _ = memory_format;
-        self.inner().is_contiguous()
+    #[pyo3(signature = (*, memory_format=None))]
+    fn is_contiguous(&self, memory_format: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
+        let Some(format) = memory_format else { return Ok(self.inner().is_contiguous()) };
+        let Ok(format) = format.cast::<PyMemoryFormat>() else {
+            return Err(PyTypeError::new_err(format!(
+                "is_contiguous(): argument 'memory_format' must be torch.memory_format, not {}",
+                type_name(format)
+            )));
+        };
+        Ok(self.inner().layout().is_in(format.get().0))
     }
 
     fn is_floating_point(&self) -> bool {

@@ -54,8 +54,9 @@ struct Bins<const N: usize> {
 }
 
 impl<const N: usize> Bins<N> {
-    const NEW: Bins<N> =
-        Bins { head: [const { Cell::new(null_mut()) }; N], count: [const { Cell::new(0) }; N] };
+    const fn new() -> Self {
+        Bins { head: [const { Cell::new(null_mut()) }; N], count: [const { Cell::new(0) }; N] }
+    }
 }
 
 type Local<const N: usize> = LocalKey<Bins<N>>;
@@ -63,9 +64,9 @@ type Local<const N: usize> = LocalKey<Bins<N>>;
 thread_local! {
     // No destructor here, so that an allocation never has to register one (it may be the allocation of the
     // registration itself). `Return` below gives the blocks back when the thread ends.
-    static BINS: Bins<LOCAL_CLASSES> = const { Bins::NEW };
+    static BINS: Bins<LOCAL_CLASSES> = const { Bins::new() };
     /// Small objects have bins of their own: aligned to a cache line each would cost the system's allocator a line more.
-    static OBJECTS: Bins<OBJECT_CLASSES> = const { Bins::NEW };
+    static OBJECTS: Bins<OBJECT_CLASSES> = const { Bins::new() };
     static RETURN: Return = const { Return };
 }
 

@@ -6,7 +6,7 @@ use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar};
 use crate::ensure;
 use crate::error::Result;
-use crate::layout::{Dims, Layout, checked_numel};
+use crate::layout::{Dims, Layout, MemoryFormat, checked_numel};
 use crate::storage::Storage;
 
 impl Tensor {
@@ -113,22 +113,40 @@ impl Tensor {
         Tensor::empty_on(self.shape().clone(), self.dtype(), self.device())
     }
 
-    /// A new dense tensor of this one's shape. Cheaper than [`Tensor::empty`] where this one is dense.
+    /// A new contiguous tensor of this one's shape. Cheaper than [`Tensor::empty`], which checks the shape.
     #[inline]
     pub fn empty_as(&self, dtype: DType) -> Result<Tensor> {
         if !self.is_contiguous() {
             return Tensor::empty_on(self.shape().clone(), dtype, self.device());
         }
         let storage = memory::alloc(self.numel() * dtype.size(), self.device())?;
-        let layout = Layout { shape: self.shape().clone(), strides: self.strides().clone(), offset: 0 };
-        Ok(Tensor::from_dense_parts(storage, layout, dtype))
+        Ok(Tensor::from_dense_parts(storage, Layout::contiguous(self.shape().clone()), dtype))
     }
 
-    /// A tensor over new memory, of this dense one's geometry and dtype.
+    /// A contiguous tensor over new memory, of this contiguous one's shape and dtype.
     #[inline]
     pub fn dense_like(&self, storage: Storage) -> Tensor {
-        let layout = Layout { shape: self.shape().clone(), strides: self.strides().clone(), offset: 0 };
-        Tensor::from_dense_parts(storage, layout, self.dtype())
+        Tensor::from_dense_parts(storage, Layout::contiguous(self.shape().clone()), self.dtype())
+    }
+
+    /// A tensor of a layout without holes and of unspecified contents.
+    pub fn empty_dense(layout: Layout, dtype: DType, device: Device) -> Result<Tensor> {
+        let numel = checked_numel(&layout.shape);
+        ensure!(numel.is_some(), Runtime, "Storage size calculation overflowed with sizes={}", layout.shape);
+        let storage = memory::alloc(numel.unwrap_or(0) * dtype.size(), device)?;
+        Ok(Tensor::from_parts(storage, layout, dtype))
+    }
+
+    /// A new tensor of this one's shape that lies in memory as `format` says.
+    pub fn empty_in(&self, format: MemoryFormat, dtype: DType) -> Result<Tensor> {
+        Tensor::empty_dense(self.layout().in_format(format)?, dtype, self.device())
+    }
+
+    /// The elements in a new tensor of `dtype` that lies in memory as `format` says, without history.
+    pub fn copied_in(&self, format: MemoryFormat, dtype: DType) -> Result<Tensor> {
+        let out = self.empty_in(format, dtype)?;
+        copy::copy(self.raw(), out.raw())?;
+        Ok(out)
     }
 
     /// The elements in a new contiguous tensor of `dtype`, without history.

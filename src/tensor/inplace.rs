@@ -19,8 +19,13 @@ pub fn check_inplace(t: &Tensor, others: bool) -> Result<()> {
         Runtime,
         "the memory of this tensor is read-only and cannot be written in place"
     );
-    check_inference(t)?;
     ensure!(!t.layout().may_overlap_itself(), self_overlap());
+    check_replaced(t, others)
+}
+
+/// As [`check_inplace`], where it is not the memory that changes but what the tensor shows of it.
+pub fn check_replaced(t: &Tensor, others: bool) -> Result<()> {
+    check_inference(t)?;
     if !grad_enabled() || !(others || t.requires_grad()) {
         return Ok(());
     }
@@ -224,7 +229,7 @@ struct CopySlices {
 
 impl Function for CopySlices {
     fn name(&self) -> &'static str {
-        "CopySlices"
+        "torch::autograd::CopySlices"
     }
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {

@@ -11,7 +11,8 @@ use std::sync::{Arc, OnceLock};
 
 pub(crate) use inplace::operation_of;
 pub use inplace::{
-    assign, check_inference, check_inplace, overlap_error, rebase, self_overlap, write_untracked,
+    assign, check_inference, check_inplace, check_replaced, overlap_error, rebase, self_overlap,
+    write_untracked,
 };
 pub use view::{as_view, multi_view, scatter_view};
 
@@ -303,20 +304,18 @@ impl Tensor {
     #[inline(always)]
     pub fn requires_grad(&self) -> bool {
         match self.0.meta.get() {
-            Some(m) => m.is_tracked() || self.view_needs_refresh(),
-            None => self.view_needs_refresh(),
+            Some(m) if m.is_tracked() => true,
+            _ => self.base_requires_grad(),
         }
     }
 
-    /// A view of a tensor that joined a graph after the view was made joins with it.
+    /// A view requires a gradient with its base: also one made where nothing was recorded, which is then a leaf, and
+    /// one that was made before its base joined a graph.
     #[inline(always)]
-    fn view_needs_refresh(&self) -> bool {
+    fn base_requires_grad(&self) -> bool {
         match &self.0.view {
             None => false,
-            Some(v) => {
-                matches!(v.kind, ViewKind::Plain | ViewKind::Multi(_) | ViewKind::Custom)
-                    && v.base.meta().is_some_and(|m| m.is_tracked() && m.written_in_place())
-            }
+            Some(v) => v.base.meta().is_some_and(|m| m.is_tracked()),
         }
     }
 
@@ -337,7 +336,11 @@ impl Tensor {
             return None;
         }
         view::refresh(self);
-        self.meta_or_new().edge(self)
+        let meta = self.meta_or_new();
+        if !meta.is_tracked() {
+            meta.set_leaf(true);
+        }
+        meta.edge(self)
     }
 
     /// Marks a leaf as wanting a gradient.
@@ -470,6 +473,10 @@ impl Tensor {
 
     pub fn base(&self) -> Option<&Tensor> {
         self.0.view.as_ref().map(|v| &v.base)
+    }
+
+    pub fn is_view(&self) -> bool {
+        self.0.view.is_some()
     }
 
     /// Whether the tensor was made in inference mode.

@@ -94,7 +94,7 @@ struct Stale {
 
 impl Function for Stale {
     fn name(&self) -> &'static str {
-        "NotImplemented"
+        "StaleView"
     }
 
     fn backward(&self, _: &Cx, _: Grads) -> Result<Grads> {

@@ -85,7 +85,8 @@ def residual():
 CASES = [
     (quickstart, (16, 1, 8, 8), 10, lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)),
     (lenet, (4, 1, 32, 32), 10, lambda p: torch.optim.AdamW(p, lr=1e-3)),
-    (residual, (2, 3, 32, 32), 4, lambda p: torch.optim.SGD(p, lr=0.01)),
+    # Enough pixels at the end that the statistics of a batch mean something.
+    (residual, (4, 3, 64, 64), 4, lambda p: torch.optim.SGD(p, lr=0.01)),
 ]
 
 

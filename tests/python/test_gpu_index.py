@@ -90,7 +90,8 @@ def test_gradients_of_picked_elements_are_summed():
     same(lambda x, i: x.index_select(0, i), x, i, grad=True)
     same(lambda x, i: x.gather(0, i), x, indices(5, 9, 7), grad=True)
     same(lambda x, i: x.take(i), x, i, grad=True)
-    same(lambda x, v, i: x.index_put((i,), v), x, numbers(30, 7), rgrad.arange(30) % 5, grad=False)
+    # Each row once: which of several writes to one element stays is nobody's promise.
+    same(lambda x, v, i: x.index_put((i,), v), x, numbers(5, 7, seed=3), rgrad.arange(5).flip(0), grad=False)
     same(lambda x, v, i: x.scatter(0, i, v), x, numbers(5, 7), indices(5, 1, 7), grad=True)
 
 

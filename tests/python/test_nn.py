@@ -1,6 +1,7 @@
 """Layers, activations, losses and ``nn.functional``, against values worked out independently."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -582,3 +583,24 @@ def test_a_network_learns_exclusive_or():
             for parameter in net.parameters():
                 parameter -= 0.5 * parameter.grad
     assert net(x).argmax(1).tolist() == y.tolist()
+
+
+def test_choosing_the_dimension_of_a_softmax_by_rank_warns():
+    x = torch.zeros(2, 3)
+    for function in (F.softmax, F.log_softmax, F.softmin):
+        with pytest.warns(
+            UserWarning, match=f"Implicit dimension choice for {function.__name__} has been deprecated"
+        ):
+            assert function(x).shape == (2, 3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            function(x, dim=1)
+
+
+def test_padding_lies_within_the_embeddings():
+    table, index = torch.ones(3, 2), torch.tensor([1])
+    for padding in (3, -4):
+        with pytest.raises(AssertionError, match="Padding_idx must be within num_embeddings"):
+            F.embedding(index, table, padding_idx=padding)
+        with pytest.raises(RuntimeError, match=f"number of embeddings, -3 through 2, but got {padding}"):
+            F.embedding_bag(index, table, torch.tensor([0]), padding_idx=padding)

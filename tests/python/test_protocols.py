@@ -201,3 +201,14 @@ def test_a_tensor_says_how_it_is_stored():
     tensor = torch.ones(1)
     assert tensor.layout is torch.strided
     assert not (tensor.is_meta or tensor.is_mps or tensor.is_nested)
+
+
+def test_division_has_its_old_names():
+    tensor = torch.tensor([1.0, 4.0])
+    assert tensor.__rdiv__(2).tolist() == [2.0, 0.5] and tensor.__div__(2).tolist() == [0.5, 2.0]
+
+
+def test_the_reflected_product_of_matrices_keeps_the_dtype():
+    a, b = torch.arange(4.0).view(2, 2).bfloat16(), torch.ones(2, 2).bfloat16()
+    product = b.__rmatmul__(a)
+    assert product.dtype == torch.bfloat16 and product.tolist() == [[1, 1], [5, 5]]

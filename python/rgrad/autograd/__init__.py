@@ -30,6 +30,7 @@ __all__ = [
     "detect_anomaly",
     "enable_grad",
     "functional",
+    "graph",
     "grad",
     "gradcheck",
     "gradgradcheck",
@@ -43,8 +44,7 @@ __all__ = [
 
 
 def _as_tuple(x):
-    # An edge is a named tuple, but one thing.
-    return (x,) if isinstance(x, (Tensor, GradientEdge)) else tuple(x)
+    return (x,) if isinstance(x, Tensor | GradientEdge) else tuple(x)
 
 
 def backward(
@@ -166,5 +166,5 @@ def _grad_batched(
 
 
 # Below, because they are written in terms of `grad`. The function takes the name of its module, as in PyTorch.
-from . import functional  # noqa: E402
+from . import functional, graph  # noqa: E402
 from .gradcheck import gradcheck, gradgradcheck  # noqa: E402

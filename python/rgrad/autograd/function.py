@@ -132,8 +132,10 @@ class Function(metaclass=_Meta):
                 cls.setup_context(ctx, args, output)
         finally:
             _C._set_grad_enabled(before)
-        if not isinstance(output, tuple):
+        if isinstance(output, Tensor):
             return _C._record_function(ctx, _call_backward, args, (output,), recorded)[0]
+        if not isinstance(output, tuple):
+            return output
         places = [i for i, o in enumerate(output) if isinstance(o, Tensor)]
         if len(places) == len(output):
             return tuple(_C._record_function(ctx, _call_backward, args, output, recorded))

@@ -12,8 +12,6 @@ from rgrad import _C
 from rgrad._C import Node, Tensor
 from rgrad.utils.hooks import RemovableHandle
 
-from .grad_mode import enable_grad
-
 __all__ = [
     "GradientEdge",
     "Node",
@@ -37,20 +35,14 @@ class GradientEdge(NamedTuple):
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """The edge that the gradient of a tensor arrives on."""
-    if not tensor.requires_grad:
-        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
-    return GradientEdge(_receiver(tensor), tensor.output_nr)
+    return GradientEdge(*_C._gradient_edge(tensor))
 
 
 def _receiver(tensor: Tensor | GradientEdge) -> Node:
     """The node that the gradient of a tensor goes to: for a leaf, the one that accumulates it."""
     if isinstance(tensor, GradientEdge):
         return tensor.node
-    if tensor.grad_fn is not None:
-        return tensor.grad_fn
-    with enable_grad():
-        # A view of a leaf is one step away from the leaf's accumulator.
-        return tensor.view_as(tensor).grad_fn.next_functions[0][0]  # type: ignore[union-attr]
+    return _C._gradient_edge(tensor)[0]
 
 
 class saved_tensors_hooks:

@@ -87,6 +87,11 @@ def embedding_bag(
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
             f"(got mode='{mode}'). Please open a feature request on GitHub."
         )
+    count = weight.size(0)
+    if padding_idx is not None and not -count <= padding_idx < count:
+        raise RuntimeError(
+            f"padding_idx must be within the number of embeddings, {-count} through {count - 1}, but got {padding_idx}"
+        )
     indices = input.reshape(-1)
     factors = None if per_sample_weights is None else per_sample_weights.reshape(-1)
     rows = _C._nn.embedding(indices, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
@@ -94,7 +99,7 @@ def embedding_bag(
     bag = rgrad.searchsorted(starts[1:].contiguous(), rgrad.arange(indices.numel(), device=input.device), right=True)
     counting = bag < bags
     if padding_idx is not None:
-        counting = counting & (indices != padding_idx % weight.size(0))
+        counting = counting & (indices != padding_idx % count)
     rows, bag = rows[counting], bag[counting]
     counts = _counts(bag, bags)
     if mode == "max":

@@ -77,8 +77,6 @@ huber_loss = _nn.huber_loss
 binary_cross_entropy = _nn.binary_cross_entropy
 binary_cross_entropy_with_logits = _nn.binary_cross_entropy_with_logits
 kl_div = _nn.kl_div
-softmax = _nn.softmax
-log_softmax = _nn.log_softmax
 relu = _nn.relu
 leaky_relu = _nn.leaky_relu
 elu = _nn.elu
@@ -183,9 +181,36 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return values * gates.sigmoid()
 
 
+def _warn_of_chosen_dim(name: str, stacklevel: int) -> None:
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        stacklevel=stacklevel,
+    )
+
+
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """Divides exponentials by their sum along ``dim``, which is chosen by the rank, with a warning, if not given.
+
+    >>> softmax(rgrad.zeros(2), dim=0)
+    tensor([0.5000, 0.5000])
+    """
+    if dim is None:
+        _warn_of_chosen_dim("softmax", _stacklevel)
+    return _nn.softmax(input, dim, _stacklevel, dtype)
+
+
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """Applies softmax to the negated input."""
-    return softmax(-input, dim=dim, dtype=dtype)
+    if dim is None:
+        _warn_of_chosen_dim("softmin", _stacklevel)
+    return _nn.softmax(-input, dim, _stacklevel, dtype)
+
+
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """Takes the logarithm of :func:`softmax` without overflow."""
+    if dim is None:
+        _warn_of_chosen_dim("log_softmax", _stacklevel)
+    return _nn.log_softmax(input, dim, _stacklevel, dtype)
 
 
 def gumbel_softmax(

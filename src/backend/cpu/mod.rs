@@ -16,4 +16,5 @@ pub mod scan;
 pub mod simd;
 pub mod softmax;
 pub mod sort;
+pub mod svd;
 mod transpose;

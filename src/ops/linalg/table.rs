@@ -1,6 +1,6 @@
 //! The table of matrix operations.
 
-use super::{einsum, products};
+use super::{einsum, products, svd};
 use crate::ops::reduce::{linalg_matrix_norm, linalg_norm, linalg_vector_norm};
 use crate::ops::schema::{Call, Op, Overload, Surface};
 
@@ -52,6 +52,38 @@ pub static OPS: &[Op] = &[
         overloads: &[Overload {
             sig: "input: Tensor",
             call: Call::Fn(|a| Ok(super::trace(a.tensor(0)?)?.into())),
+        }],
+        ..Op::NEW
+    },
+    Op {
+        name: "svd",
+        doc: "The singular value decomposition of each matrix: the columns of `U` and `V` are the singular vectors, `S` \
+              holds the singular values in descending order.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[Overload {
+            sig: "input: Tensor, some: bool = True, compute_uv: bool = True -> tuple[Tensor, Tensor, Tensor]",
+            call: Call::Fn(svd::torch_svd),
+        }],
+        ..Op::NEW
+    },
+    Op {
+        name: "svd",
+        doc: "The singular value decomposition of each matrix: the columns of `U` and the rows of `Vh` are the singular \
+              vectors, `S` holds the singular values in descending order.",
+        surface: Surface::LINALG.and(Surface::OUT),
+        overloads: &[Overload {
+            sig: "A: Tensor, full_matrices: bool = True, *, driver: str? = None -> tuple[Tensor, Tensor, Tensor]",
+            call: Call::Fn(svd::linalg_svd),
+        }],
+        ..Op::NEW
+    },
+    Op {
+        name: "svdvals",
+        doc: "The singular values of each matrix, in descending order.",
+        surface: Surface::LINALG.and(Surface::OUT),
+        overloads: &[Overload {
+            sig: "A: Tensor, *, driver: str? = None",
+            call: Call::Fn(svd::linalg_svdvals),
         }],
         ..Op::NEW
     },

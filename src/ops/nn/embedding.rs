@@ -155,7 +155,7 @@ fn embedding_op(a: &Args) -> Result<Out> {
     let count = weight.shape()[0] as i64;
     let padding = match a.opt_int(2)? {
         Some(p) => {
-            ensure!((-count..count).contains(&p), Runtime, "Padding_idx must be within num_embeddings");
+            ensure!((-count..count).contains(&p), Assertion, "Padding_idx must be within num_embeddings");
             Some((if p < 0 { p + count } else { p }) as usize)
         }
         None => None,

@@ -9,7 +9,7 @@ use crate::backend::random as kernel;
 use crate::dtype::DType;
 use crate::ensure;
 use crate::error::Result;
-use crate::ops::creation::{dtype_or, finish, overwrite};
+use crate::ops::creation::{dtype_or, finish, finish_like, like, overwrite};
 use crate::ops::schema::{Args, Out};
 use crate::tensor::Tensor;
 
@@ -84,10 +84,9 @@ pub(super) fn randint(a: &Args, low: i64, high: i64, size: usize) -> Result<Out>
 }
 
 pub(super) fn randint_like(a: &Args, low: i64, high: i64, generator: usize) -> Result<Out> {
-    let t = a.tensor(0)?;
-    let out = Tensor::empty(t.shape().clone(), dtype_or(a, generator + 1, t.dtype())?)?;
+    let out = like(a, generator + 1)?;
     whole_numbers(&out, low, high, a.opt_generator(generator)?)?;
-    finish(a, generator + 1, out)
+    finish_like(a, generator + 1, out.clone(), &out)
 }
 
 pub(super) fn randperm(a: &Args) -> Result<Out> {

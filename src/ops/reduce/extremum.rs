@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::{Chosen, along, dim_mask, folded, reduced_shape, restored, sum_mask};
+use super::{Chosen, along, along_memory, dim_mask, folded, reduced_shape, restored, sum_mask};
 use crate::backend::reduce::{self as kernels, Fold};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -41,7 +41,7 @@ fn raw_extremum(t: &Tensor, mask: u64, keepdim: bool, largest: bool) -> Result<T
     if t.dtype().is_float() {
         return folded(f, t, mask, keepdim, t.dtype());
     }
-    let (x, d) = along(&t.dense(DType::I64)?, mask)?;
+    let (x, d) = along_memory(t, mask, DType::I64)?;
     let out = x.new_empty(reduced_shape(t.shape(), mask, keepdim))?;
     kernels::fold(f, x.raw(), d, out.raw())?;
     out.dense(t.dtype())
@@ -105,9 +105,9 @@ pub fn amax(t: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
     extremum_of_dims("amax", "AmaxBackward0", t, dims, keepdim, true)
 }
 
-/// The smallest element over several dimensions, which stay as ones.
-pub(super) fn amin(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    extremum_of_dims("amin", "AminBackward0", t, Some(dims), true, false)
+/// The smallest element over several dimensions.
+pub(super) fn amin(t: &Tensor, dims: &[i64], keepdim: bool) -> Result<Tensor> {
+    extremum_of_dims("amin", "AminBackward0", t, Some(dims), keepdim, false)
 }
 
 fn extremum_of_dims(

@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::{along, compute_float, dim_mask, mean_mask, reduced_count, reduced_shape, restored};
+use super::{along_memory, compute_float, dim_mask, mean_mask, reduced_count, reduced_shape, restored};
 use crate::backend::reduce as kernels;
 use crate::ensure;
 use crate::error::Result;
@@ -14,7 +14,7 @@ use crate::tensor::Tensor;
 /// Mean and variance, or its square root, without history.
 fn raw(t: &Tensor, mask: u64, keepdim: bool, correction: f64, root: bool) -> Result<(Tensor, Tensor)> {
     let compute = compute_float(t.dtype());
-    let (x, d) = along(&t.dense(compute)?, mask)?;
+    let (x, d) = along_memory(t, mask, compute)?;
     let shape = reduced_shape(t.shape(), mask, keepdim);
     let (mean, spread) = (x.new_empty(shape.clone())?, x.new_empty(shape)?);
     let freedom = (d.n as f64 - correction).max(0.0);

@@ -2,15 +2,17 @@
 
 use smallvec::smallvec;
 
+use super::extremum::amin;
 use super::{amax, dim_mask, folded, reduced_count, restored, sum_mask};
 use crate::backend::reduce::Fold;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
 use crate::layout::wrap_dim;
+use crate::ops::linalg::svdvals;
 use crate::ops::pointwise::{Arg, Row};
 use crate::ops::schema::{Args, Out, Value};
-use crate::ops::{arith, rows};
+use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
@@ -166,7 +168,12 @@ pub fn matrix_norm(
     let p = match order {
         Order::Name("fro") => return vector_norm(t, 2.0, Some(dims), keepdim, dtype),
         Order::Name("nuc") => {
-            bail!(NotImplemented, "linalg.matrix_norm: the nuclear norm is not implemented")
+            let values = values_of(t, [rows_dim, columns], dtype)?;
+            return restored_at(
+                &sum_mask(&values, last_dim(&values), false, None)?,
+                [rows_dim, columns],
+                keepdim,
+            );
         }
         Order::Name(other) => bail!(Runtime, "linalg.matrix_norm: Order {other} not supported."),
         Order::Number(p) => p,
@@ -175,7 +182,16 @@ pub fn matrix_norm(
     let (summed, compared) = match p.abs() {
         1.0 => (rows_dim, columns),
         f64::INFINITY => (columns, rows_dim),
-        2.0 => bail!(NotImplemented, "linalg.matrix_norm: the spectral norm is not implemented"),
+        2.0 => {
+            let values = values_of(t, [rows_dim, columns], dtype)?;
+            if p > 0.0 && values.numel() == 0 {
+                let shape = super::reduced_shape(values.shape(), last_dim(&values), false);
+                return restored_at(&Tensor::zeros(shape, values.dtype())?, [rows_dim, columns], keepdim);
+            }
+            let chosen =
+                if p > 0.0 { amax(&values, Some(&[-1]), false)? } else { amin(&values, &[-1], false)? };
+            return restored_at(&chosen, [rows_dim, columns], keepdim);
+        }
         _ => bail!(Runtime, "linalg.matrix_norm: Order {p} not supported."),
     };
     let empty = super::reduced_shape(t.shape(), dim_mask(Some(dims), t.rank())?, keepdim);
@@ -184,16 +200,43 @@ pub fn matrix_norm(
     }
     let sums = vector_norm(t, 1.0, Some(&[summed as i64]), true, dtype)?;
     let compared = compared as i64;
-    let both = if p > 0.0 {
-        amax(&sums, Some(&[compared]), true)?
-    } else {
-        super::extremum::amin(&sums, &[compared])?
-    };
+    let both = if p > 0.0 { amax(&sums, Some(&[compared]), true)? } else { amin(&sums, &[compared], true)? };
     if keepdim {
         return Ok(both);
     }
     let shape = super::reduced_shape(t.shape(), dim_mask(Some(dims), t.rank())?, false);
-    crate::ops::view::view_as(&both, &shape)
+    view::view_as(&both, &shape)
+}
+
+/// The singular values of the matrices in two dimensions, in a last dimension of their own.
+fn values_of(t: &Tensor, dims: [usize; 2], dtype: Option<DType>) -> Result<Tensor> {
+    let name = t.dtype().scalar_name();
+    ensure!(
+        t.dtype().is_float(),
+        NotImplemented,
+        "linalg.matrix_norm: Expected a floating point or complex tensor as input. Got {name}"
+    );
+    ensure!(
+        !t.dtype().is_half(),
+        NotImplemented,
+        "linalg.matrix_norm: Low precision dtypes not supported. Got {name}"
+    );
+    let t = arith::to_dtype(t, dtype.unwrap_or(t.dtype()))?;
+    let order: Vec<usize> = (0..t.rank()).filter(|d| !dims.contains(d)).chain(dims).collect();
+    svdvals(&view::permute_dims(&t, &order, "PermuteBackward0")?)
+}
+
+fn last_dim(t: &Tensor) -> u64 {
+    1 << (t.rank() - 1)
+}
+
+/// A norm of matrices with the two dimensions of these as ones, if they are to be kept.
+fn restored_at(norm: &Tensor, mut dims: [usize; 2], keepdim: bool) -> Result<Tensor> {
+    if !keepdim {
+        return Ok(norm.clone());
+    }
+    dims.sort_unstable();
+    dims.iter().try_fold(norm.clone(), |t, &d| view::unsqueeze(&t, d as i64))
 }
 
 fn order_at<'a>(a: &'a Args, i: usize) -> Result<Option<Order<'a>>> {

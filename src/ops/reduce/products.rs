@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::{along, dim_mask, folded, folded_integers, reduced_shape, restored};
+use super::{along_memory, dim_mask, folded, folded_integers, reduced_shape, restored};
 use crate::backend::reduce::{self as kernels, Fold};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -97,7 +97,7 @@ fn truth(t: &Tensor, dims: Option<&[i64]>, keepdim: bool, every: bool) -> Result
         return rows::ne.call(&[t.into(), 0i64.into()], &[])?.dense(result);
     }
     let mask = dim_mask(dims, t.rank())?;
-    let (x, d) = along(&t.dense(t.dtype().wide())?, mask)?;
+    let (x, d) = along_memory(t, mask, t.dtype().wide())?;
     let bytes = Tensor::empty_on(reduced_shape(t.shape(), mask, keepdim), DType::U8, t.device())?;
     kernels::fold(if every { Fold::All } else { Fold::Any }, x.raw(), d, bytes.raw())?;
     bytes.dense(result)

@@ -177,7 +177,7 @@ pub static OPS: &[Op] = &[
             },
             Overload {
                 sig: "input: Tensor, p: str, dim: int[]? = None, keepdim: bool = False, dtype: dtype? = None",
-                call: Call::Fn(norms::norm),
+                call: Call::Composite(norms::norm),
             },
         ],
         ..Op::NEW

@@ -7,7 +7,7 @@ use crate::backend::copy;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, record};
-use crate::layout::{Dims, Layout, infer_shape, wrap_dim};
+use crate::layout::{Dims, Layout, MemoryFormat, infer_shape, wrap_dim};
 use crate::ops::schema::{Args, Out};
 use crate::ops::{arith, index, reduce};
 use crate::tensor::Tensor;
@@ -187,7 +187,7 @@ fn repeat_each(t: &Tensor, times: i64, dim: Option<i64>) -> Result<Tensor> {
     let mut shape = t.shape().clone();
     shape.insert(dim + 1, times as usize);
     let wide = expand_to(&unsqueeze(&t, dim as i64 + 1)?, &shape)?;
-    let out = arith::clone(&wide)?;
+    let out = arith::clone_in(&wide, MemoryFormat::Contiguous)?;
     let mut merged = t.shape().clone();
     merged[dim] *= times as usize;
     reshape_to(&out, &merged)
@@ -275,7 +275,7 @@ fn cartesian_prod(tensors: &[Tensor]) -> Result<Tensor> {
 
 /// A copy of what a view shows.
 fn copied(view: Result<Tensor>) -> Result<Out> {
-    Ok(arith::clone(&view?)?.into())
+    Ok(arith::clone_in(&view?, MemoryFormat::Contiguous)?.into())
 }
 
 table! {

@@ -8,7 +8,7 @@ use super::reshaped;
 use crate::backend::copy;
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, record};
-use crate::layout::{Dims, Layout, wrap_dim};
+use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
 use crate::ops::arith;
 use crate::ops::schema::{Args, Out};
 use crate::tensor::{Tensor, as_view, multi_view};
@@ -291,7 +291,7 @@ fn diag(a: &Args) -> Result<Out> {
     let (t, offset) = (a.tensor(0)?, a.int(1)?);
     Ok(match t.rank() {
         1 => diag_embed(t, offset, 0, 1)?,
-        2 => arith::clone(&diagonal(t, offset, 0, 1)?)?,
+        2 => arith::clone_in(&diagonal(t, offset, 0, 1)?, MemoryFormat::Contiguous)?,
         r => bail!(Runtime, "diag(): Supports 1D or 2D tensors. Got {r}D"),
     }
     .into())
@@ -351,7 +351,7 @@ table! {
         "input: Tensor, dim: int, start: int, length: int" => |a| {
             let rank = a.tensor(0)?.rank() as i64;
             ensure!(a.int(1)? < rank, Runtime, "Expected dim < {rank} to be true, but got dim = {}", a.int(1)?);
-            Ok(arith::clone(&narrow_op(a)?.tensor()?)?.into())
+            Ok(arith::clone_in(&narrow_op(a)?.tensor()?, MemoryFormat::Contiguous)?.into())
         };
     }
     "diagonal" BOTH "A diagonal of two dimensions, as the last dimension of a view." [] {

@@ -2,7 +2,7 @@
 
 use super::cut::{Cut, narrow, take_one_of};
 use crate::error::Result;
-use crate::layout::wrap_dim;
+use crate::layout::{MemoryFormat, wrap_dim};
 use crate::ops::schema::{Args, Out};
 use crate::tensor::Tensor;
 use crate::{bail, ensure, table};
@@ -193,7 +193,8 @@ fn with_sizes(a: &Args) -> Result<Out> {
 }
 
 fn copies(parts: Vec<Tensor>) -> Result<Out> {
-    Ok(Out::Tuple(parts.iter().map(crate::ops::arith::clone).collect::<Result<_>>()?))
+    let copy = |t| crate::ops::arith::clone_in(t, MemoryFormat::Contiguous);
+    Ok(Out::Tuple(parts.iter().map(copy).collect::<Result<_>>()?))
 }
 
 table! {

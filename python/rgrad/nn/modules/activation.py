@@ -396,7 +396,7 @@ class _AlongDim(Module):
         self.dim = dim
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
-        return self._operation(input, self.dim)
+        return self._operation(input, self.dim, _stacklevel=5)
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}"

@@ -407,13 +407,14 @@ class Module(HookMixin, StateMixin):
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Moves and casts parameters and buffers in place.
 
-        Called as ``to(device)``, ``to(dtype)``, ``to(device, dtype)`` or ``to(tensor)``. Only floating point
-        members are cast.
+        Called as ``to(device)``, ``to(dtype)``, ``to(device, dtype)``, ``to(tensor)`` or
+        ``to(memory_format=...)``. Only floating point members are cast; only those of four or five dimensions
+        take the memory format.
 
         Returns:
             The module itself.
         """
-        device, dtype, non_blocking = _parse_to(*args, **kwargs)
+        device, dtype, non_blocking, memory_format = _parse_to(*args, **kwargs)
         if dtype is not None and not dtype.is_floating_point:
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
@@ -425,6 +426,8 @@ class Module(HookMixin, StateMixin):
                 target["device"] = device
             if dtype is not None and tensor.is_floating_point():
                 target["dtype"] = dtype
+            if memory_format is not None and tensor.dim() in (4, 5):
+                target["memory_format"] = memory_format
             return tensor.to(**target, non_blocking=non_blocking) if target else tensor
 
         return self._apply(convert)
@@ -557,11 +560,11 @@ def _indent(text: str) -> str:
     return text.replace("\n", "\n  ")
 
 
-def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
-    """Sorts the arguments of ``Module.to`` into device, dtype and non_blocking."""
+def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
+    """Sorts the arguments of ``Module.to`` into device, dtype, non_blocking and memory_format."""
     device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
     non_blocking, other = kwargs.pop("non_blocking", False), kwargs.pop("tensor", None)
-    kwargs.pop("memory_format", None)
+    memory_format = kwargs.pop("memory_format", None)
     if kwargs:
         raise TypeError(f"to() received an unexpected keyword argument '{next(iter(kwargs))}'")
     for position, value in enumerate(args):
@@ -577,4 +580,4 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
             raise TypeError(f"to() received an invalid combination of arguments - got ({_typename(value)})")
     if other is not None:
         device, dtype = other.device, other.dtype
-    return device, dtype, non_blocking
+    return device, dtype, non_blocking, memory_format

@@ -176,7 +176,8 @@ pub fn erf_f32(x: f32) -> f32 {
             + s * ((0.24022648 + 0.055503324 * r)
                 + s * ((0.009618437 + 0.0013398875 * r) + 0.00015353362 * s)));
     let far = 1.0 - f32::from_bits(p.to_bits().wrapping_add(n.to_bits() << 23));
-    (if a < 0.65 { near } else { far }).copysign(x)
+    // A NaN goes the near way, whose bits are not tampered with.
+    (if a >= 0.65 { far } else { near }).copysign(x)
 }
 
 /// e^x in double precision, to 2^-39.

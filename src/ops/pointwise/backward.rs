@@ -1,0 +1,240 @@
+//! The node of every pointwise row: what it keeps, its fused derivatives, and their replay as operations.
+
+use std::sync::OnceLock;
+
+use smallvec::SmallVec;
+
+use super::{Arg, Rounds, Row, empty_among, operand};
+use crate::backend::pointwise::{Operand, compute_type, run};
+use crate::bail;
+use crate::dtype::{DType, Scalar};
+use crate::ensure;
+use crate::error::{Error, Result};
+use crate::formula::record::{Prim, Step, Steps};
+use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled};
+use crate::layout::Layout;
+use crate::ops::rows;
+use crate::tensor::Tensor;
+
+/// The node of every pointwise row.
+pub(super) struct PointwiseBackward {
+    row: &'static Row,
+    inputs: SmallVec<[Kept; 2]>,
+    params: SmallVec<[Scalar; 1]>,
+    result: SavedTensor,
+    /// The dtype computed in.
+    common: DType,
+}
+
+/// What backward keeps of an input.
+enum Kept {
+    Tensor(SavedTensor),
+    Number(Scalar),
+    Nothing,
+}
+
+impl PointwiseBackward {
+    pub(super) fn new(row: &'static Row, args: &[Arg], params: &[Scalar], y: &Tensor) -> Self {
+        let plan = row.plan();
+        // Only the derivatives that somebody wants decide what is kept.
+        let read = args.iter().zip(&plan.reads).fold(0, |bits, (a, reads)| match a {
+            Arg::T(t) if t.requires_grad() => bits | reads,
+            _ => bits,
+        });
+        let mut inputs = SmallVec::new();
+        for (i, a) in args.iter().enumerate() {
+            inputs.push(match a {
+                Arg::S(s) => Kept::Number(*s),
+                Arg::T(t) if read >> (i + 1) & 1 == 1 => Kept::Tensor(SavedTensor::input(t)),
+                Arg::T(_) => Kept::Nothing,
+            });
+        }
+        let result =
+            if read >> (args.len() + 1) & 1 == 1 { SavedTensor::output(y) } else { SavedTensor::unused() };
+        PointwiseBackward { row, inputs, params: SmallVec::from_slice(params), result, common: y.dtype() }
+    }
+
+    /// One pass over memory, no temporaries.
+    fn fused(&self, k: usize, operands: &[Option<Arg>], g: &Tensor) -> Result<Tensor> {
+        // The gradient is always passed: the loops take their length from an operand.
+        let reads = self.row.plan().reads[k] | 1;
+        let read =
+            || (0..).zip(operands).filter(|(i, _)| reads >> i & 1 == 1).filter_map(|(_, a)| a.as_ref());
+        let shape = g.shape();
+        let plain = read().all(|a| matches!(a, Arg::T(t) if t.is_contiguous()) || matches!(a, Arg::S(_)));
+        let out = if plain {
+            g.empty_as(self.common)?
+        } else {
+            empty_among(shape, read(), self.common, self.common, g.device())?
+        };
+        let mut expanded: [Option<Layout>; 5] = [const { None }; 5];
+        for (e, a) in expanded.iter_mut().zip(operands) {
+            if let Some(Arg::T(t)) = a
+                && t.shape() != shape
+            {
+                *e = t.layout().expand(shape);
+            }
+        }
+        let mut views = [Operand::Unread; 5];
+        for (i, (view, a)) in views.iter_mut().zip(operands).enumerate().filter(|(i, _)| reads >> i & 1 == 1)
+        {
+            *view = match a {
+                None => Operand::Unread,
+                Some(Arg::S(s)) => Operand::Number(*s),
+                Some(Arg::T(t)) => operand(t, expanded[i].as_ref(), out.device())?,
+            };
+        }
+        let views = &views[..operands.len()];
+        let steps = || self.row.plan().grads[k].clone();
+        let program = self.row.program(k as u8 + 1, self.row.grads[k], &steps);
+        let done = run(&program, compute_type(self.common), views, &self.params, out.raw())?;
+        ensure!(done, Error::DtypeNotImplemented { op: self.row.name, dtype: self.common });
+        Ok(out)
+    }
+}
+
+impl Function for PointwiseBackward {
+    fn name(&self) -> &'static str {
+        let number =
+            self.inputs.iter().zip(self.row.meta.number_nodes).find(|(i, _)| matches!(i, Kept::Number(_)));
+        match number {
+            Some((_, name)) if !name.is_empty() => name,
+            _ => self.row.plan().node,
+        }
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let plan = self.row.plan();
+        let edges = || self.inputs.iter().enumerate().filter(|(_, kept)| !matches!(kept, Kept::Number(_)));
+        let Some(g) = &grads[0] else { return Ok(edges().map(|_| None).collect()) };
+        // Gradient, inputs, result.
+        let mut saved: [Option<Tensor>; 3] = [None, None, None];
+        let mut operands: [Option<Arg>; 5] = [Some(Arg::T(g)), None, None, None, None];
+        for (slot, kept) in saved.iter_mut().zip(&self.inputs) {
+            if let Kept::Tensor(s) = kept {
+                *slot = s.try_get(cx)?;
+            }
+        }
+        let result = self.result.try_get(cx)?;
+        let count = self.inputs.len() + 2;
+        for (i, kept) in self.inputs.iter().enumerate() {
+            operands[i + 1] = match kept {
+                Kept::Number(s) => Some(Arg::S(*s)),
+                _ => saved[i].as_ref().map(Arg::T),
+            };
+        }
+        operands[count - 1] = result.as_ref().map(Arg::T);
+        let operands = &operands[..count];
+        let rounds = match self.row.meta.rounds {
+            Rounds::Once => false,
+            Rounds::Mixed => saved.iter().flatten().any(|t| t.dtype().is_half() && t.dtype() != self.common),
+            Rounds::Steps => self.common.is_half(),
+        };
+        let mut out = Grads::new();
+        for (edge, (k, _)) in edges().enumerate() {
+            out.push(if !cx.needs(edge) {
+                None
+            } else if plan.grads[k] == [Step::Arg(0)] {
+                Some(g.clone())
+            } else if grad_enabled() || rounds {
+                Some(replay(&plan.grads[k], operands, &self.params, g)?)
+            } else {
+                Some(self.fused(k, operands, g)?)
+            });
+        }
+        Ok(out)
+    }
+
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        static NOTHING: SavedTensor = SavedTensor::unused();
+        for (i, (kept, &name)) in self.inputs.iter().zip(self.row.inputs).enumerate() {
+            let name = if name == "input" { "self" } else { name };
+            match kept {
+                Kept::Tensor(s) => visit(name, s),
+                Kept::Nothing if self.row.derivatives_read(i) => visit(name, &NOTHING),
+                _ => {}
+            }
+        }
+        if self.row.derivatives_read(self.inputs.len()) {
+            visit("result", &self.result);
+        }
+    }
+
+    fn release(&self) {
+        for kept in &self.inputs {
+            if let Kept::Tensor(s) = kept {
+                s.free();
+            }
+        }
+        self.result.free();
+    }
+}
+
+/// Runs recorded steps as operations on tensors, which are recorded in turn.
+fn replay(steps: &Steps, operands: &[Option<Arg>], params: &[Scalar], like: &Tensor) -> Result<Tensor> {
+    enum Val<'a> {
+        Owned(Tensor),
+        Arg(Arg<'a>),
+    }
+    let mut values: Vec<Val> = Vec::with_capacity(steps.len());
+    for step in steps {
+        let v = match *step {
+            Step::Arg(a) => match operands.get(a) {
+                Some(Some(a)) => Val::Arg(*a),
+                _ => bail!(Runtime, "a derivative reads an operand that was not saved"),
+            },
+            Step::Param(p) => Val::Arg(Arg::S(params[p])),
+            Step::Lit(v) => Val::Arg(Arg::S(Scalar::Float(v))),
+            Step::Do(p, o) => {
+                let args: SmallVec<[Arg; 3]> = o[..p.arity()]
+                    .iter()
+                    .map(|&i| match &values[i] {
+                        Val::Owned(t) => Arg::T(t),
+                        Val::Arg(a) => *a,
+                    })
+                    .collect();
+                let row = prim_row(p)?;
+                Val::Owned(if args.iter().all(|a| matches!(a, Arg::S(_))) {
+                    // Numbers alone: one of them becomes a 0-d tensor, so that the row has a dtype.
+                    let Arg::S(s) = args[0] else { bail!(Runtime, "a step without operands") };
+                    let first = like.new_full([0usize; 0], s)?;
+                    let mut args: SmallVec<[Arg; 3]> = args.iter().copied().collect();
+                    args[0] = Arg::T(&first);
+                    row.call(&args, &[])?
+                } else {
+                    row.call(&args, &[])?
+                })
+            }
+        };
+        values.push(v);
+    }
+    match values.pop() {
+        Some(Val::Owned(t)) => Ok(t),
+        Some(Val::Arg(Arg::T(t))) => Ok(t.clone()),
+        Some(Val::Arg(Arg::S(s))) => like.new_full(like.shape().clone(), s),
+        None => bail!(Runtime, "an empty derivative"),
+    }
+}
+
+/// The row that computes a primitive step.
+pub fn prim_row(p: Prim) -> Result<&'static Row> {
+    static ROWS: OnceLock<Vec<Option<&'static Row>>> = OnceLock::new();
+    let rows = ROWS.get_or_init(|| {
+        Prim::ALL.iter().map(|p| rows::ROWS.iter().copied().find(|r| r.name == p.name())).collect()
+    });
+    match Prim::ALL.iter().position(|q| *q == p).and_then(|i| rows[i]) {
+        Some(row) => Ok(row),
+        None => bail!(NotImplemented, "no row computes the step {}", p.name()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Node;
+
+    #[test]
+    fn a_node_fits_four_hundred_bytes_with_its_reference_counts() {
+        assert!(size_of::<Node<PointwiseBackward>>() + 16 <= 384, "{}", size_of::<Node<PointwiseBackward>>());
+    }
+}

@@ -1,0 +1,192 @@
+"""Functions written by users: what they may return, mark, save and raise."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+import rgrad as torch
+from rgrad.autograd.function import once_differentiable
+
+
+def function(forward, backward=None, **more):
+    """A class of the name ``My`` with these static methods."""
+    methods = {"forward": forward, "backward": backward, **more}
+    return type(
+        "My", (torch.autograd.Function,), {name: staticmethod(f) for name, f in methods.items() if f is not None}
+    )
+
+
+def leaf() -> torch.Tensor:
+    return torch.ones(3, requires_grad=True)
+
+
+@pytest.mark.parametrize("forward", [lambda ctx, a: a, lambda ctx, a: a.view(-1)])
+def test_an_input_or_a_view_of_it_comes_out_with_the_functions_gradient(forward):
+    my, x = function(forward, lambda ctx, g: g * 2), leaf()
+    base = x * 1
+    y = my.apply(base)
+    assert y is not base and y._base is base and y.grad_fn.name() == "MyBackward"
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0, 2.0]
+    with pytest.raises(RuntimeError, match="Output 0 of My is a view and is being modified inplace. This view"):
+        y.add_(1)
+
+
+def test_one_of_several_views_that_a_function_returns_is_not_written():
+    my = function(lambda ctx, a: (a[:1], a[1:]), lambda ctx, g, h: torch.cat([g, h]))
+    _, y = my.apply(leaf() * 1)
+    with pytest.raises(RuntimeError, match="Output 1 of My is a view .* returns multiple views"):
+        y.add_(1)
+
+
+def _adds_one(ctx, a):
+    a.add_(1)
+    ctx.mark_dirty(a)
+    return a
+
+
+def test_a_dirty_input_is_the_output():
+    x = leaf()
+    base = x * 1
+    y = function(_adds_one, lambda ctx, g: g * 2).apply(base)
+    assert y is base and y.grad_fn.name() == "MyBackward" and y.tolist() == [2.0, 2.0, 2.0]
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_a_dirty_view_changes_the_history_of_its_base():
+    x = leaf()
+    base = x * 1
+    function(_adds_one, lambda ctx, g: g * 2).apply(base[:2])
+    assert type(base.grad_fn).__name__ == "CopySlices"
+    base.sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0, 1.0]
+
+
+def test_a_leaf_is_not_written_by_a_function():
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad has been used in an in-place operation"):
+        function(_adds_one, lambda ctx, g: g).apply(leaf())
+
+
+def test_what_is_marked_dirty_must_be_returned():
+    def forward(ctx, a):
+        ctx.mark_dirty(a)
+        return a * 1
+
+    with pytest.raises(RuntimeError, match="Some elements marked as dirty during the forward method were not returned"):
+        function(forward, lambda ctx, g: g).apply(leaf() * 1)
+
+
+def test_outputs_without_gradient_and_undefined_gradients():
+    seen = []
+
+    def forward(ctx, a):
+        fixed = a * 2
+        ctx.mark_non_differentiable(fixed)
+        return fixed, a.long(), a * 3
+
+    def backward(ctx, *grads):
+        seen.append([g.tolist() for g in grads])
+        return grads[-1]
+
+    fixed, whole, y = function(forward, backward).apply(leaf())
+    assert (fixed.requires_grad, whole.requires_grad, y.requires_grad) == (False, False, True)
+    y.sum().backward()
+    assert seen == [[[0.0] * 3, [0] * 3, [1.0] * 3]]
+
+
+def test_undefined_gradients_may_be_left_undefined():
+    seen = []
+
+    def forward(ctx, a):
+        ctx.set_materialize_grads(False)
+        return a * 2, a * 3
+
+    my = function(forward, lambda ctx, g, h: seen.append(g) or h)
+    my.apply(leaf())[1].sum().backward()
+    assert seen == [None]
+
+
+@pytest.mark.parametrize(
+    ("backward", "message"),
+    [
+        (lambda ctx, g: (g, g, g), r"returned an incorrect number of gradients \(expected 2, got 3\)"),
+        (lambda ctx, g: g, r"function MyBackward returned an incorrect number of gradients \(expected 2, got 1\)"),
+        (lambda ctx, g: (3, None), r"expected Variable or None \(got int\)"),
+        (lambda ctx, g: (g, g), "returned a gradient different than None at position 2, but the corresponding forward"),
+        (lambda ctx, g: (g[:2], None), "Function MyBackward returned an invalid gradient at index 0"),
+        (None, "You must implement either the backward or vjp method"),
+    ],
+)
+def test_a_wrong_backward_is_told_what_is_wrong(backward, message):
+    y = function(lambda ctx, a, k: a * k, backward).apply(leaf(), 2)
+    with pytest.raises((RuntimeError, NotImplementedError), match=message):
+        y.sum().backward()
+
+
+def test_backward_and_vjp_are_one_method_too_many():
+    my = function(lambda ctx, a: a * 2, lambda ctx, g: g, vjp=lambda ctx, g: g)
+    with pytest.raises(RuntimeError, match="Implementing both 'backward' and 'vjp'"):
+        my.apply(leaf()).sum().backward()
+
+
+def test_a_saved_output_is_differentiated_again_whichever_it_is():
+    def forward(ctx, a):
+        first, second = a * 2, a * 3
+        ctx.save_for_backward(second)
+        return first, second
+
+    def backward(ctx, g, h):
+        (second,) = ctx.saved_tensors
+        assert second.output_nr == 1 and second.grad_fn is not None
+        return g * second + h
+
+    x = leaf()
+    first, second = function(forward, backward).apply(x)
+    (g,) = torch.autograd.grad(first.sum() + second.sum(), x, create_graph=True)
+    g.sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_a_saved_input_that_is_written_is_refused():
+    def forward(ctx, a):
+        ctx.save_for_backward(a)
+        return a * 2
+
+    base = leaf() * 1
+    y = function(forward, lambda ctx, g: ctx.saved_tensors[0] * g).apply(base)
+    base.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_grad_fn_shows_the_attributes_of_ctx():
+    def forward(ctx, a):
+        ctx.scale = 7
+        ctx.save_for_backward(a)
+        return a * 2
+
+    x = leaf()
+    y = function(forward, lambda ctx, g: g).apply(x)
+    assert type(y.grad_fn).__name__ == "MyBackward"
+    assert y.grad_fn.scale == 7 and y.grad_fn.needs_input_grad == (True,) and y.grad_fn.saved_tensors[0] is x
+
+
+def test_once_differentiable_refuses_the_second_time():
+    my, x = function(lambda ctx, a: a * a, once_differentiable(lambda ctx, g: g * 2)), leaf()
+    weight = torch.ones(3, requires_grad=True)
+    (g,) = torch.autograd.grad(my.apply(x), x, weight, create_graph=True)
+    with pytest.raises(RuntimeError, match="trying to differentiate twice a function that was marked with @once"):
+        g.sum().backward()
+
+
+def test_functions_are_neither_instantiated_nor_pickled():
+    my = function(lambda ctx, a: a * 2, lambda ctx, g: g)
+    with pytest.warns(DeprecationWarning, match="should not be instantiated"):
+        instance = my()
+    with pytest.raises(RuntimeError, match="Legacy autograd function with non-static forward method is deprecated"):
+        instance(leaf())
+    with pytest.raises(TypeError, match="cannot pickle 'MyBackward' object"):
+        pickle.dumps(my.apply(leaf()).grad_fn)

@@ -1,0 +1,319 @@
+"""Nodes, hooks and what the graph holds: identity, names, saved tensors, threads, and Python's cycle collector."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import threading
+import weakref
+
+import pytest
+
+import rgrad as torch
+from rgrad.autograd.graph import Node, get_gradient_edge
+
+
+class Witness:
+    """An object whose death a weak reference tells."""
+
+
+def leaf(*values: float) -> torch.Tensor:
+    return torch.tensor(values, requires_grad=True)
+
+
+def test_a_node_is_the_same_object_each_time_and_of_a_class_by_its_name():
+    y = leaf(1.0) * 2
+    assert y.grad_fn is y.grad_fn
+    assert isinstance(y.grad_fn, Node)
+    assert type(y.grad_fn).__name__ == y.grad_fn.name() == "MulBackward0"
+    assert repr(y.grad_fn).startswith("<MulBackward0 object at 0x")
+    assert type(y.grad_fn.next_functions[0][0]).__name__ == "AccumulateGrad"
+
+
+def test_metadata_belongs_to_the_node_not_to_its_python_object():
+    y = leaf(1.0) * 2
+    y.grad_fn.metadata["note"] = 5
+    gc.collect()
+    assert y.grad_fn.metadata == {"note": 5}
+
+
+def test_nodes_are_not_pickled():
+    with pytest.raises(TypeError, match="cannot pickle 'MulBackward0' object"):
+        pickle.dumps((leaf(1.0) * 2).grad_fn)
+
+
+def test_saved_tensors_are_read_by_name():
+    x, c = leaf(2.0), torch.tensor([3.0])
+    node = (x * c).grad_fn
+    assert node._saved_other is c and node._saved_self is None
+    assert x.exp().grad_fn._saved_result.grad_fn.name() == "ExpBackward0"
+    assert {"_saved_self", "_raw_saved_other"} <= set(dir(node))
+    with pytest.raises(AttributeError, match="'MulBackward0' object has no attribute '_saved_weight'"):
+        _ = node._saved_weight
+
+
+def test_a_saved_tensor_takes_hooks_of_its_own_once():
+    x = leaf(2.0)
+    y = x.exp()
+    raw = y.grad_fn._raw_saved_result
+    raw.register_hooks(lambda t: t.tolist(), lambda v: torch.tensor(v) * 10)
+    with pytest.raises(RuntimeError, match="hooks have already been set"):
+        raw.register_hooks(lambda t: t, lambda t: t)
+    y.backward()
+    assert x.grad.item() == pytest.approx(10 * y.item())
+
+
+def test_freed_saved_tensors_say_retain_graph():
+    y = leaf(2.0).exp()
+    y.backward()
+    with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+        _ = y.grad_fn._saved_result
+
+
+def test_the_hooks_of_a_tensor_are_listed_by_the_ids_of_their_handles():
+    x = leaf(1.0)
+    assert x._backward_hooks is None
+    hook = lambda g: None  # noqa: E731
+    handle = x.register_hook(hook)
+    assert dict(x._backward_hooks) == {handle.id: hook}
+    handle.remove()
+    assert not x._backward_hooks
+
+
+def test_a_handle_does_not_keep_the_graph_alive():
+    y, witness = leaf(1.0) * 2, Witness()
+    gone = weakref.ref(witness)
+    handle = y.register_hook(lambda g, w=witness: None)
+    del witness, y
+    assert gone() is None
+    handle.remove()
+
+
+def test_backward_by_inputs_keeps_the_gradient_of_an_intermediate_result():
+    x = leaf(3.0)
+    y = x * 2
+    (y * y).backward(inputs=[y])
+    assert y.retains_grad and y.grad.item() == 12.0 and x.grad is None
+
+
+def test_inputs_that_are_leaves_run_their_hooks():
+    x, seen = leaf(3.0), []
+    x.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.item()))
+    (x * x).backward(inputs=[x])
+    assert seen == [6.0]
+
+
+def test_an_edge_is_a_root_too():
+    x = leaf(3.0)
+    edge = get_gradient_edge(x * x)
+    torch.autograd.backward(edge, torch.tensor([1.0]))
+    assert x.grad.item() == 6.0
+
+
+def test_reading_the_gradient_of_an_intermediate_result_warns():
+    y = leaf(1.0) * 2
+    with pytest.warns(UserWarning, match="The .grad attribute of a Tensor that is not a leaf Tensor is being accessed"):
+        assert y.grad is None
+
+
+def test_a_kept_gradient_follows_a_tensor_that_is_written_in_place():
+    y = leaf(1.0) * 1
+    y.retain_grad()
+    y.mul_(2)
+    (y * 5).backward()
+    assert y.retains_grad and y.grad.item() == 5.0
+
+
+@pytest.mark.parametrize("strides", [(1, 2), (2, 1)])
+def test_a_gradient_lies_in_memory_as_its_leaf_does(strides):
+    w = torch.empty_strided((2, 2), strides).fill_(1.0).requires_grad_()
+    (w * torch.ones(2, 2)).sum().backward()
+    assert w.grad.stride() == strides
+
+
+def _ignore(*objects):
+    """A hook's way to mention objects and leave the gradient alone."""
+
+
+def _on_leaf(w):
+    x = leaf(1.0)
+    x.register_hook(lambda g: _ignore(x, w))
+
+
+def _after_accumulation(w):
+    x = leaf(1.0)
+    x.register_post_accumulate_grad_hook(lambda p: (x, w))
+
+
+def _on_result(w):
+    y = leaf(1.0) * 2
+    y.register_hook(lambda g: _ignore(y, w))
+
+
+def _deep_in_the_graph(w):
+    x = leaf(1.0)
+    y = z = x * 2
+    for _ in range(100):
+        z = z.sin() + z * x
+    y.register_hook(lambda g: _ignore(z, w))
+
+
+def _on_the_leaf_about_its_result(w):
+    x = leaf(1.0)
+    y = (x * x).sin()
+    x.register_hook(lambda g: _ignore(y, w))
+
+
+def _on_a_node_about_itself(w):
+    y = leaf(1.0) * 2
+    node = y.grad_fn
+    node.register_hook(lambda a, b: _ignore(node, w))
+
+
+def _in_metadata(w):
+    y = leaf(1.0) * 2
+    y.grad_fn.metadata["all"] = (y, w)
+
+
+def _on_a_parameter_about_its_module(w):
+    m = torch.nn.Linear(2, 2)
+    m.weight.register_hook(lambda g: _ignore(m, w))
+    m(torch.ones(1, 2)).sum().backward()
+
+
+def _in_a_users_function(w):
+    class Keeps(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.box = [w]
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    y = Keeps.apply(leaf(1.0))
+    y.grad_fn.box.append(y)
+
+
+def _in_a_packed_tensor(w):
+    box = [w]
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: (box, t), lambda p: p[1]):
+        y = leaf(1.0).exp()
+    box.append(y)
+
+
+@pytest.mark.parametrize(
+    "cycle",
+    [
+        _on_leaf,
+        _after_accumulation,
+        _on_result,
+        _deep_in_the_graph,
+        _on_the_leaf_about_its_result,
+        _on_a_node_about_itself,
+        _in_metadata,
+        _on_a_parameter_about_its_module,
+        _in_a_users_function,
+        _in_a_packed_tensor,
+    ],
+)
+def test_cycles_through_the_graph_are_collected(cycle):
+    witness = Witness()
+    gone = weakref.ref(witness)
+    cycle(witness)
+    del witness
+    gc.collect()
+    assert gone() is None
+
+
+def test_what_is_in_use_survives_the_collector():
+    x, seen = leaf(1.0, 2.0), []
+    x.register_hook(lambda g: seen.append("leaf"))
+    y = x * 2
+    y.register_hook(lambda g: seen.append(("result", y.shape)))
+    y.grad_fn.metadata["kept"] = [y]
+    for _ in range(3):
+        gc.collect()
+    y.sum().backward()
+    assert seen == [("result", y.shape), "leaf"] and y.grad_fn.metadata["kept"] == [y]
+
+
+def test_backward_inside_hooks_nests_ten_thousand_deep():
+    depth = 0
+
+    def again(g):
+        nonlocal depth
+        depth += 1
+        if depth < 10_000:
+            with torch.enable_grad():
+                y = leaf(1.0) * 2
+            y.register_hook(again)
+            y.backward()
+
+    y = leaf(1.0) * 2
+    y.register_hook(again)
+    y.backward()
+    assert depth == 10_000
+
+
+def test_an_error_at_the_bottom_of_nested_backwards_comes_out_at_the_top():
+    depth = 0
+
+    def again(g):
+        nonlocal depth
+        depth += 1
+        if depth == 200:
+            raise KeyError("bottom")
+        with torch.enable_grad():
+            y = leaf(1.0) * 2
+        y.register_hook(again)
+        y.backward()
+
+    y = leaf(1.0) * 2
+    y.register_hook(again)
+    with pytest.raises(KeyError, match="bottom"):
+        y.backward()
+
+
+def test_sixteen_threads_over_a_shared_graph_add_up_exactly():
+    x = leaf(1.0, 2.0)
+    shared = (x * 3).sin().exp()
+    roots = shared * 2
+    roots.backward(torch.ones(2), retain_graph=True)
+    once, x.grad = x.grad.clone(), None
+    calls = []
+    handle = shared.register_hook(lambda g: calls.append(1))
+
+    def work():
+        for _ in range(200):
+            roots.backward(torch.ones(2), retain_graph=True)
+
+    threads = [threading.Thread(target=work) for _ in range(16)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    handle.remove()
+    total = torch.zeros(2)
+    for _ in range(3200):
+        total += once
+    assert len(calls) == 3200 and x.grad.tolist() == total.tolist()
+
+
+def test_a_million_nodes_with_views_hooks_and_an_error_half_way():
+    x = leaf(1.0)
+    y = x * 1
+    for i in range(1_000_000):
+        y = y.view(1) if i % 2 else -y
+        if i % 250_000 == 0:
+            y.register_hook(lambda g: None)
+        if i == 500_000:
+            handle = y.register_hook(_stop)
+    with pytest.raises(RuntimeError, match="half way"):
+        y.backward(retain_graph=True)
+    handle.remove()
+    y.backward()
+    assert x.grad.abs().item() == 1.0
+
+
+def _stop(g):
+    raise RuntimeError("half way")

@@ -1,0 +1,148 @@
+"""Views and writes in place: which are refused and in which words, and what they do to histories and versions."""
+
+from __future__ import annotations
+
+import pytest
+
+import rgrad as torch
+
+
+def leaf() -> torch.Tensor:
+    return torch.ones(4, requires_grad=True)
+
+
+def test_the_error_for_one_of_several_views_names_which():
+    _, b = (leaf() * 1).split(2)
+    with pytest.raises(RuntimeError, match="Output 1 of Split is a view and is being modified inplace. This view"):
+        b.add_(1)
+    with pytest.raises(RuntimeError, match="Output 3 of Unbind is a view"):
+        (leaf() * 1).unbind()[3].mul_(2)
+
+
+def test_a_view_of_one_of_several_views_is_not_written_either():
+    with pytest.raises(RuntimeError, match="returns multiple views"):
+        (leaf() * 1).chunk(2)[0].view(-1).mul_(2)
+
+
+def test_one_of_several_views_has_no_gradient_after_its_base_was_written():
+    x = leaf()
+    base = x * 1
+    a, _ = base.split(2)
+    base.mul_(2)
+    with pytest.raises(RuntimeError, match="its base or another view of its base has been modified inplace"):
+        a.sum().backward()
+
+
+def test_a_view_made_without_recording_is_not_written_with():
+    x, base = leaf(), torch.ones(4)
+    with torch.no_grad():
+        view = base.view(2, 2)
+    view.add_(1)
+    with pytest.raises(RuntimeError, match="A view was created in no_grad mode and is being modified inplace with"):
+        view.mul_(x.view(2, 2))
+
+
+def test_a_view_made_in_inference_mode_is_not_written_outside():
+    x = leaf()
+    with torch.inference_mode():
+        view = x.view(4)
+    with pytest.raises(RuntimeError, match="A view was created in inference mode and is being modified inplace in"):
+        view.mul_(x)
+
+
+def test_leaves_and_their_views_are_not_written():
+    x = leaf()
+    with pytest.raises(RuntimeError, match="^a leaf Variable that requires grad is being used in an in-place"):
+        x.add_(1)
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad is being used"):
+        x[0] = 1.0
+    view = torch.ones(4)[:2].requires_grad_()
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable"):
+        view.mul_(2)
+
+
+def test_memory_that_shows_one_element_twice_is_not_written():
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory"):
+        torch.ones(1).expand(4).add_(1)
+
+
+def test_writes_through_several_views_of_one_base_all_count():
+    x = leaf()
+    y = x * 1
+    a, b = y[:2], y[1:3]
+    a.mul_(2)
+    b.mul_(3)
+    names = [type(t.grad_fn).__name__ for t in (y, a, b)]
+    assert names == ["CopySlices", "AsStridedBackward0", "AsStridedBackward0"]
+    (a.sum() + y.sum()).backward()
+    assert x.grad.tolist() == [4.0, 12.0, 3.0, 1.0]
+
+
+def test_a_base_joins_the_graph_when_a_view_of_it_is_written():
+    x, base = leaf(), torch.zeros(4)
+    base[:2].copy_(x[2:])
+    assert base.requires_grad and not base.is_leaf
+    (base * torch.tensor([1.0, 2.0, 3.0, 4.0])).sum().backward()
+    assert x.grad.tolist() == [0.0, 0.0, 1.0, 2.0]
+
+
+def test_versions_are_shared_by_views_and_detached_tensors_but_not_by_data():
+    y = torch.ones(4)
+    view, detached, data = y[:2], y.detach(), y.data
+    y.add_(1)
+    assert (y._version, view._version, detached._version) == (1, 1, 1)
+    data.add_(1)
+    assert y._version == 1 and y.tolist() == [3.0] * 4
+
+
+def test_base_and_is_view():
+    y = torch.ones(4)
+    view = y.view(2, 2)
+    assert view._base is y and view[0]._base is y and y._base is None
+    assert view._is_view() and not y._is_view() and not view.detach()._is_view()
+
+
+def test_detach_in_place_makes_a_leaf_but_not_of_views():
+    y = leaf() * 1
+    assert y.detach_() is y and y.is_leaf and not y.requires_grad
+    with pytest.raises(RuntimeError, match="Can't detach views in-place. Use detach"):
+        torch.ones(4).view(2, 2).detach_()
+
+
+def test_requires_grad_is_changed_on_leaves_only():
+    y = leaf() * 1
+    assert y.requires_grad_() is y and not y.is_leaf
+    with pytest.raises(RuntimeError, match="you can only change requires_grad flags of leaf variables"):
+        y.requires_grad = False
+    with pytest.raises(RuntimeError, match="only Tensors of floating point dtype can require gradients"):
+        torch.ones(2, dtype=torch.int64).requires_grad_()
+    with pytest.raises(RuntimeError, match="data set to a tensor that requires gradients must be floating point"):
+        leaf().data = torch.ones(2, dtype=torch.int64)
+
+
+def test_the_error_for_a_saved_tensor_that_was_written_names_both_operations():
+    y = leaf() * 1
+    z = y * y
+    y.exp_()
+    with pytest.raises(RuntimeError) as e:
+        z.sum().backward()
+    assert "which is output 0 of Exp, is at version 1; expected version 0 instead" in str(e.value)
+    assert "The tensor was saved by MulBackward0." in str(e.value)
+
+
+def test_the_error_for_a_saved_leaf_that_was_written_names_no_operation_that_made_it():
+    w = leaf()
+    z = w * w
+    with torch.no_grad():
+        w.add_(1)
+    with pytest.raises(RuntimeError, match=r"\[torch.FloatTensor \[4\]\] is at version 1; expected version 0"):
+        z.sum().backward()
+
+
+def test_hooks_registered_before_and_after_a_write_see_their_own_gradient():
+    seen, y = [], leaf() * 1
+    y.register_hook(lambda g: seen.append(("before", g[0].item())))
+    y.mul_(2)
+    y.register_hook(lambda g: seen.append(("after", g[0].item())))
+    y.sum().backward()
+    assert seen == [("after", 1.0), ("before", 2.0)]

@@ -1,0 +1,152 @@
+"""How tensors lie in memory: formats that are asked for, and the order that results take from their operands."""
+
+import copy
+import pickle
+
+import pytest
+
+import rgrad as torch
+from rgrad import nn
+
+IMAGE, LAST = (2, 3, 4, 5), (60, 1, 15, 3)
+
+
+def last(*shape):
+    """Images of distinct pixels with their channels innermost."""
+    return torch.arange(float(torch.Size(shape).numel())).view(shape).to(memory_format=torch.channels_last)
+
+
+def test_formats_are_constants_that_survive_copies():
+    for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d"):
+        constant = getattr(torch, name)
+        assert repr(constant) == f"torch.{name}" and isinstance(constant, torch.memory_format)
+        assert pickle.loads(pickle.dumps(constant)) is constant and copy.deepcopy(constant) is constant
+    with pytest.raises(TypeError):
+        torch.memory_format()
+
+
+def test_contiguity_is_that_of_the_format_asked_about():
+    rows, image = torch.zeros(IMAGE), last(*IMAGE)
+    assert rows.is_contiguous() and not rows.is_contiguous(memory_format=torch.channels_last)
+    assert not image.is_contiguous() and image.is_contiguous(memory_format=torch.channels_last)
+    assert not torch.zeros(2, 3).is_contiguous(memory_format=torch.channels_last)
+    # With one channel both hold.
+    single = torch.zeros(2, 1, 4, 5)
+    assert single.is_contiguous() and single.is_contiguous(memory_format=torch.channels_last)
+    with pytest.raises(TypeError, match=r"argument 'memory_format' must be torch.memory_format, not int"):
+        rows.is_contiguous(memory_format=1)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda t, f: t.contiguous(memory_format=f),
+        lambda t, f: t.clone(memory_format=f),
+        lambda t, f: t.to(memory_format=f),
+        lambda t, f: t.double(memory_format=f),
+        lambda t, f: torch.empty_like(t, memory_format=f),
+        lambda t, f: torch.rand_like(t, memory_format=f),
+        lambda t, f: torch.full_like(t, 2, memory_format=f),
+        lambda t, f: torch.empty(t.shape, memory_format=f),
+    ],
+)
+def test_a_new_tensor_lies_as_it_is_asked_to(make):
+    assert make(torch.zeros(IMAGE), torch.channels_last).stride() == LAST
+    assert make(last(*IMAGE), torch.contiguous_format).stride() == (60, 20, 5, 1)
+    assert make(torch.zeros(2, 3, 2, 3, 4), torch.channels_last_3d).stride() == (72, 1, 36, 12, 3)
+    with pytest.raises(RuntimeError, match="required rank 4 tensor to use channels_last format"):
+        make(torch.zeros(3), torch.channels_last)
+
+
+def test_a_tensor_that_lies_as_asked_is_returned_itself():
+    image = last(*IMAGE)
+    assert image.to(memory_format=torch.channels_last) is image
+    assert image.contiguous(memory_format=torch.channels_last) is image
+    assert image.contiguous().tolist() == image.tolist()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [torch.Tensor.clone, torch.Tensor.double, torch.zeros_like, torch.rand_like, torch.exp, lambda t: t + 1],
+)
+def test_copies_and_results_of_one_operand_keep_dense_strides(make):
+    assert make(last(*IMAGE)).stride() == LAST
+    assert make(torch.ones(3, 4).t()).stride() == (1, 4)
+    assert make(torch.ones(6, 4)[::2].t()).stride() == (1, 4)
+    assert make(torch.ones(4, 1).expand(4, 3)).stride() == (3, 1)
+
+
+def test_the_first_operand_with_a_say_decides_the_order():
+    rows, columns = torch.ones(3, 4), torch.ones(4, 3).t()
+    assert (columns * columns).stride() == (columns * rows).stride() == (1, 3)
+    assert (rows * columns).stride() == (4, 1)
+    assert (torch.ones(4) * columns).stride() == (1, 3)
+    assert torch.where(columns > 0, rows, rows).stride() == (1, 3)
+
+
+def test_permuted_operands_give_the_numbers_of_contiguous_ones():
+    torch.manual_seed(0)
+    for shape in ((5, 7), (3, 40, 50), (2, 3, 30, 20)):
+        x, y = torch.randn(shape), torch.randn(shape)
+        want = ((x * y).exp() - y).sum(0)
+        for a, b in ((x.mT.contiguous().mT, y.mT.contiguous().mT), (x, y.mT.contiguous().mT)):
+            result = (a * b).exp() - b
+            assert torch.equal(result, (x * y).exp() - y)
+            assert torch.allclose(result.sum(0), want, atol=1e-5)
+            assert torch.allclose(result.mean(), want.sum() / x.numel(), atol=1e-5)
+
+
+def test_writing_in_place_keeps_the_strides_of_the_target():
+    columns = torch.zeros(4, 3).t()
+    columns += torch.arange(12.0).view(3, 4)
+    assert columns.stride() == (1, 3) and columns.tolist() == torch.arange(12.0).view(3, 4).tolist()
+
+
+def test_the_gradient_of_a_dense_leaf_has_the_strides_of_the_leaf():
+    for leaf in (last(*IMAGE), torch.ones(3, 4).t().clone()):
+        leaf.requires_grad_()
+        for function in (
+            lambda t: t.sum(),
+            lambda t: (t * torch.ones(t.shape)).sum(),
+            lambda t: t.contiguous().exp().sum(),
+        ):
+            leaf.grad = None
+            function(leaf).backward()
+            assert leaf.grad.stride() == leaf.stride()
+    # A leaf with holes has a contiguous gradient.
+    sparse = torch.ones(6, 4)[::2].requires_grad_()
+    (sparse * 2).sum().backward()
+    assert sparse.grad.stride() == (4, 1)
+
+
+def test_a_module_moves_its_images_of_weights_alone():
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)).to(memory_format=torch.channels_last)
+    assert module[0].weight.stride() == (27, 1, 9, 3) and module[0].bias.stride() == (1,)
+    plain = nn.Conv2d(3, 4, 3)
+    plain.load_state_dict(module[0].state_dict())
+    image = last(*IMAGE)
+    assert torch.allclose(module[0](image), plain(image.contiguous()), atol=1e-6)
+
+
+def test_training_with_channels_last_weights_is_training():
+    torch.manual_seed(0)
+    losses = []
+    for memory_format in (torch.contiguous_format, torch.channels_last):
+        torch.manual_seed(1)
+        module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(24, 1)).to(
+            memory_format=memory_format
+        )
+        optimizer = torch.optim.AdamW(module.parameters(), lr=0.01, weight_decay=0.1)
+        for _ in range(3):
+            loss = module(last(*IMAGE) / 60).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        losses.append(loss.item())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def test_resizing_takes_a_format():
+    assert torch.zeros(4).resize_(IMAGE, memory_format=torch.channels_last).stride() == LAST
+    assert torch.zeros(4).resize_as_(last(*IMAGE)).stride() == (60, 20, 5, 1)
+    assert torch.zeros(4).resize_as_(last(*IMAGE), memory_format=torch.preserve_format).stride() == LAST

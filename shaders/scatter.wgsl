@@ -1,14 +1,14 @@
 // Values combined with the elements that a list of offsets picks; see gather.wgsl for which those are.
 //
-// Several values may meet in an element: sums, products and extrema are made atomic by trying again until nobody else
-// wrote. As it stands this writes 32-bit elements.
+// Several values may meet in an element. Where words are atomic, combining is tried again until nobody else wrote; 64-bit
+// elements are combined by one invocation for all offsets. As it stands this writes 32-bit elements.
 
 // @slot types
 alias T = u32;
 // @end
 
 struct Params {
-    // Values.
+    // Values, or elements of the dimensions before and after.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
@@ -55,9 +55,11 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     runtime_zero = params.zero;
     let at = id.x + id.y * groups.x * 64u;
     if at >= params.count { return; }
+    // @slot body
     let row = at / params.width;
     let block = row / params.n;
     let pick = offsets[params.first_offsets + row - block * params.n];
     let i = params.first + pick + before(block) + after(at - row * params.width);
     write(i, load_values(params.first_values + at * params.step));
+    // @end
 }

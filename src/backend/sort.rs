@@ -4,7 +4,7 @@
 #[cfg(feature = "gpu")]
 use super::gpu;
 use super::{View, by_device, cpu, elements, results, same_device};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::{bail, with_dtype};
 
 /// The rows of `x` (`[rows, n]`) in order, and where the elements stood.
@@ -76,11 +76,6 @@ pub fn searchsorted(
             });
             Ok(())
         },
-        gpu => match sorter {
-            None => gpu::sort::search(sorted, n, values, m, right, out),
-            Some(_) => Err(Error::NotImplemented(
-                "'searchsorted' with a sorter is not implemented on the GPU; gather the sequence by it first".into(),
-            )),
-        }
+        gpu => gpu::sort::search(sorted, n, sorter, values, m, right, out)
     )
 }

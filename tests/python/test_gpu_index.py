@@ -84,6 +84,15 @@ def test_values_that_meet_are_reduced(how):
         same(lambda x, v, i: x.scatter_reduce(0, i, v, how, include_self=included), x, v, i)  # noqa: B023
 
 
+def test_float64_and_wide_integers_meet_in_order():
+    x, v, i = numbers(3, 5, dtype="float64"), numbers(9, 5, dtype="float64", seed=1), indices(3, 9, 5)
+    same(lambda x, v, i: x.scatter_add(0, i, v), x, v, i)
+    same(lambda x, v, i: x.index_add(0, i[:, 0], v), x, v, i)
+    same(lambda x, i: x.gather(0, i), x, i, grad=True)
+    for how in ("prod", "amax", "amin"):
+        same(lambda x, v, i: x.scatter_reduce(0, i, v, how), x.long(), v.long(), i)  # noqa: B023
+
+
 def test_gradients_of_picked_elements_are_summed():
     x, i = numbers(5, 7), indices(5, 30)
     same(lambda x, i: x[i], x, i, grad=True)

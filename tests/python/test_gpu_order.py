@@ -109,8 +109,10 @@ def test_gradients_go_back_to_where_elements_stood():
 
 
 def test_values_are_found_in_sorted_rows():
-    rows, values = numbers(3, 50).sort(1)[0], numbers(3, 20, seed=1)
+    rows, values, loose = numbers(3, 50).sort(1)[0], numbers(3, 20, seed=1), numbers(3, 50, seed=2)
+    order = loose.argsort(1)
     for right in (False, True):
         same(lambda v: rgrad.searchsorted(rows.to(v.device), v, right=right), values)  # noqa: B023
         same(lambda v: rgrad.bucketize(v, rows[0].to(v.device).contiguous(), right=right), values)  # noqa: B023
+        same(lambda v: rgrad.searchsorted(loose.to(v.device), v, sorter=order.to(v.device)), values)
         same(lambda v: rgrad.bucketize(v, rows[1].to(v.device).contiguous(), out_int32=True), values)

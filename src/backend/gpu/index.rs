@@ -13,7 +13,7 @@ use crate::backend::cpu::pointwise::Kernel;
 use crate::backend::index::{Combine, Lattice, Pick, Rule};
 use crate::backend::pointwise::{Operand, Program, compute_type};
 use crate::dtype::{DType, Scalar};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::formula::record::{Prim, Step};
 use crate::formula::template::{binding, encode, lanes, mask, place, stored};
 use crate::layout::{Dims, Layout};
@@ -133,6 +133,33 @@ const ADD_WIDE: &str = "fn write(i: u32, value: T) {
 }
 ";
 
+/// One value an invocation.
+const EACH: &str = "    let row = at / params.width;
+    let block = row / params.n;
+    let pick = offsets[params.first_offsets + row - block * params.n];
+    let i = params.first + pick + before(block) + after(at - row * params.width);
+    write(i, load_values(params.first_values + at * params.step));
+";
+
+/// All values that may meet in one invocation.
+const IN_ORDER: &str = "    let block = at / params.width;
+    let column = at - block * params.width;
+    let base = params.first + before(block) + after(column);
+    for (var k = 0u; k < params.n; k++) {
+        let value = ((block * params.n + k) * params.width + column) * params.step;
+        write(base + offsets[params.first_offsets + k], load_values(params.first_values + value));
+    }
+";
+
+/// Whether no word is atomic that holds an element.
+fn in_order(dtype: DType, how: Combine) -> bool {
+    match dtype {
+        DType::F64 => how != Combine::Set,
+        DType::I64 => !matches!(how, Combine::Set | Combine::Add),
+        _ => false,
+    }
+}
+
 /// The element in `bits`, the lowest of a word.
 fn decode(dtype: DType) -> String {
     match dtype {
@@ -145,24 +172,19 @@ fn decode(dtype: DType) -> String {
 }
 
 /// The type of the result's binding, and the function that combines a value with an element of it.
-fn write(dtype: DType, how: Combine) -> Result<(String, String)> {
+fn write(dtype: DType, how: Combine) -> (String, String) {
     let (count, bits) = lanes(dtype);
     if how == Combine::Set && count == 1 {
         let kind = stored(dtype);
-        return Ok((kind.into(), format!("fn write(i: u32, value: T) {{ result[i] = {kind}(value); }}\n")));
+        return (kind.into(), format!("fn write(i: u32, value: T) {{ result[i] = {kind}(value); }}\n"));
     }
     let atomic = "atomic<u32>".to_owned();
     match (dtype, how) {
         (DType::I32, Combine::Add) => {
             let add = "fn write(i: u32, value: T) { atomicAdd(&result[i], bitcast<u32>(value)); }\n";
-            return Ok((atomic, add.into()));
+            return (atomic, add.into());
         }
-        (DType::I64, Combine::Add) => return Ok((atomic, ADD_WIDE.into())),
-        (DType::I64 | DType::F64, _) => {
-            return Err(Error::NotImplemented(format!(
-                "'scatter' is not implemented for {dtype} on the GPU; cast the tensor, or move it with .cpu()"
-            )));
-        }
+        (DType::I64, Combine::Add) => return (atomic, ADD_WIDE.into()),
         _ => {}
     }
     let combined = match how {
@@ -172,10 +194,14 @@ fn write(dtype: DType, how: Combine) -> Result<(String, String)> {
         Combine::Max => "m_maximum(old, value)",
         Combine::Min => "m_minimum(old, value)",
     };
+    let combine = format!("fn combine(old: T, value: T) -> T {{ return {combined}; }}\n");
+    if in_order(dtype, how) {
+        let write = "fn write(i: u32, value: T) { result[i] = combine(result[i], value); }\n";
+        return (stored(dtype).into(), combine + write);
+    }
     let (last, per_word, mask) = (count - 1, count.ilog2(), mask(dtype));
     let text = format!(
-        "fn combine(old: T, value: T) -> T {{ return {combined}; }}
-fn decode(bits: u32) -> T {{ return {}; }}
+        "{combine}fn decode(bits: u32) -> T {{ return {}; }}
 fn encode(value: T) -> u32 {{ return {}; }}
 fn write(i: u32, value: T) {{
     let shift = (i & {last}u) * {bits}u;
@@ -193,7 +219,7 @@ fn write(i: u32, value: T) {{
         decode(dtype),
         encode(dtype)
     );
-    Ok((atomic, text))
+    (atomic, text)
 }
 
 /// Combines `values`, dense or one for all, with elements of `x`.
@@ -213,7 +239,9 @@ fn scatter_by(
     let (x, values) = (View { dtype, ..x }, View { dtype, ..values });
     gpu.expect("scatter", dtype)?;
     let compute = compute_type(dtype);
-    let (element, write) = write(dtype, how)?;
+    let (element, write) = write(dtype, how);
+    let in_order = in_order(dtype, how);
+    let count = if in_order { count / around.n } else { count };
     let mut params = Params::new(count as u32);
     // The offsets say where the tensor begins.
     params.u32(0).u32(values.layout.offset as u32).u32(offsets.layout.offset as u32);
@@ -231,6 +259,7 @@ fn scatter_by(
             ("places", &*places),
             ("load", &*load),
             ("write", &*write),
+            ("body", if in_order { IN_ORDER } else { EACH }),
         ];
         render("scatter", SCATTER, compute, &slots)
     };

@@ -2,14 +2,17 @@
 
 use super::device::{Gpu, of};
 use super::elements::{Elements, loader, render};
+use super::index::gather_along;
 use super::params::Params;
 use super::pipeline::Launch;
 use super::temporary::Temporary;
 use crate::backend::View;
+use crate::backend::index::{Pick, Rule};
 use crate::backend::pointwise::compute_type;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::formula::template::{binding, stored};
+use crate::layout::Layout;
 
 const SORT: &str = include_str!("../../../shaders/sort.wgsl");
 const SORTED: &str = include_str!("../../../shaders/sorted.wgsl");
@@ -186,7 +189,27 @@ const SEARCH: &str = "fn element(i: u32) -> R {
 ";
 
 /// Where each of `values` (`[rows, m]`) would go into the rows of `sorted` (`[rows, n]`, or one row for all).
-pub fn search(sorted: View, n: usize, values: View, m: usize, right: bool, out: View) -> Result<()> {
+/// A `sorter` holds the order of rows that are not sorted themselves.
+pub fn search(
+    sorted: View,
+    n: usize,
+    sorter: Option<View>,
+    values: View,
+    m: usize,
+    right: bool,
+    out: View,
+) -> Result<()> {
+    if let Some(sorter) = sorter {
+        let count = sorted.layout.numel();
+        let rows = |offset| Layout { offset, ..Layout::contiguous([count / n, n].into()) };
+        let (from, index, dense) = (rows(sorted.layout.offset), rows(sorter.layout.offset), rows(0));
+        let held = Temporary::new(of(sorted)?, count, sorted.dtype)?;
+        let found = View { layout: &dense, ..held.view() };
+        let index = View { layout: &index, ..sorter };
+        let pick = Pick { index, size: n, stride: 1, rule: Rule::Along(1) };
+        gather_along(View { layout: &from, ..sorted }, 1, pick, found)?;
+        return search(found, n, None, values, m, right, out);
+    }
     let compute = compute_type(sorted.dtype);
     // Rows lie 1 or 0 rows apart.
     let rows = (sorted.layout.numel() > n) as u32;

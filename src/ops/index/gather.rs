@@ -483,11 +483,9 @@ fn take_along_dim(a: &Args) -> Result<Out> {
     );
     // Here, unlike in gather, negative indices count from the end.
     let wrapped = |n: usize| {
-        let wrap = |i: i64| if i < 0 { i + n as i64 } else { i };
-        Tensor::from_slice(
-            &index.to_vec::<i64>().into_iter().map(wrap).collect::<Vec<_>>(),
-            index.shape().clone(),
-        )
+        let negative = rows::lt.call(&[index.into(), 0i64.into()], &[])?;
+        let later = arith::add(index, n as i64)?;
+        rows::select_where.call(&[(&negative).into(), (&later).into(), index.into()], &[])
     };
     let Some(dim) = a.opt_int(2)? else {
         let flat = |x: &Tensor| view::reshape_to(x, &Dims::from([x.numel()]));

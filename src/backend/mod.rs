@@ -19,6 +19,7 @@ pub mod reduce;
 pub mod scan;
 pub mod softmax;
 pub mod sort;
+pub mod triangle;
 
 use crate::device::Device;
 use crate::dtype::{DType, Element};

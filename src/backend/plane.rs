@@ -1,4 +1,4 @@
-//! Pooling: maxima and means of windows of planes, and what undoes them.
+//! Maps between planes: maxima and means of windows, resizing, and what undoes them.
 
 #[cfg(feature = "gpu")]
 use super::gpu;
@@ -8,13 +8,17 @@ pub use cpu::pool::{Divisor, PoolShape, ResizeShape};
 use crate::error::{Error, Result};
 use crate::{bail, with_dtype};
 
-/// A linear map between planes that every device has.
+/// A linear map between planes.
 #[derive(Clone, Copy)]
 pub enum Map<'a> {
     /// Means of windows.
     Average(PoolShape, Divisor),
     /// Means of windows that share out the plane.
     AdaptiveAverage(ResizeShape),
+    /// Copies of the nearest elements; the scales are those that the user gave.
+    Nearest(ResizeShape, [Option<f64>; 3]),
+    /// Sums of weighted elements along one axis: `[outer, taps.len(), inner]` from `[outer, n, inner]`.
+    Axis { n: usize, inner: usize, taps: &'a [Vec<(usize, f64)>] },
     /// One element of the plane of `input` elements for each of `output` results, by its index (int64).
     Pick { indices: View<'a>, input: usize, output: usize },
 }
@@ -51,6 +55,8 @@ pub fn forward(map: &Map, x: View, out: View) -> Result<()> {
                 match *map {
                     Map::Average(s, divisor) => cpu::pool::avg_pool(&s, divisor, x, out),
                     Map::AdaptiveAverage(s) => cpu::pool::adaptive_avg_pool(&s, x, out),
+                    Map::Nearest(s, scales) => cpu::pool::interpolate_nearest(&s, scales, x, out),
+                    Map::Axis { n, inner, taps } => cpu::pool::weighted(n, inner, taps, x, out),
                     Map::Pick { indices, input, output } => pick(elements(indices), input, output, x, out),
                 }
             });
@@ -69,6 +75,8 @@ pub fn adjoint(map: &Map, g: View, out: View) -> Result<()> {
                 match *map {
                     Map::Average(s, divisor) => cpu::pool::avg_pool_backward(&s, divisor, g, out),
                     Map::AdaptiveAverage(s) => cpu::pool::adaptive_avg_pool_backward(&s, g, out),
+                    Map::Nearest(s, scales) => cpu::pool::interpolate_nearest_backward(&s, scales, g, out),
+                    Map::Axis { n, inner, taps } => cpu::pool::weighted_backward(n, inner, taps, g, out),
                     Map::Pick { indices, input, output } => {
                         cpu::pool::max_pool_backward(input, output, g, elements(indices), out);
                     }

@@ -29,7 +29,7 @@ pub fn scan(what: Running, x: View, d: Along, reverse: bool, out: View) -> Resul
 
 fn on_host(what: Running, x: View, d: Along, reverse: bool, out: View) -> Result<()> {
     if out.dtype == DType::I64 {
-        with_dtype!(wide x.dtype, T => match what {
+        with_dtype!(whole x.dtype, T => match what {
             Running::Product => cpu::scan::cumprod_int::<T>(elements(x), d, results(out)),
             Running::Sum | Running::LogSumExp => cpu::scan::cumsum_int::<T>(elements(x), d, reverse, results(out)),
         });

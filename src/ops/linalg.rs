@@ -10,12 +10,13 @@ use smallvec::smallvec;
 use super::reduce::{pick, sum_mask, vector_norm};
 use super::schema::{Args, Out};
 use super::{arith, matmul, reduce, rows, view};
+use crate::backend::triangle as kernel;
 use crate::dtype::{DType, Scalar};
+use crate::ensure;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
 use crate::layout::{Dims, Layout, Strides, wrap_dim};
 use crate::tensor::Tensor;
-use crate::{ensure, with_dtype};
 
 pub use einsum::einsum;
 pub use products::tensordot;
@@ -27,17 +28,8 @@ pub fn triangle(t: &Tensor, k: i64, lower: bool) -> Result<Tensor> {
     let op = if lower { "tril" } else { "triu" };
     ensure!(t.rank() >= 2, Runtime, "{op}: input tensor must have at least 2 dimensions");
     let (rows, columns) = (t.shape()[t.rank() - 2], t.shape()[t.rank() - 1]);
-    let out = t.copied(t.dtype())?;
-    with_dtype!(t.dtype(), T => {
-        use crate::dtype::Element;
-        for (at, row) in out.slice_mut::<T>()?.chunks_exact_mut(columns.max(1)).enumerate() {
-            // The first column beyond diagonal `k`, and with it beyond the lower triangle.
-            let i = (at % rows.max(1)) as i64;
-            let split = |from: i64| (i.saturating_add(from)).clamp(0, columns as i64) as usize;
-            let zeros = if lower { split(k.saturating_add(1))..columns } else { 0..split(k) };
-            row[zeros].fill(T::from_i64(0));
-        }
-    });
+    let (x, out) = (t.dense(t.dtype())?, t.empty_as(t.dtype())?);
+    kernel::triangle(x.raw(), rows, columns, k, lower, out.raw())?;
     record(out, &[t], |_| TriangleBackward { k, lower })
 }
 

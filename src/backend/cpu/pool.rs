@@ -449,7 +449,7 @@ pub fn adaptive_max_pool<T: Real>(s: &ResizeShape, x: &[T], out: &mut [T], indic
 /// For each result along an axis, the input element that it copies. `scale` is the user's scale factor, if the
 /// result's size came from one. The arithmetic is PyTorch's, which decides near whole numbers: in the element type,
 /// with the coordinate rounded to `f32` at the end.
-fn nearest_sources<T: Real>(input: usize, output: usize, scale: Option<f64>) -> Vec<usize> {
+pub fn nearest_sources<T: Real>(input: usize, output: usize, scale: Option<f64>) -> Vec<usize> {
     let step = match scale {
         Some(scale) if scale > 0.0 => T::of(1.0 / scale),
         _ => T::of(input as f64) / T::of(output as f64),
@@ -508,6 +508,43 @@ pub fn interpolate_nearest_backward<T: Real>(
             }
         }
     });
+}
+
+/// Sums of weighted elements along one axis: `[outer, taps.len(), inner]` from `[outer, n, inner]`.
+pub fn weighted<T: Real>(n: usize, inner: usize, taps: &[Vec<(usize, f64)>], x: &[T], out: &mut [T]) {
+    for_chunks_mut(out, (taps.len() * inner).max(1), |p, out| {
+        let x = &x[p * n * inner..][..n * inner];
+        for (row, taps) in out.chunks_exact_mut(inner).zip(taps) {
+            row.fill(T::ZERO);
+            for &(from, weight) in taps {
+                add_scaled(row, &x[from * inner..][..inner], T::of(weight));
+            }
+        }
+    });
+}
+
+/// The input gradient of [`weighted`].
+pub fn weighted_backward<T: Real>(
+    n: usize,
+    inner: usize,
+    taps: &[Vec<(usize, f64)>],
+    grad_out: &[T],
+    grad_x: &mut [T],
+) {
+    for_chunks_mut(grad_x, (n * inner).max(1), |p, grad_x| {
+        grad_x.fill(T::ZERO);
+        let rows = grad_out[p * taps.len() * inner..].chunks_exact(inner);
+        for (row, taps) in rows.zip(taps) {
+            for &(from, weight) in taps {
+                add_scaled(&mut grad_x[from * inner..][..inner], row, T::of(weight));
+            }
+        }
+    });
+}
+
+#[inline(always)]
+fn add_scaled<T: Real>(out: &mut [T], x: &[T], weight: T) {
+    out.iter_mut().zip(x).for_each(|(o, &x)| *o += x * weight);
 }
 
 #[cfg(test)]

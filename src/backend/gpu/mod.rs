@@ -30,6 +30,7 @@
 //! something. Memory is reused in program order without waiting (`pool`). Errors of the driver surface at the next
 //! call that waits (`error`). Nothing here is done before the first use of a device.
 
+pub mod axis;
 pub mod conv;
 pub mod copy;
 pub mod device;
@@ -53,6 +54,7 @@ pub mod scan;
 pub mod softmax;
 pub mod sort;
 mod temporary;
+pub mod triangle;
 
 pub use device::{Caps, Gpu, of};
 pub use params::Params;

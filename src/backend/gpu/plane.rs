@@ -1,5 +1,6 @@
 //! Pooling and what undoes it.
 
+use super::axis;
 use super::device::of;
 use super::params::Params;
 use super::pipeline::Launch;
@@ -185,6 +186,8 @@ pub fn forward(map: &Map, x: View, out: View) -> Result<()> {
     match *map {
         Map::Average(s, divisor) => run(&AVERAGE, &s, Some(divisor), x, out, None, count),
         Map::AdaptiveAverage(s) => run(&SHARES, &resized(s), None, x, out, None, count),
+        Map::Nearest(s, scales) => axis::nearest(&s, scales, x, false, out),
+        Map::Axis { n, inner, taps } => axis::axis(x, n, inner, taps, false, out),
         Map::Pick { indices, input, output } => {
             run(&PICK, &flat(input, output), None, x, out, Some((indices, false)), count)
         }
@@ -196,6 +199,8 @@ pub fn adjoint(map: &Map, g: View, out: View) -> Result<()> {
     match *map {
         Map::Average(s, divisor) => run(&AVERAGE_ADJOINT, &s, Some(divisor), g, out, None, count),
         Map::AdaptiveAverage(s) => run(&SHARES_ADJOINT, &resized(s), None, g, out, None, count),
+        Map::Nearest(s, scales) => axis::nearest(&s, scales, g, true, out),
+        Map::Axis { n, inner, taps } => axis::axis(g, n, inner, taps, true, out),
         Map::Pick { indices, input, output } => {
             let planes = count.checked_div(input).unwrap_or(0);
             run(&PLACE, &flat(input, output), None, g, out, Some((indices, false)), planes)

@@ -1,14 +1,17 @@
 //! Scaled dot product attention, composed of products and a softmax.
 
-use crate::dtype::{Bool8, DType, Element};
+use crate::backend::copy;
+use crate::dtype::{Bool8, DType};
+use crate::ensure;
 use crate::error::Result;
 use crate::layout::Dims;
+use crate::ops::linalg::triangle;
 use crate::ops::matmul::matmul;
+use crate::ops::reduce::amax;
 use crate::ops::schema::{Args, Call, Op, Out, Overload, Surface};
 use crate::ops::softmax::softmax;
 use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
-use crate::{ensure, with_dtype};
 
 /// What an attention does beside its products.
 #[derive(Clone, Copy, Default)]
@@ -66,7 +69,8 @@ pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, o: Options) -> Result<Tenso
     if let Some(mask) = mask {
         scores = masked(&scores, mask)?;
     }
-    let weights = match mask.map(|_| blind_queries(&scores)).transpose()?.flatten() {
+    // With a causal mask every query sees at least the first key.
+    let weights = match o.mask.filter(|_| !o.causal).map(|_| blind_queries(&scores)).transpose()?.flatten() {
         None => softmax(&scores, -1)?,
         Some(blind) => {
             let zeroed = |t: &Tensor| rows::select_where.call(&[(&blind).into(), 0.0.into(), t.into()], &[]);
@@ -103,11 +107,9 @@ fn repeat_heads(t: &Tensor, q: &Tensor) -> Result<Tensor> {
 /// Which keys each query sees, where they see those up to their own position.
 fn causal_mask(scores: &Tensor) -> Result<Tensor> {
     let (l, s) = (scores.shape()[scores.rank() - 2], scores.shape()[scores.rank() - 1]);
-    let mask = Tensor::empty([l, s], DType::Bool)?;
-    for (i, row) in mask.slice_mut::<Bool8>()?.chunks_mut(s.max(1)).enumerate() {
-        row.iter_mut().enumerate().for_each(|(j, seen)| *seen = Bool8((j <= i) as u8));
-    }
-    Ok(mask)
+    let all = Tensor::empty_on([l, s], DType::Bool, scores.device())?;
+    copy::fill(all.raw(), true.into())?;
+    triangle(&all, 0, true)
 }
 
 fn masked(scores: &Tensor, mask: &Tensor) -> Result<Tensor> {
@@ -117,23 +119,18 @@ fn masked(scores: &Tensor, mask: &Tensor) -> Result<Tensor> {
     arith::add(scores, &arith::to_dtype(mask, scores.dtype())?)
 }
 
-/// The queries that see no key, as a bool per query, or None if there are none. Their result is zero.
+/// The queries that see no key, as a bool per query, or None if there are known to be none. Their result is zero.
 fn blind_queries(scores: &Tensor) -> Result<Option<Tensor>> {
-    let mut shape = scores.shape().clone();
-    let last = shape.len() - 1;
-    let s = std::mem::replace(&mut shape[last], 1);
-    if s == 0 {
+    if scores.numel() == 0 {
         return Ok(None);
     }
-    let dense = scores.dense(scores.dtype())?;
-    let blind: Vec<Bool8> = with_dtype!(scores.dtype(), T => {
-        let unseen = |v: &T| v.to_f64() == f64::NEG_INFINITY;
-        dense.slice::<T>()?.chunks_exact(s).map(|row| Bool8(row.iter().all(unseen) as u8)).collect()
-    });
-    if blind.iter().all(|b| b.0 == 0) {
+    let top = amax(&scores.detach(), Some(&[-1]), true)?;
+    let blind = rows::eq.call(&[(&top).into(), f64::NEG_INFINITY.into()], &[])?;
+    // A device is not waited for.
+    if !blind.device().is_gpu() && blind.slice::<Bool8>()?.iter().all(|b| b.0 == 0) {
         return Ok(None);
     }
-    Tensor::from_slice(&blind, shape).map(Some)
+    Ok(Some(blind))
 }
 
 fn attention_op(a: &Args) -> Result<Out> {

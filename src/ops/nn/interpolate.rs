@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{PlaneMap, float_compute, map_planes};
-use crate::backend::cpu::pool::ResizeShape;
+use crate::backend::plane::ResizeShape;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::layout::Dims;

@@ -5,15 +5,11 @@ use std::sync::Arc;
 use smallvec::smallvec;
 
 use super::{number_compute, rounded};
-use crate::backend::cpu::parallel::for_chunks_mut;
-use crate::backend::cpu::pool;
 use crate::backend::plane::{self as kernel, Divisor, Map, PoolShape, ResizeShape};
-use crate::dtype::Real;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, record};
 use crate::layout::Dims;
 use crate::tensor::Tensor;
-use crate::{bail, with_dtype};
 
 /// A linear map between planes. A plane is what the last dimensions of a tensor span.
 pub enum PlaneMap {
@@ -30,58 +26,18 @@ pub enum PlaneMap {
 }
 
 impl PlaneMap {
-    /// The map as every device has it, if it has.
-    fn on_any_device(&self) -> Option<Map<'_>> {
+    /// The map on what the backend works on.
+    fn raw(&self) -> Map<'_> {
         match self {
-            PlaneMap::Average(s, divisor) => Some(Map::Average(*s, *divisor)),
-            PlaneMap::AdaptiveAverage(s) => Some(Map::AdaptiveAverage(*s)),
+            PlaneMap::Average(s, divisor) => Map::Average(*s, *divisor),
+            PlaneMap::AdaptiveAverage(s) => Map::AdaptiveAverage(*s),
+            PlaneMap::Nearest(s, scales) => Map::Nearest(*s, *scales),
             PlaneMap::Pick { indices, input, output } => {
-                Some(Map::Pick { indices: indices.raw(), input: *input, output: *output })
+                Map::Pick { indices: indices.raw(), input: *input, output: *output }
             }
-            PlaneMap::Nearest(..) | PlaneMap::Axis { .. } => None,
+            PlaneMap::Axis { n, inner, taps } => Map::Axis { n: *n, inner: *inner, taps },
         }
     }
-
-    fn forward<T: Real>(&self, x: &[T], out: &mut [T]) {
-        match self {
-            PlaneMap::Average(..) | PlaneMap::AdaptiveAverage(_) | PlaneMap::Pick { .. } => {}
-            PlaneMap::Nearest(s, scales) => pool::interpolate_nearest(s, *scales, x, out),
-            PlaneMap::Axis { n, inner, taps } => {
-                for_chunks_mut(out, (taps.len() * inner).max(1), |p, out| {
-                    let x = &x[p * n * inner..][..n * inner];
-                    for (row, taps) in out.chunks_exact_mut(*inner).zip(taps) {
-                        row.fill(T::ZERO);
-                        for &(from, weight) in taps {
-                            add_scaled(row, &x[from * inner..][..*inner], T::of(weight));
-                        }
-                    }
-                });
-            }
-        }
-    }
-
-    fn adjoint<T: Real>(&self, g: &[T], dx: &mut [T]) {
-        match self {
-            PlaneMap::Average(..) | PlaneMap::AdaptiveAverage(_) | PlaneMap::Pick { .. } => {}
-            PlaneMap::Nearest(s, scales) => pool::interpolate_nearest_backward(s, *scales, g, dx),
-            PlaneMap::Axis { n, inner, taps } => {
-                for_chunks_mut(dx, (n * inner).max(1), |p, dx| {
-                    dx.fill(T::ZERO);
-                    let g = &g[p * taps.len() * inner..];
-                    for (row, taps) in g.chunks_exact(*inner).zip(taps) {
-                        for &(from, weight) in taps {
-                            add_scaled(&mut dx[from * inner..][..*inner], row, T::of(weight));
-                        }
-                    }
-                });
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn add_scaled<T: Real>(out: &mut [T], x: &[T], weight: T) {
-    out.iter_mut().zip(x).for_each(|(o, &x)| *o += x * weight);
 }
 
 /// `map` of `x`, of shape `out`; backward is its adjoint, and of that the map again.
@@ -111,16 +67,11 @@ fn run(
     let compute = number_compute(x.dtype());
     let dense = x.dense(compute)?;
     let out = dense.new_empty(shape.clone())?;
-    if let Some(map) = map.on_any_device().filter(|_| out.numel() > 0) {
+    if out.numel() > 0 {
         match direction {
-            Direction::Forward => kernel::forward(&map, dense.raw(), out.raw())?,
-            Direction::Adjoint => kernel::adjoint(&map, dense.raw(), out.raw())?,
+            Direction::Forward => kernel::forward(&map.raw(), dense.raw(), out.raw())?,
+            Direction::Adjoint => kernel::adjoint(&map.raw(), dense.raw(), out.raw())?,
         }
-    } else if out.numel() > 0 {
-        with_dtype!(float compute, T => match direction {
-            Direction::Forward => map.forward::<T>(dense.slice()?, out.slice_mut()?),
-            Direction::Adjoint => map.adjoint::<T>(dense.slice()?, out.slice_mut()?),
-        }, else bail!(Error::DtypeNotImplemented { op: node, dtype: compute }));
     }
     let from = x.shape().clone();
     record(rounded(out, x.dtype())?, &[x], |_| MapBackward { map, from, direction, node })

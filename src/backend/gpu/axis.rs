@@ -1,0 +1,119 @@
+//! Sums of weighted elements along one axis, as a resizing makes them.
+
+use super::copy;
+use super::device::{Gpu, of};
+use super::elements::Elements;
+use super::temporary::Temporary;
+use crate::backend::View;
+use crate::backend::cpu::pool::nearest_sources;
+use crate::backend::plane::ResizeShape;
+use crate::dtype::{DType, Element};
+use crate::error::Result;
+use crate::layout::Layout;
+use crate::storage::Storage;
+
+const AXIS: &str = include_str!("../../../shaders/axis.wgsl");
+
+/// For each result the elements that it is the sum of, one list after the other.
+struct Lists {
+    starts: Vec<i32>,
+    places: Vec<i32>,
+    weights: Vec<f64>,
+}
+
+impl Lists {
+    fn new<'a>(lists: impl Iterator<Item = &'a [(usize, f64)]>) -> Lists {
+        let mut out = Lists { starts: vec![0], places: Vec::new(), weights: Vec::new() };
+        for list in lists {
+            out.places.extend(list.iter().map(|t| t.0 as i32));
+            out.weights.extend(list.iter().map(|t| t.1));
+            out.starts.push(out.places.len() as i32);
+        }
+        out
+    }
+
+    /// The lists of where each of `n` elements goes.
+    fn adjoint(n: usize, taps: &[Vec<(usize, f64)>]) -> Lists {
+        let mut goes = vec![Vec::new(); n];
+        for (to, list) in taps.iter().enumerate() {
+            list.iter().for_each(|&(from, weight)| goes[from].push((to, weight)));
+        }
+        Lists::new(goes.iter().map(Vec::as_slice))
+    }
+}
+
+fn sent<T: Element>(gpu: &'static Gpu, values: &[T]) -> Result<Temporary> {
+    // What has no elements cannot be bound.
+    let out = Temporary::new(gpu, values.len().max(1), T::DTYPE)?;
+    let (host, layout) = (Storage::new(size_of_val(values))?, Layout::contiguous([values.len()].into()));
+    host.slice_mut::<T>().copy_from_slice(values);
+    let view = |storage| View { storage, layout: &layout, dtype: T::DTYPE };
+    copy::upload(view(&host), view(out.view().storage))?;
+    Ok(out)
+}
+
+/// Result `o` along the axis is the sum of the elements and weights `taps[o]`; with `adjoint`, what undoes that.
+pub fn axis(
+    x: View,
+    n: usize,
+    inner: usize,
+    taps: &[Vec<(usize, f64)>],
+    adjoint: bool,
+    out: View,
+) -> Result<()> {
+    let gpu = of(out)?;
+    let (from, to) = if adjoint { (taps.len(), n) } else { (n, taps.len()) };
+    let lists =
+        if adjoint { Lists::adjoint(n, taps) } else { Lists::new(taps.iter().map(Vec::as_slice)) };
+    let (starts, places) = (sent(gpu, &lists.starts)?, sent(gpu, &lists.places)?);
+    let weights = match out.dtype {
+        DType::F64 => sent(gpu, &lists.weights)?,
+        _ => sent(gpu, &lists.weights.iter().map(|&w| w as f32).collect::<Vec<_>>())?,
+    };
+    Elements {
+        op: "interpolate",
+        kernel: "axis",
+        frame: AXIS,
+        compute: out.dtype,
+        variant: &[],
+        out,
+        read: &[
+            ("x", x),
+            ("starts", starts.view()),
+            ("places", places.view()),
+            ("weights", weights.view()),
+        ],
+        slots: &Vec::new,
+        params: &|p| {
+            p.u32(from as u32).u32(to as u32).u32(inner as u32);
+        },
+    }
+    .run()
+}
+
+/// Copies of the nearest elements, one axis after the other; with `adjoint`, what undoes that.
+pub fn nearest(s: &ResizeShape, scales: [Option<f64>; 3], x: View, adjoint: bool, out: View) -> Result<()> {
+    let gpu = of(out)?;
+    let sources = |a: usize| match out.dtype {
+        DType::F64 => nearest_sources::<f64>(s.input[a], s.output[a], scales[a]),
+        _ => nearest_sources::<f32>(s.input[a], s.output[a], scales[a]),
+    };
+    let stays = |a: usize| s.input[a] == s.output[a] && sources(a).iter().enumerate().all(|(i, &w)| i == w);
+    let axes: Vec<usize> = (0..3).filter(|&a| !stays(a)).collect();
+    let Some((&last, before)) = axes.split_last() else { return copy::copy(x, out) };
+    let (mut sizes, ends) = if adjoint { (s.output, s.input) } else { (s.input, s.output) };
+    let mut held: Option<Temporary> = None;
+    for &a in before.iter().chain([&last]) {
+        let taps: Vec<_> = sources(a).into_iter().map(|w| vec![(w, 1.0)]).collect();
+        let inner = sizes[a + 1..].iter().product();
+        sizes[a] = ends[a];
+        let from = held.as_ref().map_or(x, Temporary::view);
+        if a == last {
+            return axis(from, s.input[a], inner, &taps, adjoint, out);
+        }
+        let next = Temporary::new(gpu, s.planes * sizes.iter().product::<usize>(), out.dtype)?;
+        axis(from, s.input[a], inner, &taps, adjoint, next.view())?;
+        held = Some(next);
+    }
+    Ok(())
+}

@@ -63,8 +63,7 @@ pub fn axis(
 ) -> Result<()> {
     let gpu = of(out)?;
     let (from, to) = if adjoint { (taps.len(), n) } else { (n, taps.len()) };
-    let lists =
-        if adjoint { Lists::adjoint(n, taps) } else { Lists::new(taps.iter().map(Vec::as_slice)) };
+    let lists = if adjoint { Lists::adjoint(n, taps) } else { Lists::new(taps.iter().map(Vec::as_slice)) };
     let (starts, places) = (sent(gpu, &lists.starts)?, sent(gpu, &lists.places)?);
     let weights = match out.dtype {
         DType::F64 => sent(gpu, &lists.weights)?,
@@ -77,12 +76,7 @@ pub fn axis(
         compute: out.dtype,
         variant: &[],
         out,
-        read: &[
-            ("x", x),
-            ("starts", starts.view()),
-            ("places", places.view()),
-            ("weights", weights.view()),
-        ],
+        read: &[("x", x), ("starts", starts.view()), ("places", places.view()), ("weights", weights.view())],
         slots: &Vec::new,
         params: &|p| {
             p.u32(from as u32).u32(to as u32).u32(inner as u32);

@@ -22,7 +22,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -143,7 +143,7 @@ impl<T> Chunks<T> {
 
 /// Calls `f` once with each of `0..chunks`. Not generic: hundreds of loops share the code.
 fn run(chunks: usize, f: &(dyn Fn(usize) + Sync)) {
-    if chunks > 1 && num_threads() > 1 {
+    if chunks > 1 && chunks <= u32::MAX as usize && num_threads() > 1 {
         let pool = Pool::current();
         if !pool.taken.swap(true, Acquire) {
             return pool.run(chunks, f);
@@ -171,6 +171,22 @@ impl Task {
     }
 }
 
+/// Which end of the unclaimed chunks a thread claims from.
+///
+/// Note [Who claims which chunks]
+/// The caller claims from the first on, the workers from the last back. So loops over the same memory, one after the
+/// other, find most of it in the caches of the core that touched it before.
+#[derive(Clone, Copy)]
+enum End {
+    First,
+    Last,
+}
+
+/// How many chunks a range of `Pool::unclaimed` has.
+fn left(range: u64) -> u64 {
+    (range >> 32) - (range & u32::MAX as u64)
+}
+
 /// Keeps a counter in a cache line of its own (two, for the sake of the adjacent-line prefetcher).
 #[repr(align(128))]
 struct Alone<T>(T);
@@ -178,7 +194,8 @@ struct Alone<T>(T);
 struct Pool {
     /// Whether a caller owns the region. See Note [Regions].
     taken: AtomicBool,
-    unclaimed: Alone<AtomicUsize>,
+    /// The chunks that nobody has claimed: the first of them, and above it the one after the last.
+    unclaimed: Alone<AtomicU64>,
     finished: Alone<AtomicUsize>,
     task: UnsafeCell<Option<Task>>,
     panicked: AtomicBool,
@@ -213,7 +230,7 @@ impl Pool {
         let threads = num_threads();
         let pool: &'static Pool = Box::leak(Box::new(Pool {
             taken: AtomicBool::new(false),
-            unclaimed: Alone(AtomicUsize::new(0)),
+            unclaimed: Alone(AtomicU64::new(0)),
             finished: Alone(AtomicUsize::new(0)),
             task: UnsafeCell::new(None),
             panicked: AtomicBool::new(false),
@@ -256,13 +273,13 @@ impl Pool {
         unsafe { *self.task.get() = Some(Task::new(f, chunks)) };
         self.finished.0.store(0, Relaxed);
         // SeqCst, here and in `wait_for_work`: either this thread sees the sleeper, or the sleeper sees the work.
-        self.unclaimed.0.store(chunks, SeqCst);
+        self.unclaimed.0.store((chunks as u64) << 32, SeqCst);
         let sleepers = self.sleepers.load(SeqCst);
         if sleepers > 0 {
             let _guard = self.guard();
             (1..chunks).take(sleepers).for_each(|_| self.work.notify_one());
         }
-        while self.run_chunk() {}
+        while self.run_chunk(End::First) {}
         self.wait_for_chunks(chunks);
         let panic = if self.panicked.swap(false, Relaxed) {
             self.panic.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -276,14 +293,22 @@ impl Pool {
     }
 
     /// Claims a chunk of the current region and runs it; false if none is left.
-    fn run_chunk(&self) -> bool {
-        let claim = self.unclaimed.0.fetch_update(Acquire, Relaxed, |left| left.checked_sub(1));
-        let Ok(left) = claim else { return false };
+    fn run_chunk(&self, end: End) -> bool {
+        let claim = self.unclaimed.0.fetch_update(Acquire, Relaxed, |range| match (left(range), end) {
+            (0, _) => None,
+            (_, End::First) => Some(range + 1),
+            (_, End::Last) => Some(range - (1 << 32)),
+        });
+        let Ok(range) = claim else { return false };
+        let chunk = match end {
+            End::First => range as u32 as usize,
+            End::Last => (range >> 32) as usize - 1,
+        };
         // SAFETY: a claimed, unfinished chunk keeps the task in place (Note [Regions]).
         let Some(task) = (unsafe { *self.task.get() }) else { return false };
         if !self.panicked.load(Relaxed) {
             // SAFETY: the closure lives until the region's caller has seen this chunk finished.
-            let call = || unsafe { (*task.closure)(task.chunks - left) };
+            let call = || unsafe { (*task.closure)(chunk) };
             if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
                 let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
                 first.get_or_insert(panic);
@@ -301,18 +326,18 @@ impl Pool {
     /// The life of a worker.
     fn work(&self) {
         while !self.retired.load(Relaxed) {
-            while self.run_chunk() {}
+            while self.run_chunk(End::Last) {}
             self.wait_for_work();
         }
     }
 
     fn wait_for_work(&self) {
-        if self.spin_until(|| self.unclaimed.0.load(Relaxed) > 0) {
+        if self.spin_until(|| left(self.unclaimed.0.load(Relaxed)) > 0) {
             return;
         }
         let mut guard = self.guard();
         self.sleepers.fetch_add(1, SeqCst);
-        while self.unclaimed.0.load(SeqCst) == 0 && !self.retired.load(SeqCst) {
+        while left(self.unclaimed.0.load(SeqCst)) == 0 && !self.retired.load(SeqCst) {
             guard = self.work.wait(guard).unwrap_or_else(PoisonError::into_inner);
         }
         self.sleepers.fetch_sub(1, SeqCst);

@@ -107,7 +107,7 @@ impl Written<i64> for Int<i64> {}
 impl Written<Bool8> for Bool8 {}
 
 /// Elements of a block that is filled once for a chunk.
-const REPEATED: usize = 4 * BLOCK;
+const REPEATED: usize = 2 * BLOCK;
 
 /// After how many elements a layout shows the same again, if it does: all dimensions but its last are repetitions.
 fn period(layout: &Layout) -> Option<usize> {

@@ -93,7 +93,9 @@ macro_rules! by_device {
             #[cfg(feature = "gpu")]
             $crate::device::Device::Gpu(_) => $gpu,
             #[cfg(not(feature = "gpu"))]
-            device => Err($crate::error::Error::DeviceNotImplemented { op: None, device, what: String::new() }),
+            device => {
+                Err($crate::error::Error::DeviceNotImplemented { op: None, device, what: String::new() })
+            }
         }
     };
 }

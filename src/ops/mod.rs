@@ -199,7 +199,8 @@ pub fn call_out(
         _ => Vec::new(),
     };
     // What may be made on any device, and is asked for on none, is made where it goes.
-    let anywhere = overload.sig.contains("device: device?") && !values.iter().any(|v| matches!(v, Value::Device(_)));
+    let anywhere =
+        overload.sig.contains("device: device?") && !values.iter().any(|v| matches!(v, Value::Device(_)));
     let results = match outs.first() {
         Some(out) if anywhere => results.iter().map(|t| t.on_device(out.device())).collect::<Result<_>>()?,
         _ => results,

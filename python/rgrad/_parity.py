@@ -18,13 +18,6 @@ SUM_ULPS = 64
 # Functions with zeros, near which the elements are small and their errors are not.
 LOOSE = {"lgamma": 32, "digamma": 32, "logaddexp": 32, "logaddexp2": 32}
 
-# What a GPU refuses, and why.
-UNSUPPORTED = {
-    "svd": "singular values are found by rotations one after the other",
-    "linalg.svd": "singular values are found by rotations one after the other",
-    "linalg.svdvals": "singular values are found by rotations one after the other",
-}
-
 # Two calls whose derivative is not unique, or grows without bound where singular values meet.
 _NO_GRADIENT = {"svd", "linalg.svd"}
 

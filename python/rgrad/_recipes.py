@@ -63,7 +63,13 @@ _LONG = call(positive(3, 3001), 1)
 _REDUCTION = [_WHOLE, _ROWS, _COLUMNS, _SEVERAL, _RANK_6, _LONG, call(data(0, 3), 0), call(data())]
 _ALONG = [_ROWS, _COLUMNS, call(data(2, 3, 4, 5), 2), call(positive(3, 3001), 1), call(data(1), 0)]
 _WHOLE_OR_ALONG = [_WHOLE, call(data()), *_ALONG]
-_SCAN = [call(data(5, 7), 0), call(data(5, 7), -1), call(data(2, 3, 4), 1), call(positive(2, 3001), 1), call(data(0, 3), 0)]
+_SCAN = [
+    call(data(5, 7), 0),
+    call(data(5, 7), -1),
+    call(data(2, 3, 4), 1),
+    call(positive(2, 3001), 1),
+    call(data(0, 3), 0),
+]
 _SORT = [call(data(5, 7)), call(data(5, 7), 0, True), call(data(2, 600)), call(data())]
 _SQUARE = [call(data(4, 4))]
 _WINDOW_1 = [call(data(2, 3, 9), 3), call(data(2, 3, 9), 2, stride=3, padding=1)]

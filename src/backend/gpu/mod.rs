@@ -34,6 +34,7 @@ pub mod axis;
 pub mod conv;
 pub mod copy;
 pub mod device;
+pub mod divide;
 mod elements;
 mod error;
 mod fault;
@@ -53,6 +54,7 @@ pub mod reduce;
 pub mod scan;
 pub mod softmax;
 pub mod sort;
+pub mod svd;
 mod temporary;
 pub mod triangle;
 

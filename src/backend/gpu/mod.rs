@@ -55,6 +55,7 @@ pub mod softmax;
 pub mod sort;
 mod temporary;
 pub mod triangle;
+mod tune;
 
 pub use device::{Caps, Gpu, of};
 pub use params::Params;

@@ -11,6 +11,7 @@ use super::instance;
 use super::pipeline::Pipelines;
 use super::pool::{Allocation, Pool};
 use super::queue::Stream;
+use super::tune::Tuner;
 use crate::backend::View;
 use crate::bail;
 use crate::dtype::DType;
@@ -25,6 +26,8 @@ pub struct Caps {
     pub is_cpu: bool,
     pub int64: bool,
     pub float64: bool,
+    /// Storage buffers that a shader may bind.
+    pub max_buffers: usize,
     /// Bytes of a buffer that one binding may show.
     pub max_binding: u64,
     /// Alignment of offsets into uniform buffers.
@@ -58,6 +61,7 @@ pub struct Gpu {
     pub(super) pool: Mutex<Pool>,
     pub(super) stream: Mutex<Stream>,
     pub(super) pipelines: Mutex<Pipelines>,
+    pub(super) tuner: Tuner,
     /// The process that opened the device; a forked child cannot use it.
     process: u32,
 }
@@ -86,11 +90,14 @@ fn open(index: u8, adapter: &wgpu::Adapter) -> Result<Gpu, String> {
     let wanted = Features::SHADER_INT64 | Features::SHADER_F64;
     let features = adapter.features() & wanted;
     let limits = adapter.limits();
+    let tuner = Tuner::new(&info);
     let caps = Caps {
         name: info.name,
         is_cpu: info.device_type == DeviceType::Cpu,
         int64: features.contains(Features::SHADER_INT64),
         float64: features.contains(Features::SHADER_INT64 | Features::SHADER_F64),
+        // What is told of 32 and more is told by a mask of as many bits.
+        max_buffers: limits.max_storage_buffers_per_shader_stage.min(32) as usize,
         max_binding: limits.max_storage_buffer_binding_size.min(limits.max_buffer_size),
         uniform_align: limits.min_uniform_buffer_offset_alignment as usize,
     };
@@ -117,6 +124,7 @@ fn open(index: u8, adapter: &wgpu::Adapter) -> Result<Gpu, String> {
         pool: Mutex::new(Pool::new(&caps)),
         stream: Mutex::new(Stream::new(&device, &caps)),
         pipelines: Mutex::new(Pipelines::default()),
+        tuner,
         process: std::process::id(),
         caps,
         device,

@@ -57,6 +57,7 @@ pub mod sort;
 pub mod svd;
 mod temporary;
 pub mod triangle;
+mod tune;
 
 pub use device::{Caps, Gpu, of};
 pub use params::Params;

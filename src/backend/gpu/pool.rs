@@ -11,10 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use wgpu::{Buffer, BufferDescriptor, BufferUsages, ErrorFilter};
 
-use super::device::{Caps, Counters, Gpu};
+use super::copy::fill;
+use super::device::{Caps, Counters, Gpu, number};
 use super::lock;
+use crate::backend::View;
 use crate::device::Device;
+use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
+use crate::layout::Layout;
 use crate::storage::Storage;
 
 /// A buffer and what the runtime knows of it.
@@ -38,6 +42,11 @@ impl Allocation {
         self.gpu
     }
 
+    /// The number of the buffer, and its bytes.
+    pub fn memory(&self) -> Option<(u64, u64)> {
+        self.block.as_ref().map(|b| (b.id, b.size))
+    }
+
     pub(super) fn block(&self) -> Option<&Arc<Block>> {
         self.block.as_ref()
     }
@@ -45,7 +54,9 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        if let Some(block) = self.block.take() {
+        if let Some(block) = self.block.take()
+            && self.gpu.fault.lost().is_none()
+        {
             lock(&self.gpu.pool).put(block);
         }
     }
@@ -66,6 +77,8 @@ pub struct Pool {
     next: u64,
     pub usage: Usage,
     budget: u64,
+    /// Whether memory is filled with NaNs before it is handed out, so that what a kernel forgets to write shows.
+    poison: bool,
 }
 
 /// What a software adapter may take of the machine's memory where nothing else is said.
@@ -73,9 +86,9 @@ const CPU_BUDGET: u64 = 2 << 30;
 
 impl Pool {
     pub fn new(caps: &Caps) -> Pool {
-        let limit = std::env::var("RGRAD_GPU_MEM_LIMIT").ok().and_then(|v| v.parse().ok());
-        let budget = limit.unwrap_or(if caps.is_cpu { CPU_BUDGET } else { u64::MAX });
-        Pool { free: HashMap::new(), next: 1, usage: Usage::default(), budget }
+        let budget = number("RGRAD_GPU_MEM_LIMIT").unwrap_or(if caps.is_cpu { CPU_BUDGET } else { u64::MAX });
+        let poison = number("RGRAD_GPU_POISON") == Some(1);
+        Pool { free: HashMap::new(), next: 1, usage: Usage::default(), budget, poison }
     }
 
     fn take(&mut self, class: u64) -> Option<Arc<Block>> {
@@ -173,7 +186,15 @@ impl Gpu {
                 }
             }),
         };
-        Storage::on_device(device, len, Box::new(Allocation { gpu: self, block: Some(block) }))
+        let size = block.size as usize;
+        let memory = Box::new(Allocation { gpu: self, block: Some(block) });
+        let storage = Storage::on_device(device, len, memory)?;
+        if lock(&self.pool).poison {
+            // All bits set: NaN in every float type, and no number that an integer kernel would be likely to make.
+            let layout = Layout::contiguous([size / 4].into());
+            fill(View { storage: &storage, layout: &layout, dtype: DType::I32 }, Scalar::Int(-1))?;
+        }
+        Ok(storage)
     }
 
     #[cold]

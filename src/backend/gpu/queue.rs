@@ -16,11 +16,12 @@ use super::lock;
 use super::params::{MAX_PARAMS, Params};
 use super::pipeline::Pipeline;
 use super::pool::Block;
+use super::profile::Profile;
 use crate::error::{Error, Result};
 
 /// Launches of a batch, on a GPU and on a software adapter, where a submission costs more than what it starts.
 const BATCH: usize = 64;
-const BATCH_CPU: usize = 256;
+pub(super) const BATCH_CPU: usize = 256;
 /// Bytes of uploads that may wait for a submission.
 const UPLOADS: usize = 64 << 20;
 /// Submissions that may run while another is recorded.
@@ -52,6 +53,7 @@ pub struct Stream {
     /// The open batch.
     batch: u64,
     in_flight: VecDeque<SubmissionIndex>,
+    pub(super) profile: Option<Profile>,
     groups: HashMap<GroupKey, BindGroup>,
     staging: Vec<Buffer>,
 }
@@ -76,6 +78,7 @@ impl Stream {
             uploaded: 0,
             batch: 1,
             in_flight: VecDeque::new(),
+            profile: None,
             groups: HashMap::new(),
             staging: Vec::new(),
         }
@@ -126,6 +129,7 @@ impl Stream {
         &mut self,
         gpu: &Gpu,
         op: &'static str,
+        kernel: &'static str,
         pipeline: &Pipeline,
         blocks: &[&Arc<Block>],
         params: &Params,
@@ -143,8 +147,15 @@ impl Stream {
         let group = self.group(gpu, pipeline, blocks);
         let batch = self.batch;
         blocks.iter().for_each(|b| b.used_by(batch));
+        if self.profile.is_some() {
+            // Times are those of passes: each launch has one of its own.
+            self.close_pass();
+        }
         if self.pass.is_none() {
-            let pass = self.encoder(gpu).begin_compute_pass(&ComputePassDescriptor::default());
+            let encoder =
+                self.encoder.get_or_insert_with(|| gpu.device.create_command_encoder(&Default::default()));
+            let timestamp_writes = self.profile.as_mut().map(|p| p.next(op, kernel, grid));
+            let pass = encoder.begin_compute_pass(&ComputePassDescriptor { label: None, timestamp_writes });
             self.pass = Some(pass.forget_lifetime());
         }
         if let Some(pass) = &mut self.pass {
@@ -165,9 +176,10 @@ impl Stream {
     }
 
     /// Hands what was recorded to the device, in order; keeps few submissions in flight.
-    fn submit(&mut self, gpu: &Gpu) -> Result<()> {
+    pub(super) fn submit(&mut self, gpu: &Gpu) -> Result<()> {
+        gpu.expect_own_process()?;
         self.close_pass();
-        let Some(encoder) = self.encoder.take() else {
+        let Some(mut encoder) = self.encoder.take() else {
             if self.uploaded > 0 {
                 self.in_flight.push_back(gpu.queue.submit([]));
                 self.uploaded = 0;
@@ -178,6 +190,9 @@ impl Stream {
             self.params.resize(self.params.len().next_multiple_of(4), 0);
             gpu.queue.write_buffer(&self.arena, 0, &self.params);
             self.params.clear();
+        }
+        if let Some(profile) = &mut self.profile {
+            profile.close_batch(gpu, &mut encoder);
         }
         self.in_flight.push_back(gpu.queue.submit([encoder.finish()]));
         Counters::add(&gpu.counters.submissions);
@@ -194,7 +209,7 @@ impl Stream {
     }
 }
 
-fn wait(gpu: &Gpu, submission: Option<SubmissionIndex>) -> Result<()> {
+pub(super) fn wait(gpu: &Gpu, submission: Option<SubmissionIndex>) -> Result<()> {
     match gpu.device.poll(PollType::Wait { submission_index: submission, timeout: None }) {
         Ok(_) => Ok(()),
         Err(e) => Err(Error::Runtime(format!("GPU error: waiting for the device failed: {e}"))),
@@ -205,12 +220,13 @@ impl Gpu {
     pub(super) fn record(
         &self,
         op: &'static str,
+        kernel: &'static str,
         pipeline: &Pipeline,
         blocks: &[&Arc<Block>],
         params: &Params,
         grid: [u32; 3],
     ) -> Result<()> {
-        lock(&self.stream).dispatch(self, op, pipeline, blocks, params, grid)
+        lock(&self.stream).dispatch(self, op, kernel, pipeline, blocks, params, grid)
     }
 
     /// Starts everything recorded so far.
@@ -238,6 +254,7 @@ impl Gpu {
 
     /// Writes bytes to a buffer, at a multiple of 4; what is written up to the next multiple of 4 is unspecified.
     pub(super) fn upload(&self, block: &Arc<Block>, at: u64, data: &[u8]) -> Result<()> {
+        self.expect_own_process()?;
         let mut stream = lock(&self.stream);
         // An upload runs before what the open batch has recorded.
         if block.is_used_by(stream.batch) {

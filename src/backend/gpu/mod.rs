@@ -58,6 +58,7 @@ pub mod sort;
 mod temporary;
 pub mod triangle;
 pub mod user;
+mod window;
 
 pub use device::{Caps, Gpu, of};
 pub use params::Params;

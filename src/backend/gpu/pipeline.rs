@@ -14,7 +14,9 @@ use super::device::{Counters, Gpu, allocation};
 use super::lock;
 use super::params::{MAX_PARAMS, Params};
 use super::pool::Block;
+use super::window::Window;
 use crate::backend::View;
+use crate::bail;
 use crate::error::{Error, Result};
 
 /// Workgroups in the first dimension of a grid.
@@ -100,6 +102,11 @@ impl Pipelines {
 impl Gpu {
     /// Records a launch.
     pub fn launch(&self, l: Launch) -> Result<()> {
+        self.launch_in(l, &[])
+    }
+
+    /// Records a launch that binds windows of its buffers, if there are any; else all of them.
+    pub(super) fn launch_in(&self, l: Launch, windows: &[Window]) -> Result<()> {
         if l.groups == 0 {
             return Ok(());
         }
@@ -120,13 +127,26 @@ impl Gpu {
                 }
             }
         }
+        if windows.is_empty()
+            && let Some(b) = blocks.iter().find(|b| b.size > self.caps.max_binding)
+        {
+            bail!(
+                NotImplemented,
+                "'{}' is not implemented for tensors in {} bytes on {}, which shows a kernel {} at once; copy a part of \
+                 the tensor, or move it with .cpu()",
+                l.op,
+                b.size,
+                self.caps.name,
+                self.caps.max_binding
+            );
+        }
         // A buffer that is written and read must be bound as writable wherever it is bound.
         let is_written = |b: &Arc<Block>| blocks[..l.written.len()].iter().any(|w| w.id == b.id);
         let writable = blocks.iter().enumerate().fold(0, |m, (i, b)| m | (is_written(b) as u16) << i);
         let pipeline = self.pipeline(&l, blocks.len(), writable)?;
         let x = l.groups.min(MAX_GROUPS as usize);
         let grid = [x as u32, l.groups.div_ceil(x) as u32, 1];
-        self.record(l.op, l.kernel, &pipeline, &blocks, l.params, grid)
+        self.record(l.op, l.kernel, &pipeline, &blocks, windows, l.params, grid)
     }
 
     fn pipeline(&self, l: &Launch, buffers: usize, writable: u16) -> Result<Arc<Pipeline>> {

@@ -156,21 +156,24 @@ impl Gpu {
     /// Memory of unspecified contents.
     ///
     /// # Errors
-    /// `RuntimeError` above what the adapter can bind; `OutOfMemoryError` where nothing is left after everything that
+    /// `RuntimeError` above what a buffer can hold; `OutOfMemoryError` where nothing is left after everything that
     /// could be given back was.
     pub fn allocate(&'static self, len: usize) -> Result<Storage> {
         let device = Device::Gpu(self.index);
         if len == 0 {
             return Storage::on_device(device, 0, Box::new(Allocation { gpu: self, block: None }));
         }
+        let most = |class| [self.caps.max_binding, self.caps.max_buffer].into_iter().find(|m| class <= *m);
         let mut class = class(len as u64);
-        if class > self.caps.max_binding {
-            class = (len as u64).next_multiple_of(256);
+        // No larger than need be where a limit is near.
+        let exact = (len as u64).next_multiple_of(256);
+        if most(class) != most(exact) {
+            class = exact;
         }
-        if class > self.caps.max_binding {
+        if class > self.caps.max_buffer {
             return Err(Error::Runtime(format!(
-                "a tensor of {len} bytes is larger than {} can bind ({} bytes); split it, or keep it on the CPU",
-                self.caps.name, self.caps.max_binding
+                "a tensor of {len} bytes is larger than a buffer of {} can be ({} bytes); split it, or keep it on the CPU",
+                self.caps.name, self.caps.max_buffer
             )));
         }
         let recycled = lock(&self.pool).take(class);

@@ -17,6 +17,7 @@ use super::params::{MAX_PARAMS, Params};
 use super::pipeline::Pipeline;
 use super::pool::Block;
 use super::profile::Profile;
+use super::window::Window;
 use crate::error::{Error, Result};
 
 /// Launches of a batch, on a GPU and on a software adapter, where a submission costs more than what it starts.
@@ -31,7 +32,7 @@ const ARENA: usize = 64 << 10;
 /// Bind groups that are kept.
 const GROUPS: usize = 4096;
 
-/// The buffers of a bind group and the layout they are bound by.
+/// The buffers of a bind group, with the windows on them if any, and the layout they are bound by.
 #[derive(PartialEq, Eq, Hash)]
 struct GroupKey {
     layout: u32,
@@ -89,8 +90,15 @@ impl Stream {
         self.groups.clear();
     }
 
-    fn group(&mut self, gpu: &Gpu, pipeline: &Pipeline, blocks: &[&Arc<Block>]) -> BindGroup {
-        let key = GroupKey { layout: pipeline.layout, buffers: blocks.iter().map(|b| b.id).collect() };
+    fn group(
+        &mut self,
+        gpu: &Gpu,
+        pipeline: &Pipeline,
+        blocks: &[&Arc<Block>],
+        windows: &[Window],
+    ) -> BindGroup {
+        let mut key = GroupKey { layout: pipeline.layout, buffers: blocks.iter().map(|b| b.id).collect() };
+        key.buffers.extend(windows.iter().flat_map(|w| [w.first, w.bytes]));
         if let Some(group) = self.groups.get(&key) {
             return group.clone();
         }
@@ -102,7 +110,14 @@ impl Stream {
         let mut entries: SmallVec<[BindGroupEntry; 8]> = SmallVec::new();
         entries.push(BindGroupEntry { binding: 0, resource: BindingResource::Buffer(params) });
         for (i, b) in blocks.iter().enumerate() {
-            entries.push(BindGroupEntry { binding: i as u32 + 1, resource: b.buffer.as_entire_binding() });
+            let resource = match windows.get(i) {
+                None => b.buffer.as_entire_binding(),
+                Some(w) => {
+                    let (buffer, size) = (&b.buffer, BufferSize::new(w.bytes));
+                    BindingResource::Buffer(BufferBinding { buffer, offset: w.first, size })
+                }
+            };
+            entries.push(BindGroupEntry { binding: i as u32 + 1, resource });
         }
         let group = gpu.device.create_bind_group(&BindGroupDescriptor {
             label: None,
@@ -132,6 +147,7 @@ impl Stream {
         kernel: &'static str,
         pipeline: &Pipeline,
         blocks: &[&Arc<Block>],
+        windows: &[Window],
         params: &Params,
         grid: [u32; 3],
     ) -> Result<()> {
@@ -144,7 +160,7 @@ impl Stream {
         };
         self.params.resize(at, 0);
         self.params.extend_from_slice(params.bytes());
-        let group = self.group(gpu, pipeline, blocks);
+        let group = self.group(gpu, pipeline, blocks, windows);
         let batch = self.batch;
         blocks.iter().for_each(|b| b.used_by(batch));
         if self.profile.is_some() {
@@ -223,10 +239,11 @@ impl Gpu {
         kernel: &'static str,
         pipeline: &Pipeline,
         blocks: &[&Arc<Block>],
+        windows: &[Window],
         params: &Params,
         grid: [u32; 3],
     ) -> Result<()> {
-        lock(&self.stream).dispatch(self, op, kernel, pipeline, blocks, params, grid)
+        lock(&self.stream).dispatch(self, op, kernel, pipeline, blocks, windows, params, grid)
     }
 
     /// Starts everything recorded so far.

@@ -216,8 +216,9 @@ class _Formula:
     def __call__(self, args: tuple[Any, ...], numbers: dict[str, Any]) -> list[Tensor]:
         names = [name for name, _ in self._arguments]
         given = dict(zip(names, args, strict=False)) | numbers
-        if len(args) > len(names) or set(given) != set(names):
-            raise TypeError(f"{self.name}() takes {', '.join(names)}")
+        named_tensors = any(isinstance(v, Tensor) for v in numbers.values())
+        if len(args) > len(names) or set(given) != set(names) or named_tensors:
+            raise TypeError(f"{self.name}() takes {', '.join(names)}, tensors by position")
         values = [given[name] for name in names]
         which = tuple(isinstance(v, Tensor) for v in values)
         tensors = [v for v in values if isinstance(v, Tensor)]

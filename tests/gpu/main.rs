@@ -3,6 +3,7 @@
 
 mod families;
 mod pointwise;
+mod runtime;
 
 use rgrad::backend::gpu;
 use rgrad::dtype::Element;

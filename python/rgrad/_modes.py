@@ -7,6 +7,7 @@ from typing import Any
 
 from rgrad import _C
 
+
 def get_default_device() -> _C.device:
     """Where new tensors are made on this thread."""
     return _C.get_default_device()

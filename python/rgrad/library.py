@@ -132,8 +132,8 @@ def _on_one_gpu(name: str, tensors: Sequence[Tensor]) -> Any:
         )
     if tensors[0].device.type != "gpu":
         raise NotImplementedError(
-            f"'{name}' is not implemented for the {tensors[0].device} device: it is written in WGSL; move its arguments "
-            "with .to('gpu'), or pass cpu= to wgsl_op"
+            f"'{name}' is not implemented for the {tensors[0].device} device: it is written in WGSL; move its "
+            "arguments with .to('gpu'), or pass cpu= to wgsl_op"
         )
     return tensors[0].device
 

@@ -1,4 +1,4 @@
-"""Every test starts from the same seed, the same default dtype and grad mode; GPU tests run where there is an adapter."""
+"""Every test starts from the same seed, default dtype and grad mode; those of the GPU run where there is an adapter."""
 
 import os
 

@@ -210,9 +210,11 @@ def test_memory_stays_flat_over_ten_thousand_steps():
             step.step()
         return loss.item()
 
-    first = train(500)
+    first = train(300)
+    # Whatever the first loss kept from being reused is free by now.
+    train(300)
     before, resident = torch.gpu.stats(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert train(9500) < first
+    assert train(9400) < first
     after = torch.gpu.stats()
     for name in ("buffers", "bind_groups", "pipelines", "allocated_bytes", "reserved_bytes", "peak_bytes"):
         assert after[name] == before[name], name

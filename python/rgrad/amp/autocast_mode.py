@@ -12,7 +12,6 @@ from typing import Any
 import rgrad
 from rgrad import _C
 
-
 # Names that mean the GPU where there is one (see `rgrad.cuda`).
 _ALIASES = ("cuda", "mps")
 

@@ -1,6 +1,6 @@
 //! An open device: its handles, what it can do, and the parts of the runtime that belong to it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use wgpu::{Adapter, Device, DeviceDescriptor, DeviceType, Features, MemoryHints, PollType, Queue};
@@ -66,6 +66,10 @@ pub struct Gpu {
     pub(super) stream: Mutex<Stream>,
     pub(super) pipelines: Mutex<Pipelines>,
     pub(super) cache: Cache,
+    /// Whether memory is filled with NaNs before it is handed out, so that what a kernel forgets to write shows.
+    pub(super) poison: bool,
+    /// Whether there ever was a buffer larger than a binding shows.
+    pub(super) large: AtomicBool,
     /// The process that opened the device; a forked child cannot use it.
     process: u32,
 }
@@ -163,6 +167,8 @@ fn open(index: u8, adapter: &Adapter) -> Result<Gpu> {
         stream: Mutex::new(Stream::new(&device, &caps)),
         pipelines: Mutex::new(Pipelines::default()),
         cache: Cache::load(&device, &info),
+        poison: number("RGRAD_GPU_POISON") == Some(1),
+        large: AtomicBool::new(false),
         process: std::process::id(),
         caps,
         device,

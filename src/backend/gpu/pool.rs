@@ -77,8 +77,6 @@ pub struct Pool {
     next: u64,
     pub usage: Usage,
     budget: u64,
-    /// Whether memory is filled with NaNs before it is handed out, so that what a kernel forgets to write shows.
-    poison: bool,
 }
 
 /// What a software adapter may take of the machine's memory where nothing else is said.
@@ -87,8 +85,7 @@ const CPU_BUDGET: u64 = 2 << 30;
 impl Pool {
     pub fn new(caps: &Caps) -> Pool {
         let budget = number("RGRAD_GPU_MEM_LIMIT").unwrap_or(if caps.is_cpu { CPU_BUDGET } else { u64::MAX });
-        let poison = number("RGRAD_GPU_POISON") == Some(1);
-        Pool { free: HashMap::new(), next: 1, usage: Usage::default(), budget, poison }
+        Pool { free: HashMap::new(), next: 1, usage: Usage::default(), budget }
     }
 
     fn take(&mut self, class: u64) -> Option<Arc<Block>> {
@@ -176,6 +173,9 @@ impl Gpu {
                 self.caps.name, self.caps.max_buffer
             )));
         }
+        if class > self.caps.max_binding {
+            self.large.store(true, Ordering::Relaxed);
+        }
         let recycled = lock(&self.pool).take(class);
         let block = match recycled {
             Some(block) => block,
@@ -192,7 +192,7 @@ impl Gpu {
         let size = block.size as usize;
         let memory = Box::new(Allocation { gpu: self, block: Some(block) });
         let storage = Storage::on_device(device, len, memory)?;
-        if lock(&self.pool).poison {
+        if self.poison {
             // All bits set: NaN in every float type, and no number that an integer kernel would be likely to make.
             let layout = Layout::contiguous([size / 4].into());
             fill(View { storage: &storage, layout: &layout, dtype: DType::I32 }, Scalar::Int(-1))?;

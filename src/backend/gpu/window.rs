@@ -3,6 +3,8 @@
 //! A binding shows a whole buffer. Where that is more than the adapter allows, a pointwise launch is halved until what it
 //! touches of each buffer fits in a window, along whichever dimension reaches farthest; each piece binds its windows.
 
+use std::sync::atomic::Ordering;
+
 use smallvec::SmallVec;
 
 use super::device::{Gpu, allocation};
@@ -27,7 +29,7 @@ fn held(view: &View) -> u64 {
 
 /// Whether all of what some views lie in can be bound.
 pub fn fits(gpu: &Gpu, views: &[View]) -> bool {
-    views.iter().all(|v| held(v) <= gpu.caps.max_binding)
+    !gpu.large.load(Ordering::Relaxed) || views.iter().all(|v| held(v) <= gpu.caps.max_binding)
 }
 
 /// The window that shows a view, and how the view lies in it.

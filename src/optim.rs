@@ -82,7 +82,7 @@ impl Lists<'_> {
     fn apply_on_device(&self, rule: &impl Rule, device: Device) -> Result<()> {
         for i in 0..self.written[0].len() {
             let (Some(read), Some((rule, numbers))) = (self.read, rule.on_device(i)) else {
-                bail!(Error::DeviceNotImplemented { op: None, device });
+                bail!(Error::DeviceNotImplemented { op: None, device, what: String::new() });
             };
             let g = read[i].dense(DType::F32)?;
             // A gradient that lies in memory that is about to be written is read from a copy.

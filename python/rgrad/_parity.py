@@ -15,6 +15,13 @@ from rgrad._samples import LAYOUTS, Layout, Outcome, Sample
 ELEMENT_ULPS = 8
 SUM_ULPS = 64
 
+# What a GPU refuses, and why.
+UNSUPPORTED = {
+    "svd": "singular values are found by rotations one after the other",
+    "linalg.svd": "singular values are found by rotations one after the other",
+    "linalg.svdvals": "singular values are found by rotations one after the other",
+}
+
 # Two calls whose derivative is not unique, or grows without bound where singular values meet.
 _NO_GRADIENT = {"svd", "linalg.svd"}
 

@@ -199,6 +199,12 @@ pub fn call_out(
         Out::Tuple(v) | Out::Named(_, _, v) | Out::List(v) => v,
         _ => Vec::new(),
     };
+    // What may be made on any device, and is asked for on none, is made where it goes.
+    let anywhere = overload.sig.contains("device: device?") && !values.iter().any(|v| matches!(v, Value::Device(_)));
+    let results = match outs.first() {
+        Some(out) if anywhere => results.iter().map(|t| t.on_device(out.device())).collect::<Result<_>>()?,
+        _ => results,
+    };
     let tracked = |t: &Tensor| grad_enabled() && t.requires_grad();
     // A history that cannot be followed back is no reason to refuse it.
     let dead_end = |t: &Tensor| t.grad_fn().is_some_and(|f| f.name() == NotImplemented::NAME);

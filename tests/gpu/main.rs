@@ -4,6 +4,7 @@
 mod families;
 mod pointwise;
 mod products;
+mod runtime;
 
 use rgrad::backend::gpu;
 use rgrad::dtype::Element;

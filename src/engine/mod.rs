@@ -36,10 +36,10 @@ impl From<Tensor> for Target {
 }
 
 impl Target {
-    fn edge(&self) -> Option<Edge> {
+    fn edge(&self) -> Result<Option<Edge>> {
         match self {
             Target::Tensor(t) => t.grad_edge(),
-            Target::Edge(e) => Some(e.clone()),
+            Target::Edge(e) => Ok(Some(e.clone())),
         }
     }
 
@@ -85,7 +85,7 @@ fn root_gradients(roots: &[Target], grads: &[Option<Tensor>], create_graph: bool
             }
             (None, None) => bail!(Runtime, "grad can be implicitly created only for scalar outputs"),
             (None, Some((shape, dtype, device))) => {
-                ensure!(root.edge().is_some(), Runtime, "{}", no_grad_message(i));
+                ensure!(root.edge()?.is_some(), Runtime, "{}", no_grad_message(i));
                 ensure!(shape.numel() == 1, Runtime, "grad can be implicitly created only for scalar outputs");
                 ensure!(
                     dtype.is_float(),
@@ -106,7 +106,7 @@ fn no_grad_message(i: usize) -> String {
 fn root_edges(roots: &[Target]) -> Result<Vec<Edge>> {
     let mut edges = Vec::with_capacity(roots.len());
     for (i, root) in roots.iter().enumerate() {
-        match root.edge() {
+        match root.edge()? {
             Some(e) => edges.push(e),
             None => bail!(Error::Runtime(no_grad_message(i))),
         }
@@ -143,7 +143,7 @@ pub fn backward(
 fn input_edges(inputs: &[Target]) -> Result<Vec<Edge>> {
     let mut edges = Vec::with_capacity(inputs.len());
     for t in inputs {
-        match t.edge() {
+        match t.edge()? {
             Some(e) => edges.push(e),
             None => bail!(Runtime, "One of the differentiated Tensors does not require grad"),
         }

@@ -42,8 +42,8 @@ impl PyTensor {
     }
 
     #[getter]
-    fn is_leaf(&self) -> bool {
-        self.inner().is_leaf()
+    fn is_leaf(&self) -> PyResult<bool> {
+        Ok(self.inner().history().py()?.is_none())
     }
 
     #[getter]
@@ -103,7 +103,7 @@ impl PyTensor {
 
     #[getter]
     fn grad_fn(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        match self.inner().grad_fn() {
+        match self.inner().history().py()? {
             Some(n) => node_object(py, &n),
             None => Ok(py.None()),
         }
@@ -208,7 +208,7 @@ impl PyTensor {
             ));
         }
         let hook = Arc::new(Callable::new(hook));
-        Ok(match t.grad_fn() {
+        Ok(match t.history().py()? {
             Some(node) => {
                 let handle = node.add_tensor_hook(t.meta().map_or(0, |m| m.output()), hook);
                 PyHookHandle::on_node(&node, handle)
@@ -234,7 +234,7 @@ impl PyTensor {
                 "cannot register a hook on a tensor that doesn't require gradient",
             ));
         }
-        if t.grad_fn().is_some() {
+        if t.history().py()?.is_some() {
             return Err(PyRuntimeError::new_err(
                 "post accumulate grad hooks cannot be registered on non-leaf tensors",
             ));
@@ -289,7 +289,7 @@ fn targets(obj: &Bound<'_, PyAny>) -> PyResult<Vec<Target>> {
 /// The node that gradients of a tensor go to, its accumulator for a leaf, and which of its outputs the tensor is.
 #[pyfunction(name = "_gradient_edge")]
 pub fn gradient_edge(py: Python<'_>, tensor: &Bound<'_, PyTensor>) -> PyResult<(Py<PyAny>, usize)> {
-    match tensor.get().inner().grad_edge() {
+    match tensor.get().inner().grad_edge().py()? {
         Some(e) => Ok((node_object(py, &e.node)?, e.input())),
         None => Err(PyRuntimeError::new_err(
             "It is not possible to get the gradient edge for a Tensor that does not require gradients",

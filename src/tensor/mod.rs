@@ -6,7 +6,7 @@ mod inplace;
 mod view;
 
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 pub(crate) use inplace::operation_of;
@@ -51,6 +51,25 @@ struct Inner {
 struct ViewOf {
     base: Tensor,
     kind: ViewKind,
+    /// The version of the memory that the view's history belongs to; see Note [Views of a tensor that is written in place].
+    seen: AtomicU32,
+}
+
+impl ViewOf {
+    #[inline]
+    fn new(base: Tensor, kind: ViewKind) -> ViewOf {
+        let seen = AtomicU32::new(base.version());
+        ViewOf { base, kind, seen }
+    }
+
+    #[inline]
+    fn seen(&self) -> u32 {
+        self.seen.load(Ordering::Acquire)
+    }
+
+    fn see(&self, version: u32) {
+        self.seen.store(version, Ordering::Release);
+    }
 }
 
 /// How a view came about, which decides whether it may be written in place.
@@ -324,23 +343,36 @@ impl Tensor {
         self.grad_fn().is_none()
     }
 
-    /// The node that made this tensor, if its history is recorded.
+    /// The node that made this tensor, if its history is recorded. Of a view that has lost its history, the former one.
     pub fn grad_fn(&self) -> Option<GradFn> {
-        view::refresh(self);
+        let _ = view::refresh(self);
         self.meta().and_then(|m| m.grad_fn())
     }
 
+    /// As [`Tensor::grad_fn`].
+    ///
+    /// # Errors
+    /// `RuntimeError` for one of several views whose base was written in place.
+    pub fn history(&self) -> Result<Option<GradFn>> {
+        view::refresh(self)?;
+        Ok(self.meta().and_then(|m| m.grad_fn()))
+    }
+
     /// Where the gradient of this tensor goes: its node's input, or the accumulator of a leaf.
-    pub fn grad_edge(&self) -> Option<Edge> {
+    ///
+    /// # Errors
+    /// As for [`Tensor::history`].
+    #[inline]
+    pub fn grad_edge(&self) -> Result<Option<Edge>> {
         if !self.requires_grad() {
-            return None;
+            return Ok(None);
         }
-        view::refresh(self);
+        view::refresh(self)?;
         let meta = self.meta_or_new();
         if !meta.is_tracked() {
             meta.set_leaf(true);
         }
-        meta.edge(self)
+        Ok(meta.edge(self))
     }
 
     /// Marks a leaf as wanting a gradient.
@@ -358,7 +390,7 @@ impl Tensor {
             Runtime,
             "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
         );
-        if self.grad_fn().is_some() {
+        if self.history()?.is_some() {
             ensure!(
                 on,
                 Runtime,
@@ -436,16 +468,15 @@ impl Tensor {
     pub fn as_custom_view(&self, number: Option<usize>) -> Tensor {
         let base = self.base().unwrap_or(self).clone();
         let kind = number.map_or(ViewKind::Custom, |n| ViewKind::Multi(n as u32));
-        self.with(|i| i.view = Some(ViewOf { base, kind }))
+        self.with(|i| i.view = Some(ViewOf::new(base, kind)))
     }
 
     /// A copy of the elements that has this tensor's history.
     pub fn copy_with_history(&self) -> Result<Tensor> {
-        view::refresh(self);
         let copy = self.copied(self.dtype())?;
-        if let Some(m) = self.meta() {
-            // A fresh cell: setting it cannot fail.
-            let _ = copy.0.meta.set(m.clone());
+        // A meta of its own: the copy keeps this history when the tensor takes another.
+        if let (Some(node), Some(m)) = (self.history()?, self.meta()) {
+            copy.init_meta(Meta::with_history(node, m.output()));
         }
         Ok(copy)
     }

@@ -16,11 +16,11 @@ pub use order::{MemoryFormat, result_layout};
 const INLINE: usize = 6;
 
 /// Dimensions, without a heap block up to rank 6.
-#[derive(PartialEq, Eq, Hash, Default)]
+#[derive(Eq, Hash, Default)]
 pub struct Dims(SmallVec<[usize; INLINE]>);
 
 /// Strides in elements.
-#[derive(PartialEq, Eq, Default)]
+#[derive(Eq, Default)]
 pub struct Strides(SmallVec<[isize; INLINE]>);
 
 macro_rules! dims_like {
@@ -38,6 +38,13 @@ macro_rules! dims_like {
                     *to = *from;
                 }
                 $name(SmallVec::from_buf_and_len(to, from.len()))
+            }
+        }
+        impl PartialEq for $name {
+            // The comparison of slices is a call.
+            #[inline]
+            fn eq(&self, other: &Self) -> bool {
+                self.len() == other.len() && self.iter().zip(other.iter()).all(|(a, b)| a == b)
             }
         }
         impl Deref for $name {

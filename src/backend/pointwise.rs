@@ -3,7 +3,7 @@
 #[cfg(feature = "gpu")]
 use super::gpu;
 use super::{View, by_device, cpu, same_device};
-pub use cpu::pointwise::{Kernel, Loop, Operand, compute_type, run_small, run_small_number};
+pub use cpu::pointwise::{Kernel, Loop, Operand, compute_type, run_few};
 use smallvec::SmallVec;
 
 use crate::dtype::{DType, Scalar};

@@ -8,13 +8,13 @@ use std::sync::OnceLock;
 use smallvec::SmallVec;
 
 use super::schema::Surface;
-use crate::backend::pointwise::{Kernel, Operand, Program, compute_type, run, run_small, run_small_number};
+use crate::backend::pointwise::{Kernel, Operand, Program, compute_type, run, run_few};
 use crate::backend::{View, copy};
 use crate::device::Device;
 use crate::dtype::{DType, Scalar, promote};
 use crate::error::{Error, Result};
 use crate::formula::record::{Steps, reads};
-use crate::graph::{grad_enabled, record, saved_tensor_hooks_active};
+use crate::graph::{anomaly, grad_enabled, record, saved_tensor_hooks_active};
 use crate::layout::{Dims, Layout, broadcast};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
@@ -277,30 +277,30 @@ impl Row {
     /// which may be a number. None where it is not that case.
     #[inline]
     pub fn call_small(&'static self, args: [Arg; 2]) -> Option<Tensor> {
-        let (like, storage) = match args {
-            [Arg::T(a), Arg::T(b)] => {
-                let alike = b.is_contiguous() && a.dtype() == b.dtype() && a.shape() == b.shape();
-                (
-                    a,
-                    if alike && a.is_contiguous() {
-                        run_small(self.kernel, a.raw(), b.raw())?
-                    } else {
-                        return None;
-                    },
-                )
+        let (like, operands) = match args {
+            [Arg::T(a), Arg::T(b)] if a.dtype() == b.dtype() && a.shape() == b.shape() => {
+                (a, [Operand::View(a.raw()), Operand::View(b.raw())])
             }
-            [Arg::T(a), Arg::S(s)] if a.is_contiguous() && a.layout().has_plain_strides() => {
-                (a, run_small_number(self.kernel, a.raw(), s, false)?)
-            }
-            [Arg::S(s), Arg::T(a)] if a.is_contiguous() && a.layout().has_plain_strides() => {
-                (a, run_small_number(self.kernel, a.raw(), s, true)?)
-            }
+            [Arg::T(a), Arg::S(s)] => (a, [Operand::View(a.raw()), Operand::Number(s)]),
+            [Arg::S(s), Arg::T(a)] => (a, [Operand::Number(s), Operand::View(a.raw())]),
             _ => return None,
         };
+        let plain = |a: &Arg| match a {
+            Arg::T(t) => t.is_contiguous() && t.layout().has_plain_strides(),
+            Arg::S(_) => true,
+        };
+        if !args.iter().all(plain) {
+            return None;
+        }
+        let storage = run_few(self.kernel, like.dtype(), like.numel(), &operands, &[])?;
         let out = like.dense_like(storage);
         if args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad())) {
-            // Hooks on saved tensors run user code, which nothing above expects here.
-            return if saved_tensor_hooks_active() { None } else { self.remember(out, &args, &[]).ok() };
+            // Hooks on saved tensors and anomaly mode run user code, which nothing above expects here.
+            return if saved_tensor_hooks_active() || anomaly::enabled() {
+                None
+            } else {
+                self.remember(out, &args, &[]).ok()
+            };
         }
         Some(out)
     }

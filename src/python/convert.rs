@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::dtype::{PyDType, PyGenerator, PyMemoryFormat, device_of, dtype_object, type_name};
 
+use super::object::{as_tensor, exact_int};
 use super::tensor::{PyTensor, wrap};
 use crate::dtype::Scalar;
 use crate::layout::Dims;
@@ -144,6 +145,9 @@ fn number_or_item(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
 
 /// A Python integer, or whatever has `__index__`.
 pub fn int(obj: &Bound<'_, PyAny>) -> Option<i64> {
+    if let Some(i) = exact_int(obj) {
+        return Some(i);
+    }
     if obj.is_instance_of::<PyBool>() {
         return None;
     }
@@ -187,10 +191,10 @@ pub fn value(obj: &Bound<'_, PyAny>, ty: Ty, optional: bool) -> PyResult<Option<
         return Ok(Some(Value::None));
     }
     Ok(match ty {
-        Ty::Tensor => obj.cast::<PyTensor>().ok().map(|t| Value::Tensor(t.get().inner())),
-        Ty::Operand => match obj.cast::<PyTensor>() {
-            Ok(t) => Some(Value::Tensor(t.get().inner())),
-            Err(_) => number(obj).map(Value::Number),
+        Ty::Tensor => as_tensor(obj).map(|t| Value::Tensor(t.get().inner())),
+        Ty::Operand => match as_tensor(obj) {
+            Some(t) => Some(Value::Tensor(t.get().inner())),
+            None => number(obj).map(Value::Number),
         },
         Ty::Tensors | Ty::VarTensors => tensors(obj).and_then(|v| {
             v.iter()

@@ -344,8 +344,12 @@ fn bind(s: &Signature, args: Positional, given: &Given, values: &mut Values) -> 
     };
     let mut next = 0;
     let mut used = 0;
-    if args.len() > s.positional && s.params.iter().all(|p| !matches!(p.ty, Ty::Size | Ty::VarTensors)) {
+    if args.len() > s.positional && !s.gathers {
         return Ok(Some(Mismatch::TooMany));
+    }
+    // So many cannot all have a parameter: the next signature may fit, before anything is converted.
+    if args.len().min(s.params.len()) + given.len() > s.params.len() {
+        return Ok(Some(Mismatch::Keyword));
     }
     for (position, p) in s.params.iter().enumerate() {
         let mut arg: Option<&Bound<PyAny>> = None;

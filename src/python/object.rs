@@ -26,8 +26,10 @@ use super::hooks::visit_objects;
 use super::tensor::operator;
 use crate::dtype::Scalar;
 use crate::graph::{Held, anything_held};
+use crate::ops::index::{Index, getitem};
 use crate::ops::pointwise::{Arg, Row};
 use crate::ops::rows;
+use crate::storage::anything_borrowed;
 use crate::tensor::Tensor;
 
 /// A value that is read and changed only under the GIL.
@@ -110,8 +112,9 @@ impl Drop for PyTensor {
 /// The class `Tensor`, once the module is loaded.
 static CLASS: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(null_mut());
 
-/// Where its objects keep their dict.
+/// Where its objects keep their dict, and the list of weak references to them.
 static DICT_OFFSET: AtomicUsize = AtomicUsize::new(0);
+static WEAKREFS_OFFSET: AtomicUsize = AtomicUsize::new(0);
 
 #[inline(always)]
 fn class() -> *mut ffi::PyTypeObject {
@@ -175,6 +178,25 @@ unsafe fn peek<'a>(py: Python<'_>, obj: *mut ffi::PyObject) -> Option<&'a Tensor
     }
 }
 
+/// An object as a tensor, if it is one: `cast`, quick where the class is Tensor itself.
+#[inline(always)]
+pub fn as_tensor<'a, 'py>(obj: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, PyTensor>> {
+    if obj.get_type_ptr() == class() {
+        // SAFETY: the class is a subclass of PyTensor.
+        return Some(unsafe { obj.cast_unchecked() });
+    }
+    obj.cast().ok()
+}
+
+/// The value of an object that is exactly an int, of 64 bits at most.
+#[inline(always)]
+pub fn exact_int(obj: &Bound<'_, PyAny>) -> Option<i64> {
+    match plain_number(obj.as_ptr())? {
+        Scalar::Int(i) => Some(i),
+        _ => None,
+    }
+}
+
 /// The Python object of a tensor.
 #[inline]
 pub fn wrap(py: Python<'_>, t: Tensor) -> PyResult<Py<PyAny>> {
@@ -220,12 +242,17 @@ unsafe extern "C" fn dealloc(obj: *mut ffi::PyObject) {
     // back to Python, and the object's reference to its class is given up, as deallocators of such classes must.
     unsafe {
         ffi::PyObject_GC_UnTrack(obj.cast());
-        ffi::PyObject_ClearWeakRefs(obj);
+        if !obj
+            .byte_add(WEAKREFS_OFFSET.load(Ordering::Relaxed))
+            .cast::<*mut ffi::PyObject>()
+            .read()
+            .is_null()
+        {
+            ffi::PyObject_ClearWeakRefs(obj);
+        }
         clear_dict(obj);
         let me = contents(Python::assume_attached(), obj);
-        let t = (*me).tensor.peek();
-        let plain = |t: &Tensor| t.meta().is_none() && !t.storage().is_borrowed();
-        if plain(t) && t.base().is_none_or(plain) {
+        if !anything_held() && !anything_borrowed() {
             std::ptr::drop_in_place(me);
         } else {
             // What hangs below may be Python's, and is to die at once. At the end of the process it need not.
@@ -366,12 +393,36 @@ unsafe extern "C" fn binary<const I: usize>(
     }
 }
 
+/// What stands in for `__getitem__` of the base class.
+static GETITEM: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+/// `x[key]`; one number is looked up without further ado.
+unsafe extern "C" fn subscript(obj: *mut ffi::PyObject, key: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: as in `binary`; what `getitem` does with a number runs no Python code. The slot of the base class is a
+    // binary function, and is set before any object of the class exists.
+    unsafe {
+        let py = Python::assume_attached();
+        if ffi::PyLong_CheckExact(key) != 0
+            && let (Some(t), Some(Scalar::Int(i))) = (peek(py, obj).cloned(), plain_number(key))
+            && let Ok(row) = getitem(&t, &[Index::Int(i)])
+        {
+            return fresh(py, row);
+        }
+        let slow: ffi::binaryfunc = std::mem::transmute(GETITEM.load(Ordering::Relaxed));
+        slow(obj, key)
+    }
+}
+
 /// Makes the class `Tensor` and adds it to the module.
 pub fn add_class(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = m.py();
     let base = py.get_type::<PyTensor>();
     let size: usize = base.getattr("__basicsize__")?.extract()?;
     DICT_OFFSET.store(size, Ordering::Relaxed);
+    WEAKREFS_OFFSET.store(base.getattr("__weakrefoffset__")?.extract()?, Ordering::Relaxed);
+    // SAFETY: a heap class, whose slots may be asked for.
+    GETITEM
+        .store(unsafe { ffi::PyType_GetSlot(base.as_type_ptr(), ffi::Py_mp_subscript) }, Ordering::Relaxed);
     let slot = |id: c_int, f: *mut c_void| ffi::PyType_Slot { slot: id, pfunc: f };
     let doc = c"A multi-dimensional array of one element type, with autograd.";
     // SAFETY: an all-zero entry ends each of the two tables.
@@ -393,6 +444,7 @@ pub fn add_class(m: &Bound<'_, PyModule>) -> PyResult<()> {
         slot(ffi::Py_tp_doc, doc.as_ptr().cast_mut().cast()),
         slot(ffi::Py_tp_members, members.as_mut_ptr().cast()),
         slot(ffi::Py_tp_getset, getters.as_mut_ptr().cast()),
+        slot(ffi::Py_mp_subscript, subscript as *mut _),
         slot(ffi::Py_nb_add, binary::<0> as *mut _),
         slot(ffi::Py_nb_subtract, binary::<1> as *mut _),
         slot(ffi::Py_nb_multiply, binary::<2> as *mut _),

@@ -22,6 +22,8 @@ pub struct Param {
 pub struct Signature {
     pub params: Vec<Param>,
     pub positional: usize,
+    /// Some parameter takes its values one by one (`x.view(2, 3)`).
+    pub gathers: bool,
     pub overload: &'static Overload,
 }
 
@@ -62,7 +64,8 @@ pub fn parse(py: Python<'_>, overload: &'static Overload) -> Result<Signature, S
         });
     }
     let positional = params.iter().filter(|p| !p.keyword_only).count();
-    Ok(Signature { params, positional, overload })
+    let gathers = params.iter().any(|p| matches!(p.ty, Ty::Size | Ty::VarTensors));
+    Ok(Signature { params, positional, gathers, overload })
 }
 
 /// Splits at commas that are not inside brackets.

@@ -8,6 +8,7 @@ use pyo3::types::{PyList, PyTuple, PyType};
 use super::convert::{self, number, scalar, size};
 use super::dtype::{PyDType, PyDevice, PyMemoryFormat, dtype_object, type_name};
 use super::error::IntoPy;
+use super::object::as_tensor;
 pub use super::object::{PyTensor, wrap};
 use super::{index, interop};
 use crate::dtype::Scalar;
@@ -348,7 +349,7 @@ impl PyTensor {
     }
 
     fn __matmul__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let Ok(o) = other.cast::<PyTensor>() else { return Ok(py.NotImplemented()) };
+        let Some(o) = as_tensor(other) else { return Ok(py.NotImplemented()) };
         let (a, b) = (self.inner(), o.get().inner());
         let out = if a.numel().max(b.numel()) >= 4096 {
             py.detach(|| ops::matmul::matmul(&a, &b))

@@ -37,7 +37,7 @@ fn class_of(size: usize) -> (usize, usize) {
 }
 
 /// The size of the blocks of a class.
-fn size_of_class(class: usize) -> usize {
+const fn size_of_class(class: usize) -> usize {
     match class.checked_sub(4) {
         None => (class + 1) * 64,
         Some(c) => (5 + c % 4) << (c / 4 + 6),
@@ -49,13 +49,28 @@ const CLASSES: usize = 4 + (usize::BITS as usize - 8) * 4;
 
 /// Free blocks of one thread: a linked list through their first words, per class.
 struct Bins<const N: usize> {
+    /// How many a bin may hold. Kept, for a division at every free is felt.
+    limit: [u32; N],
     head: [Cell<*mut u8>; N],
     count: [Cell<u32>; N],
 }
 
 impl<const N: usize> Bins<N> {
     const fn new() -> Self {
-        Bins { head: [const { Cell::new(null_mut()) }; N], count: [const { Cell::new(0) }; N] }
+        let mut limit = [0; N];
+        let mut class = 0;
+        while class < N {
+            let blocks = BIN_BYTES / size_of_class(class);
+            limit[class] = if blocks > 1024 {
+                1024
+            } else if blocks < 2 {
+                2
+            } else {
+                blocks as u32
+            };
+            class += 1;
+        }
+        Bins { limit, head: [const { Cell::new(null_mut()) }; N], count: [const { Cell::new(0) }; N] }
     }
 }
 
@@ -147,7 +162,7 @@ pub unsafe fn free(p: *mut u8, size: usize) {
     let (class, _) = class_of(size);
     if size <= LOCAL_MAX {
         // SAFETY: the block is ours alone now.
-        if !unsafe { keep_local(&BINS, class, size, p) } {
+        if !unsafe { keep_local(&BINS, class, p) } {
             // SAFETY: the block came from the system allocator with this layout.
             unsafe { System.dealloc(p, system_layout(size)) };
         }
@@ -173,10 +188,10 @@ fn take_local<const N: usize>(bins: &'static Local<N>, class: usize) -> *mut u8 
 /// # Safety
 /// `p` is a block of this class that nobody uses.
 #[inline]
-unsafe fn keep_local<const N: usize>(bins: &'static Local<N>, class: usize, size: usize, p: *mut u8) -> bool {
+unsafe fn keep_local<const N: usize>(bins: &'static Local<N>, class: usize, p: *mut u8) -> bool {
     bins.with(|b| {
         let n = b.count[class].get();
-        if n as usize >= (BIN_BYTES / size).clamp(2, 1024) {
+        if n >= b.limit[class] {
             return false;
         }
         // SAFETY: the block is at least 64 bytes, aligned, and unused.
@@ -321,7 +336,7 @@ unsafe impl GlobalAlloc for SmallObjects {
         if layout.size() <= OBJECT_MAX && layout.align() <= OBJECT_ALIGN {
             let (class, size) = class_of(layout.size());
             // SAFETY: the block came from `alloc` under the same class, and is unused from now on.
-            if !unsafe { keep_local(&OBJECTS, class, size, p) } {
+            if !unsafe { keep_local(&OBJECTS, class, p) } {
                 // SAFETY: it came from the system allocator with the layout of its class.
                 unsafe { System.dealloc(p, object_layout(size)) };
             }

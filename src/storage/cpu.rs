@@ -98,6 +98,7 @@ impl Storage {
         h.len = len;
         h.readonly = readonly;
         h.owner = Some(owner);
+        BORROWED.fetch_add(1, Ordering::Relaxed);
         Ok(s)
     }
 
@@ -218,12 +219,25 @@ impl Drop for Storage {
 }
 
 fn release(p: NonNull<Header>) {
-    // SAFETY: the last handle is gone, so the header is ours; it is read out once and its block freed once.
+    // SAFETY: the last handle is gone, so the header is ours; the owner is read out once and the block freed once.
     unsafe {
-        let h = p.as_ptr().read();
-        alloc::free(p.as_ptr().cast(), h.block);
-        drop(h.owner);
+        let h = p.as_ptr();
+        let (block, device, owner) = ((*h).block, (*h).device, (&raw const (*h).owner).read());
+        alloc::free(h.cast(), block);
+        if owner.is_some() {
+            drop(owner);
+            BORROWED.fetch_sub((device == Device::Cpu) as usize, Ordering::Relaxed);
+        }
     }
+}
+
+/// Storages over foreign memory.
+static BORROWED: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether any storage lies in foreign memory, whose owner may be an object of the host language.
+#[inline(always)]
+pub fn anything_borrowed() -> bool {
+    BORROWED.load(Ordering::Relaxed) != 0
 }
 
 #[cold]

@@ -3,4 +3,4 @@
 pub mod alloc;
 mod cpu;
 
-pub use cpu::Storage;
+pub use cpu::{Storage, anything_borrowed};

@@ -123,7 +123,7 @@ impl Tensor {
         Ok(Tensor::from_dense_parts(storage, Layout::contiguous(self.shape().clone()), dtype))
     }
 
-    /// A contiguous tensor over new memory, of this contiguous one's shape and dtype.
+    /// A contiguous tensor over new memory, of this one's shape and dtype.
     #[inline]
     pub fn dense_like(&self, storage: Storage) -> Tensor {
         Tensor::from_dense_parts(storage, Layout::contiguous(self.shape().clone()), self.dtype())

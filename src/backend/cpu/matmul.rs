@@ -113,6 +113,8 @@ const IN_PLACE_DEEP_B: usize = 5;
 const DEEP: usize = 256;
 /// The depth that a product of at most [`LOW`] rows goes at a time.
 const K_STEP_LOW: usize = 16;
+/// The rows of a product that is not planned at all.
+const SMALL_ROWS: usize = 64;
 /// The height of a group of row panels.
 const GROUP_ROWS: usize = 128;
 /// Column panels of a task, if that leaves many tasks: they share the row panels in the second-level cache.
@@ -251,9 +253,39 @@ fn product<T: GemmElem>(
     } else if n == 1 && a.rs == 1 {
         // A single column is best computed as a single row.
         blocked(kernels, k, b.transposed(), a.transposed(), c.column_as_row(), &store.transposed());
+    } else if n <= kernels.nr && k <= K_STEP_LOW && m <= SMALL_ROWS {
+        small(kernels, k, a, b, c, &store);
     } else {
         blocked(kernels, k, a, b, c, &store);
     }
+}
+
+/// A product of one column panel, neither high nor deep, which costs less to compute than to plan: tile by tile.
+fn small<T: GemmElem>(
+    kernels: &Kernels<T>,
+    k: usize,
+    a: View<T>,
+    b: View<T>,
+    mut c: ViewMut<T>,
+    store: &Store<T>,
+) {
+    let (m, n) = (c.rows(), c.cols());
+    let mut tiles = |b: View<T>| {
+        let panels = m.div_ceil(kernels.mr);
+        let mut row = 0;
+        for r in 1..=panels {
+            let next = r * m / panels;
+            kernels.tile(k, a.from(row, 0), b, &mut c.part(row, 0, next - row, n), &store.at(row, 0));
+            row = next;
+        }
+    };
+    if b.cs == 1 {
+        return tiles(b);
+    }
+    with_scratch(&PANEL, k * kernels.nr, |panel: &mut [T]| {
+        kernels.pack(n, k, b.transposed(), panel, kernels.nr);
+        tiles(View { data: panel, rs: kernels.nr, cs: 1 });
+    });
 }
 
 /// The product of no factors at all is zero.

@@ -78,6 +78,18 @@ fn available_cpus() -> usize {
     thread::available_parallelism().map_or(1, |n| n.get())
 }
 
+/// What a region does with a chunk. A trait of its own, since the table of `dyn Fn` holds each closure twice: `FnOnce` has
+/// a copy of the body.
+trait Job: Sync {
+    fn chunk(&self, i: usize);
+}
+
+impl<F: Fn(usize) + Sync> Job for F {
+    fn chunk(&self, i: usize) {
+        self(i)
+    }
+}
+
 /// Calls `f` with the chunks of `0..len`, each of `grain` indices but the last, in parallel and in any order.
 ///
 /// A panic in `f` is passed on to the caller once every chunk that was started has ended.
@@ -91,7 +103,7 @@ pub fn parallel_for(len: usize, grain: usize, f: impl Fn(Range<usize>) + Sync) {
 pub fn for_chunks_mut<T: Send>(out: &mut [T], chunk: usize, f: impl Fn(usize, &mut [T]) + Sync) {
     let out = Chunks::new(out, chunk);
     // SAFETY: `run` passes each chunk number once.
-    run(out.count(), &|i| f(i, unsafe { out.get(i) }));
+    run(out.count(), &|i: usize| f(i, unsafe { out.get(i) }));
 }
 
 /// Calls `f(i, chunk of a, chunk of b)` with the chunks of two slices that have equally many, in parallel.
@@ -108,7 +120,7 @@ pub fn for_chunks_mut2<T: Send, U: Send>(
     let (a, b) = (Chunks::new(a, ca), Chunks::new(b, cb));
     assert_eq!(a.count(), b.count(), "the two slices have different numbers of chunks");
     // SAFETY: `run` passes each chunk number once.
-    run(a.count(), &|i| f(i, unsafe { a.get(i) }, unsafe { b.get(i) }));
+    run(a.count(), &|i: usize| f(i, unsafe { a.get(i) }, unsafe { b.get(i) }));
 }
 
 /// A mutable slice that several threads take disjoint chunks of.
@@ -142,31 +154,27 @@ impl<T> Chunks<T> {
 }
 
 /// Calls `f` once with each of `0..chunks`. Not generic: hundreds of loops share the code.
-fn run(chunks: usize, f: &(dyn Fn(usize) + Sync)) {
+fn run(chunks: usize, f: &dyn Job) {
     if chunks > 1 && chunks <= u32::MAX as usize && num_threads() > 1 {
         let pool = Pool::current();
         if !pool.taken.swap(true, Acquire) {
             return pool.run(chunks, f);
         }
     }
-    (0..chunks).for_each(f);
+    (0..chunks).for_each(|i| f.chunk(i));
 }
 
 /// The work of a region. The closure lives as long as the region: see Note [Regions].
 #[derive(Clone, Copy)]
 struct Task {
-    closure: *const (dyn Fn(usize) + Sync),
+    closure: *const dyn Job,
     chunks: usize,
 }
 
 impl Task {
-    fn new<'a>(f: &'a (dyn Fn(usize) + Sync + 'a), chunks: usize) -> Self {
+    fn new<'a>(f: &'a (dyn Job + 'a), chunks: usize) -> Self {
         // SAFETY: only the lifetime changes, and a pointer promises none.
-        let closure = unsafe {
-            std::mem::transmute::<*const (dyn Fn(usize) + Sync + 'a), *const (dyn Fn(usize) + Sync + 'static)>(
-                f,
-            )
-        };
+        let closure = unsafe { std::mem::transmute::<*const (dyn Job + 'a), *const (dyn Job + 'static)>(f) };
         Task { closure, chunks }
     }
 }
@@ -268,7 +276,7 @@ impl Pool {
     }
 
     /// Runs a region; the caller has set `taken`.
-    fn run(&self, chunks: usize, f: &(dyn Fn(usize) + Sync)) {
+    fn run(&self, chunks: usize, f: &dyn Job) {
         // SAFETY: this thread owns the region and none is published, so no other thread reads the task.
         unsafe { *self.task.get() = Some(Task::new(f, chunks)) };
         self.finished.0.store(0, Relaxed);
@@ -308,7 +316,7 @@ impl Pool {
         let Some(task) = (unsafe { *self.task.get() }) else { return false };
         if !self.panicked.load(Relaxed) {
             // SAFETY: the closure lives until the region's caller has seen this chunk finished.
-            let call = || unsafe { (*task.closure)(chunk) };
+            let call = || unsafe { (*task.closure).chunk(chunk) };
             if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
                 let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
                 first.get_or_insert(panic);

@@ -11,7 +11,7 @@ use super::copy::{BLOCK, GRAIN, Reader, View};
 use super::parallel::parallel_for;
 use super::transpose::{Bands, SIDE, banded_columns};
 use crate::dtype::{Bool8, DType, Element, Scalar};
-use crate::formula::{ARGS, Int};
+use crate::formula::{ARGS, Int, PARAMS};
 use crate::layout::{Layout, collapse};
 use crate::storage::Storage;
 
@@ -179,11 +179,8 @@ fn drive<T: Lane, E: Element>(
     if n == 0 {
         return;
     }
-    let mut numbers = [T::zeroed(); 4];
-    for (p, s) in numbers.iter_mut().zip(params) {
-        *p = T::number(*s);
-    }
-    let params = &numbers[..params.len()];
+    let params = numbers::<T>(params);
+    let params = &params.0[..params.1];
     if n <= SMALL && drive_small(l, operands, params, out, n) {
         return;
     }
@@ -210,56 +207,113 @@ fn drive<T: Lane, E: Element>(
     parallel_for(n, grain, |range| drive_blocks::<T, E>(l, &sources, count, params, out, direct_out, range));
 }
 
-/// The result, in new memory, of a kernel on two dense operands of one floating dtype and at most [`SMALL`] elements.
-/// None where it is not that case.
+/// The result, in new memory, of a kernel on `n` elements if they are few: operands are dense, or single elements that are
+/// broadcast, of the floating dtype computed in, or one number. None where it is not that case.
 #[inline]
-pub fn run_small(kernel: Kernel, a: View, b: View) -> Option<Storage> {
-    match (kernel, a.dtype) {
-        (Kernel::Same { f32: Some(l), .. }, DType::F32) => small(l, few::<f32>(a)?, few(b)?),
-        (Kernel::Same { f64: Some(l), .. }, DType::F64) => small(l, few::<f64>(a)?, few(b)?),
+pub fn run_few(
+    kernel: Kernel,
+    dtype: DType,
+    n: usize,
+    operands: &[Operand],
+    params: &[Scalar],
+) -> Option<Storage> {
+    if n > SMALL {
+        return None;
+    }
+    match (kernel, dtype) {
+        (Kernel::Same { f32: Some(l), .. }, DType::F32) => few(l, n, operands, params),
+        (Kernel::Same { f64: Some(l), .. }, DType::F64) => few(l, n, operands, params),
         _ => None,
     }
 }
 
-/// As [`run_small`], with a number for one of the operands, the first if `swapped`.
-#[inline]
-pub fn run_small_number(kernel: Kernel, a: View, s: Scalar, swapped: bool) -> Option<Storage> {
-    match (kernel, a.dtype) {
-        (Kernel::Same { f32: Some(l), .. }, DType::F32) => small_number(l, few(a)?, s, swapped),
-        (Kernel::Same { f64: Some(l), .. }, DType::F64) => small_number(l, few(a)?, s, swapped),
-        _ => None,
-    }
-}
-
-/// The elements of a dense operand, if they are few.
 #[inline(always)]
-fn few<T: Element>(v: View<'_>) -> Option<&[T]> {
-    let n = v.layout.numel();
-    if n > SMALL || v.on_host().is_err() {
-        None
-    } else {
-        v.storage.slice::<T>().get(v.layout.offset..v.layout.offset + n)
-    }
-}
-
-#[inline(always)]
-fn small<T: Element>(l: Loop<T, T>, a: &[T], b: &[T]) -> Option<Storage> {
-    let out = Storage::new(size_of_val(a)).ok()?;
-    l(&[a, b], &[], out.slice_mut::<T>());
+fn few<T: Lane + Element>(
+    l: Loop<T, T>,
+    n: usize,
+    operands: &[Operand],
+    params: &[Scalar],
+) -> Option<Storage> {
+    let repeated = repeated::<T>(operands)?;
+    let block;
+    let block: &[T] = match repeated {
+        Some((_, number)) => {
+            block = [number; SMALL];
+            &block[..n]
+        }
+        None => &[],
+    };
+    let ins = few_operands(operands, n, repeated.map(|(k, _)| k), block);
+    let params = numbers(params);
+    let out = Storage::new(n * size_of::<T>()).ok()?;
+    l(&ins[..operands.len()], &params.0[..params.1], out.slice_mut::<T>());
     Some(out)
 }
 
-fn small_number<T: Lane + Element>(l: Loop<T, T>, a: &[T], s: Scalar, swapped: bool) -> Option<Storage> {
-    let mut numbers = [T::zeroed(); SMALL];
-    let numbers = &mut numbers[..a.len()];
-    numbers.fill(T::number(s));
-    if swapped { small(l, numbers, a) } else { small(l, a, numbers) }
+/// The one operand that is a number, or an element that is broadcast, if there is one. None where a loop cannot read the
+/// operands as they lie.
+#[inline(always)]
+fn repeated<T: Lane>(operands: &[Operand]) -> Option<Option<(usize, T)>> {
+    let mut found = None;
+    for (k, o) in operands.iter().enumerate() {
+        let number = match o {
+            Operand::Unread => continue,
+            Operand::View(v) if v.dtype != T::Stored::DTYPE || v.on_host().is_err() => return None,
+            Operand::View(v) if v.layout.is_contiguous() => continue,
+            Operand::View(v) if v.layout.strides.iter().all(|&s| s == 0) => dense::<T>(v, 0, 1)[0],
+            Operand::View(_) => return None,
+            Operand::Number(s) => T::number(*s),
+        };
+        if found.replace((k, number)).is_some() {
+            return None;
+        }
+    }
+    Some(found)
+}
+
+/// What a loop reads of operands that [`repeated`] accepted; `block` stands for the repeated one.
+#[inline(always)]
+fn few_operands<'a, T: Lane>(
+    operands: &[Operand<'a>],
+    n: usize,
+    repeated: Option<usize>,
+    block: &'a [T],
+) -> [&'a [T]; ARGS] {
+    let mut ins = [block; ARGS];
+    let mut some = block;
+    for (k, (slot, o)) in ins.iter_mut().zip(operands).enumerate() {
+        if let Operand::View(v) = o
+            && repeated != Some(k)
+        {
+            some = dense::<T>(v, 0, n);
+            *slot = some;
+        }
+    }
+    // An operand that is not read must still have the length of the others.
+    if repeated.is_none() {
+        for (slot, o) in ins.iter_mut().zip(operands) {
+            if matches!(o, Operand::Unread) {
+                *slot = some;
+            }
+        }
+    }
+    ins
+}
+
+/// The parameters of a loop, and how many there are.
+#[inline(always)]
+fn numbers<T: Lane>(params: &[Scalar]) -> ([T; PARAMS], usize) {
+    let mut numbers = [T::zeroed(); PARAMS];
+    for (p, s) in numbers.iter_mut().zip(params) {
+        *p = T::number(*s);
+    }
+    (numbers, params.len())
 }
 
 /// Up to here an operation costs more to arrange than to compute.
 const SMALL: usize = 64;
 
-/// The common case of small contiguous operands and at most one number: nothing is allocated, split or staged.
+/// The common case of few elements: nothing is allocated, split or staged.
 #[inline]
 fn drive_small<T: Lane, E: Element>(
     l: Loop<T, impl Written<E>>,
@@ -271,29 +325,14 @@ fn drive_small<T: Lane, E: Element>(
     if out.dtype != E::DTYPE || !out.layout.is_contiguous() {
         return false;
     }
-    let mut buffer = [T::zeroed(); SMALL];
-    let mut number = None;
-    for (k, o) in operands.iter().enumerate() {
-        match o {
-            Operand::Number(s) if number.is_none() => {
-                buffer[..n].fill(T::number(*s));
-                number = Some(k);
-            }
-            Operand::View(v)
-                if v.dtype == T::Stored::DTYPE
-                    && !v.storage.same(out.storage)
-                    && v.layout.is_contiguous() => {}
-            Operand::Unread => {}
-            _ => return false,
-        }
+    let written = |o: &Operand| matches!(o, Operand::View(v) if v.storage.same(out.storage));
+    if operands.iter().any(written) {
+        return false;
     }
-    // An operand that is not read must still have the length of the others.
-    let mut ins: [&[T]; ARGS] = [&buffer[..n]; ARGS];
-    for (slot, o) in ins.iter_mut().zip(operands) {
-        if let Operand::View(v) = o {
-            *slot = dense::<T>(v, 0, n);
-        }
-    }
+    let Some(repeated) = repeated::<T>(operands) else { return false };
+    let block = repeated.map(|(_, number)| [number; SMALL]);
+    let block = block.as_ref().map_or(&[][..], |b| &b[..n]);
+    let ins = few_operands(operands, n, repeated.map(|(k, _)| k), block);
     let dst = &mut out.storage.slice_mut::<E>()[out.layout.offset..][..n];
     l(&ins[..operands.len()], params, bytemuck::cast_slice_mut(dst));
     true

@@ -117,6 +117,8 @@ macro_rules! multiversion {
     };
     (version = $version:expr; $(#[$m:meta])* $vis:vis fn $name:ident $([$($g:ident: $b:path),+])? ($($a:ident: $t:ty),* $(,)?) $(-> $r:ty)? $body:block) => {
         $(#[$m])*
+        // One copy for all callers: each would have the baseline's body.
+        #[inline(never)]
         #[allow(unsafe_code)]
         $vis fn $name $(<$($g: $b),+>)? ($($a: $t),*) $(-> $r)? {
             #[inline(always)]

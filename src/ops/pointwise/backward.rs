@@ -5,11 +5,12 @@ use std::sync::OnceLock;
 use smallvec::SmallVec;
 
 use super::{Arg, Rounds, Row, empty_among, operand};
-use crate::backend::pointwise::{Operand, compute_type, run};
+use crate::backend::pointwise::{Operand, compute_type, run, run_few};
 use crate::bail;
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::{Error, Result};
+use crate::formula::ARGS;
 use crate::formula::record::{Prim, Step, Steps};
 use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled};
 use crate::layout::Layout;
@@ -54,10 +55,32 @@ impl PointwiseBackward {
         PointwiseBackward { row, inputs, params: SmallVec::from_slice(params), result, common: y.dtype() }
     }
 
+    /// The common small case, where nothing needs arranging: every operand has the shape of the result, or is a number.
+    #[inline]
+    fn fused_few(&self, k: usize, reads: u8, operands: &[Option<Arg>], g: &Tensor) -> Option<Tensor> {
+        let mut few = [Operand::Unread; ARGS];
+        for (i, (slot, a)) in few.iter_mut().zip(operands).enumerate() {
+            if reads >> i & 1 == 0 {
+                continue;
+            }
+            *slot = match a {
+                Some(Arg::T(t)) if i == 0 || t.shape() == g.shape() => Operand::View(t.raw()),
+                Some(Arg::S(s)) => Operand::Number(*s),
+                _ => return None,
+            };
+        }
+        let few = &few[..operands.len()];
+        let storage = run_few(self.row.grads[k], self.common, g.numel(), few, &self.params)?;
+        Some(g.dense_like(storage))
+    }
+
     /// One pass over memory, no temporaries.
     fn fused(&self, k: usize, operands: &[Option<Arg>], g: &Tensor) -> Result<Tensor> {
         // The gradient is always passed: the loops take their length from an operand.
         let reads = self.row.plan().reads[k] | 1;
+        if let Some(out) = self.fused_few(k, reads, operands, g) {
+            return Ok(out);
+        }
         let read =
             || (0..).zip(operands).filter(|(i, _)| reads >> i & 1 == 1).filter_map(|(_, a)| a.as_ref());
         let shape = g.shape();

@@ -8,27 +8,21 @@ from typing import Any
 import rgrad
 from rgrad import _C
 
-_default_device = _C.device("cpu")
-
 
 def get_default_device() -> _C.device:
-    """Where new tensors are made."""
-    return _default_device
+    """Where new tensors are made by this thread."""
+    return _C.get_default_device()
 
 
 def set_default_device(device: Any) -> None:
-    """Sets where new tensors are made; None stands for the CPU.
+    """Sets where this thread makes new tensors; None stands for the CPU.
 
-    Raises:
-        NotImplementedError: the device is not the CPU. Pass ``device=`` to what makes the tensors.
+    >>> import rgrad as torch
+    >>> torch.set_default_device("cpu")
+    >>> torch.zeros(2).device
+    device(type='cpu')
     """
-    global _default_device
-    wanted = _C.device("cpu") if device is None else _C.device(device)
-    if wanted.type != "cpu":
-        raise NotImplementedError(
-            f"set_default_device('{wanted}'): new tensors are made on the CPU unless device= says otherwise"
-        )
-    _default_device = wanted
+    _C._set_default_device("cpu" if device is None else device)
 
 
 class _Deterministic:

@@ -67,6 +67,13 @@ pub struct Options {
 
 /// The gradients of the roots: those given, or ones for a root of one element.
 fn root_gradients(roots: &[Target], grads: &[Option<Tensor>], create_graph: bool) -> Result<Vec<Tensor>> {
+    ensure!(
+        grads.is_empty() || grads.len() == roots.len(),
+        Runtime,
+        "got {} tensors and {} gradients",
+        roots.len(),
+        grads.len()
+    );
     let mut out = Vec::with_capacity(roots.len());
     for (i, root) in roots.iter().enumerate() {
         let looks = root.looks();
@@ -129,14 +136,15 @@ pub fn backward(
     let Some(inputs) = inputs else {
         return run(edges, grads, Goal::Leaves, options).map(drop);
     };
-    ensure!(!inputs.is_empty(), Runtime, "'inputs' argument to backward() cannot be empty.");
-    let wanted = input_edges(inputs)?;
+    ensure!(!inputs.is_empty(), Runtime, "`inputs` argument to `backward()` cannot be empty.");
     for input in inputs {
         // The gradient of an intermediate result is kept as if it had been asked for.
         if let Target::Tensor(t) = input {
+            ensure!(t.requires_grad(), Runtime, "can't retain_grad on Tensor that has requires_grad=False");
             t.retain_grad();
         }
     }
+    let wanted = input_edges(inputs)?;
     run(edges, grads, Goal::Into(&wanted), options).map(drop)
 }
 
@@ -168,7 +176,8 @@ pub fn grad(
     inputs
         .iter()
         .zip(found)
-        .map(|(t, g)| match (g, t.looks()) {
+        .enumerate()
+        .map(|(i, (t, g))| match (g, t.looks()) {
             (Some(g), _) => Ok(Some(g)),
             (None, Some((shape, dtype, device))) if options.materialize => {
                 Tensor::full_on(shape.clone(), 0i64, dtype, device).map(Some)
@@ -177,7 +186,7 @@ pub fn grad(
                 ensure!(
                     options.allow_unused,
                     Runtime,
-                    "One of the differentiated Tensors appears to not have been used in the graph. Set \
+                    "The differentiated Tensor at index {i} appears to not have been used in the graph. Set \
                      allow_unused=True if this is the desired behavior."
                 );
                 Ok(None)

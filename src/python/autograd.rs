@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyBool, PyList};
 
 use super::convert::opt_tensor_list;
 use super::dtype::type_name;
@@ -25,8 +25,9 @@ impl PyTensor {
     }
 
     #[setter]
-    fn set_requires_grad(&self, on: bool) -> PyResult<()> {
-        self.inner().set_requires_grad(on).py()
+    fn set_requires_grad(&self, on: &Bound<'_, PyAny>) -> PyResult<()> {
+        let on = on.cast::<PyBool>().map_err(|_| PyRuntimeError::new_err("requires_grad must be a bool"))?;
+        self.inner().set_requires_grad(on.is_true()).py()
     }
 
     #[pyo3(signature = (requires_grad=true))]
@@ -87,7 +88,8 @@ impl PyTensor {
         }
         if g.shape() != t.shape() {
             return Err(PyRuntimeError::new_err(format!(
-                "assigned grad has data of a different size (got {}, expected {})",
+                "attempting to assign a gradient of size '{}' to a tensor of size '{}'. Please ensure that the gradient \
+                 and the tensor are the same size",
                 g.shape(),
                 t.shape()
             )));
@@ -145,7 +147,13 @@ impl PyTensor {
     }
 
     #[setter]
-    fn set_data(slf: &Bound<'_, Self>, value: &Bound<'_, PyTensor>) -> PyResult<()> {
+    fn set_data(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let Ok(value) = value.cast::<PyTensor>() else {
+            return Err(PyTypeError::new_err(format!(
+                "Variable data has to be a tensor, but got {}",
+                type_name(value)
+            )));
+        };
         let (me, value) = (slf.get().inner(), value.get().inner());
         if me.requires_grad() && !value.dtype().is_float() {
             return Err(PyRuntimeError::new_err(

@@ -1,5 +1,6 @@
 //! `torch.dtype`, `torch.device`, `torch.memory_format` and `torch.Generator` objects.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use pyo3::basic::CompareOp;
@@ -12,6 +13,7 @@ use super::error::IntoPy;
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::layout::MemoryFormat;
+use crate::ops;
 use crate::ops::random::{Generator, State};
 
 /// An element type, such as `rgrad.float32`. There is one object of each.
@@ -112,7 +114,12 @@ pub fn add_memory_formats(m: &Bound<'_, PyModule>) -> PyResult<()> {
     MemoryFormat::ALL.into_iter().try_for_each(|f| m.add(f.name(), Py::new(m.py(), PyMemoryFormat(f))?))
 }
 
-/// Where a tensor lives: `device("cpu")`.
+thread_local! {
+    /// The default devices to go back to, of the `with` statements that this thread is in.
+    static OUTER: RefCell<Vec<Device>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Where a tensor lives: `device("cpu")`. As a context manager, where new tensors are made.
 #[pyclass(frozen, name = "device", module = "rgrad")]
 pub struct PyDevice {
     pub device: Device,
@@ -149,6 +156,20 @@ impl PyDevice {
             _ => device,
         };
         Ok(PyDevice { device, index })
+    }
+
+    /// Has new tensors made here, until `__exit__`.
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        OUTER.with_borrow_mut(|outer| outer.push(ops::default_device()));
+        ops::set_default_device(slf.get().device);
+        slf
+    }
+
+    #[pyo3(signature = (*_args))]
+    fn __exit__(&self, _args: &Bound<'_, PyTuple>) {
+        if let Some(before) = OUTER.with_borrow_mut(Vec::pop) {
+            ops::set_default_device(before);
+        }
     }
 
     #[getter]

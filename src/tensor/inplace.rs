@@ -19,8 +19,9 @@ pub fn check_inplace(t: &Tensor, others: bool) -> Result<()> {
         Runtime,
         "the memory of this tensor is read-only and cannot be written in place"
     );
+    check_replaced(t, others)?;
     ensure!(!t.layout().may_overlap_itself(), self_overlap());
-    check_replaced(t, others)
+    Ok(())
 }
 
 /// As [`check_inplace`], where it is not the memory that changes but what the tensor shows of it.
@@ -126,6 +127,19 @@ pub fn self_overlap() -> Error {
          clone() the tensor before performing the operation."
             .into(),
     )
+}
+
+/// Errors where writing `t` would change some elements of `input`, though not the same ones in the same places. As in
+/// PyTorch, only tensors without gaps are looked at.
+pub fn check_apart(t: &Tensor, input: &Tensor) -> Result<()> {
+    if !t.storage().same(input.storage()) || t.layout() == input.layout() {
+        return Ok(());
+    }
+    let dense = |t: &Tensor| t.layout().is_non_overlapping_and_dense();
+    let (Some(a), Some(b)) = (t.layout().extent(), input.layout().extent()) else { return Ok(()) };
+    let meet = a.0 <= b.1 && b.0 <= a.1;
+    ensure!(!meet || a == b && t.strides() == input.strides() || !dense(t) || !dense(input), overlap_error());
+    Ok(())
 }
 
 /// The error for an output that shares some elements with an input.

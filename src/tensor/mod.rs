@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 pub(crate) use inplace::operation_of;
 pub use inplace::{
-    assign, check_inference, check_inplace, check_replaced, overlap_error, rebase, self_overlap,
+    assign, check_apart, check_inference, check_inplace, check_replaced, overlap_error, rebase, self_overlap,
     write_untracked,
 };
 pub use view::{as_view, multi_view, scatter_view};
@@ -36,8 +36,8 @@ struct Inner {
     layout: Layout,
     dtype: DType,
     contiguous: bool,
-    /// Made by `.data`: writes through it are not counted.
-    uncounted: bool,
+    /// Made by `.data`, or a view of that: writes through it are counted here instead of with the memory.
+    counter: Option<Arc<AtomicU32>>,
     /// Made in inference mode: never to meet autograd.
     inference: bool,
     view: Option<ViewOf>,
@@ -107,7 +107,7 @@ impl Tensor {
             layout,
             dtype,
             contiguous,
-            uncounted: false,
+            counter: None,
             inference: inference_enabled(),
             view: None,
             meta: OnceLock::new(),
@@ -121,7 +121,7 @@ impl Tensor {
             layout: self.0.layout.clone(),
             dtype: self.0.dtype,
             contiguous: self.0.contiguous,
-            uncounted: self.0.uncounted,
+            counter: self.0.counter.clone(),
             inference: self.0.inference,
             view: None,
             meta: OnceLock::new(),
@@ -442,9 +442,9 @@ impl Tensor {
         self.with(|_| {})
     }
 
-    /// The same memory without history; writes through it are not counted, as with `.data`.
+    /// The same memory without history; writes through it are counted apart, as with `.data`.
     pub fn data(&self) -> Tensor {
-        self.with(|i| i.uncounted = true)
+        self.with(|i| i.counter = Some(Arc::default()))
     }
 
     /// The same autograd identity over other memory: what assigning to `.data` makes of a tensor.
@@ -471,6 +471,14 @@ impl Tensor {
         self.with(|i| i.view = Some(ViewOf::new(base, kind)))
     }
 
+    /// This memory as a view of what `other` is a view of, if it is one: what `resize_` makes of a view.
+    pub fn with_base_of(&self, other: &Tensor) -> Tensor {
+        match (other.base(), other.view_kind()) {
+            (Some(base), Some(kind)) => self.with(|i| i.view = Some(ViewOf::new(base.clone(), kind))),
+            _ => self.clone(),
+        }
+    }
+
     /// A copy of the elements that has this tensor's history.
     pub fn copy_with_history(&self) -> Result<Tensor> {
         let copy = self.copied(self.dtype())?;
@@ -491,14 +499,20 @@ impl Tensor {
 
     #[inline]
     pub fn version(&self) -> u32 {
-        self.0.storage.version()
+        match &self.0.counter {
+            None => self.0.storage.version(),
+            Some(own) => own.load(Ordering::Relaxed),
+        }
     }
 
     /// Notes that the memory was written.
     #[inline]
     pub fn bump_version(&self) {
-        if !self.0.uncounted {
-            self.0.storage.bump_version();
+        match &self.0.counter {
+            None => self.0.storage.bump_version(),
+            Some(own) => {
+                own.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 

@@ -50,7 +50,7 @@ fn plain_view(t: &Tensor, layout: Layout, dtype: DType, kind: ViewKind) -> Tenso
         contiguous: layout.is_contiguous(),
         layout,
         dtype,
-        uncounted: t.0.uncounted,
+        counter: t.0.counter.clone(),
         inference: t.0.inference,
         view: Some(ViewOf::new(base, kind)),
         meta: OnceLock::new(),

@@ -24,6 +24,7 @@ pub mod softmax;
 pub mod sort;
 pub mod view;
 
+use std::cell::Cell;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -34,7 +35,9 @@ use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::{Error, Result};
 use crate::graph::{NotImplemented, grad_enabled};
-use crate::tensor::{Tensor, assign, check_inference, check_inplace, overlap_error, self_overlap};
+use crate::tensor::{
+    Tensor, assign, check_apart, check_inference, check_inplace, overlap_error, self_overlap,
+};
 use pointwise::{Arg, Row};
 use schema::{Args, Call, Op, Out, Overload, Surface, Value};
 
@@ -164,6 +167,11 @@ pub fn row_inplace(row: &'static Row, inputs: &[Arg], params: &[Scalar]) -> Resu
         return Err(Error::Type(format!("{}_(): the first operand must be a Tensor", row.name)));
     };
     check_inplace(t, inputs[1..].iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad())))?;
+    for input in &inputs[1..] {
+        if let Arg::T(input) = input {
+            check_apart(t, input)?;
+        }
+    }
     if row.call_inplace(inputs, params)? {
         return Ok(());
     }
@@ -268,19 +276,16 @@ fn shares_elements(a: &Tensor, b: &Tensor) -> bool {
         }
 }
 
-static DEFAULT_DEVICE: AtomicU8 = AtomicU8::new(0);
+thread_local!(static DEFAULT_DEVICE: Cell<Device> = const { Cell::new(Device::Cpu) });
 
-/// The device of new tensors.
+/// The device of new tensors on this thread.
 pub fn default_device() -> Device {
-    match DEFAULT_DEVICE.load(Ordering::Relaxed) {
-        0 => Device::Cpu,
-        i => Device::Gpu(i - 1),
-    }
+    DEFAULT_DEVICE.with(Cell::get)
 }
 
-pub fn set_default_device(device: Device) {
-    let number = device.index().map_or(0, |i| i as u8 + 1);
-    DEFAULT_DEVICE.store(number, Ordering::Relaxed);
+/// Sets it and returns the one before.
+pub fn set_default_device(device: Device) -> Device {
+    DEFAULT_DEVICE.with(|d| d.replace(device))
 }
 
 static DEFAULT_DTYPE: AtomicU8 = AtomicU8::new(DType::F32 as u8);

@@ -1,5 +1,6 @@
 //! `torch.dtype`, `torch.device`, `torch.memory_format` and `torch.Generator` objects.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use pyo3::basic::CompareOp;
@@ -13,6 +14,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::layout::MemoryFormat;
 use crate::ops::random::{Generator, State};
+use crate::ops::set_default_device;
 
 /// An element type, such as `rgrad.float32`. There is one object of each.
 #[pyclass(frozen, name = "dtype", module = "rgrad")]
@@ -112,7 +114,12 @@ pub fn add_memory_formats(m: &Bound<'_, PyModule>) -> PyResult<()> {
     MemoryFormat::ALL.into_iter().try_for_each(|f| m.add(f.name(), Py::new(m.py(), PyMemoryFormat(f))?))
 }
 
-/// Where a tensor lives: `device("cpu")`.
+thread_local! {
+    /// The default devices before those that `with` entered.
+    static ENTERED: RefCell<Vec<Device>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Where a tensor lives: `device("cpu")`. As a context manager, where new tensors are made.
 #[pyclass(frozen, name = "device", module = "rgrad")]
 pub struct PyDevice {
     pub device: Device,
@@ -149,6 +156,19 @@ impl PyDevice {
             _ => device,
         };
         Ok(PyDevice { device, index })
+    }
+
+    /// Has new tensors made here, until `__exit__`.
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        ENTERED.with_borrow_mut(|e| e.push(set_default_device(slf.get().device)));
+        slf
+    }
+
+    #[pyo3(signature = (*_args))]
+    fn __exit__(&self, _args: &Bound<'_, PyTuple>) {
+        if let Some(before) = ENTERED.with_borrow_mut(Vec::pop) {
+            set_default_device(before);
+        }
     }
 
     #[getter]

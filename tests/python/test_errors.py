@@ -145,3 +145,10 @@ def test_ctrl_c_stops_a_long_backward():
     with pytest.raises(KeyboardInterrupt):
         for _ in range(200):
             y.backward(retain_graph=True)
+
+
+def test_arguments_given_one_by_one_leave_room_for_keywords():
+    x = rgrad.ones(2)
+    assert len(rgrad.meshgrid(x, x, indexing="ij")) == 2
+    made = rgrad.zeros(1, 2, 3, 4, dtype=rgrad.float64, device="cpu", requires_grad=True, pin_memory=False)
+    assert made.shape == (1, 2, 3, 4)

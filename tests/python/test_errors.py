@@ -148,7 +148,7 @@ def test_ctrl_c_stops_a_long_backward():
 
 
 def test_arguments_given_one_by_one_leave_room_for_keywords():
-    x = rgrad.ones(2)
-    assert len(rgrad.meshgrid(x, x, indexing="ij")) == 2
-    made = rgrad.zeros(1, 2, 3, 4, dtype=rgrad.float64, device="cpu", requires_grad=True, pin_memory=False)
+    x = torch.ones(2)
+    assert len(torch.meshgrid(x, x, indexing="ij")) == 2
+    made = torch.zeros(1, 2, 3, 4, dtype=torch.float64, device="cpu", requires_grad=True, pin_memory=False)
     assert made.shape == (1, 2, 3, 4)

@@ -40,6 +40,27 @@ test-rust: ## The core alone: no Python needed
 test-python: dev ## The Python package
 	PYTHONPATH=python $(PY) -m pytest $(ARGS)
 
+.PHONY: test-gpu
+test-gpu: dev ## The tests of the GPU alone, Rust and Python; fails where there is no adapter
+	RGRAD_REQUIRE_GPU=1 cargo test --quiet --locked --test gpu
+	RGRAD_REQUIRE_GPU=1 PYTHONPATH=python $(PY) -m pytest -k gpu $(ARGS)
+
+# SwiftShader has none of the optional features: what passes there passes anywhere. Debian ships it with its browser.
+SWIFTSHADER := target/swiftshader/usr/lib/chromium/vk_swiftshader_icd.json
+$(SWIFTSHADER):
+	mkdir -p target/swiftshader
+	cd target/swiftshader && apt-get download -qq chromium-common && dpkg -x chromium-common_*.deb . && rm *.deb
+	@touch $@
+
+.PHONY: test-swiftshader
+test-swiftshader: dev $(SWIFTSHADER) ## What every GPU can do, on SwiftShader (taken from a Debian package)
+	VK_ICD_FILENAMES=$(abspath $(SWIFTSHADER)) VK_DRIVER_FILES=$(abspath $(SWIFTSHADER)) RGRAD_REQUIRE_GPU=1 \
+		RGRAD_GPU_ADAPTER=SwiftShader PYTHONPATH=python $(PY) -m pytest tests/python/test_gpu_minimal.py
+
+.PHONY: doctor
+doctor: dev ## Every operation on this machine's GPU against the CPU
+	PYTHONPATH=python $(PY) -m rgrad.doctor $(ARGS)
+
 .PHONY: check
 check: dev ## Formatter, clippy, ruff, pyright, layers and unsafe list, generated files
 	cargo fmt --check

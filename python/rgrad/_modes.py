@@ -5,30 +5,20 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import rgrad
 from rgrad import _C
-
-_default_device = _C.device("cpu")
 
 
 def get_default_device() -> _C.device:
-    """Where new tensors are made."""
-    return _default_device
+    """Where new tensors are made on this thread."""
+    return _C.get_default_device()
 
 
 def set_default_device(device: Any) -> None:
-    """Sets where new tensors are made; None stands for the CPU.
+    """Sets where new tensors are made on this thread; None stands for the CPU.
 
-    Raises:
-        NotImplementedError: the device is not the CPU. Pass ``device=`` to what makes the tensors.
+    `with rgrad.device("gpu"):` does it for a while.
     """
-    global _default_device
-    wanted = _C.device("cpu") if device is None else _C.device(device)
-    if wanted.type != "cpu":
-        raise NotImplementedError(
-            f"set_default_device('{wanted}'): new tensors are made on the CPU unless device= says otherwise"
-        )
-    _default_device = wanted
+    _C._set_default_device(_C.device("cpu" if device is None else device))
 
 
 class _Deterministic:
@@ -102,9 +92,9 @@ def get_float32_matmul_precision() -> str:
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
     """Whether autocast is on for a type of device, in this thread."""
-    return device_type == "cpu" and _C._get_autocast()[0]
+    return _C._get_autocast(device_type)[0]
 
 
 def get_autocast_dtype(device_type: str) -> _C.dtype:
     """The dtype that autocast computes in."""
-    return _C._get_autocast()[1] if device_type == "cpu" else rgrad.float16
+    return _C._get_autocast(device_type)[1]

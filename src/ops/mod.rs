@@ -24,6 +24,7 @@ pub mod softmax;
 pub mod sort;
 pub mod view;
 
+use std::cell::Cell;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -261,19 +262,16 @@ fn shares_elements(a: &Tensor, b: &Tensor) -> bool {
         }
 }
 
-static DEFAULT_DEVICE: AtomicU8 = AtomicU8::new(0);
+thread_local!(static DEFAULT_DEVICE: Cell<Device> = const { Cell::new(Device::Cpu) });
 
-/// The device of new tensors.
+/// The device of new tensors on this thread.
 pub fn default_device() -> Device {
-    match DEFAULT_DEVICE.load(Ordering::Relaxed) {
-        0 => Device::Cpu,
-        i => Device::Gpu(i - 1),
-    }
+    DEFAULT_DEVICE.with(Cell::get)
 }
 
-pub fn set_default_device(device: Device) {
-    let number = device.index().map_or(0, |i| i as u8 + 1);
-    DEFAULT_DEVICE.store(number, Ordering::Relaxed);
+/// Sets it and returns the one before.
+pub fn set_default_device(device: Device) -> Device {
+    DEFAULT_DEVICE.with(|d| d.replace(device))
 }
 
 static DEFAULT_DTYPE: AtomicU8 = AtomicU8::new(DType::F32 as u8);

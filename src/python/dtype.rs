@@ -1,5 +1,6 @@
 //! `torch.dtype`, `torch.device`, `torch.memory_format` and `torch.Generator` objects.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use pyo3::basic::CompareOp;
@@ -13,6 +14,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::layout::MemoryFormat;
 use crate::ops::random::{Generator, State};
+use crate::ops::set_default_device;
 
 /// An element type, such as `rgrad.float32`. There is one object of each.
 #[pyclass(frozen, name = "dtype", module = "rgrad")]
@@ -112,6 +114,11 @@ pub fn add_memory_formats(m: &Bound<'_, PyModule>) -> PyResult<()> {
     MemoryFormat::ALL.into_iter().try_for_each(|f| m.add(f.name(), Py::new(m.py(), PyMemoryFormat(f))?))
 }
 
+thread_local! {
+    /// The default devices before those that `with` entered.
+    static ENTERED: RefCell<Vec<Device>> = const { RefCell::new(Vec::new()) };
+}
+
 /// Where a tensor lives: `device("cpu")`.
 #[pyclass(frozen, name = "device", module = "rgrad")]
 pub struct PyDevice {
@@ -159,6 +166,18 @@ impl PyDevice {
     #[getter]
     fn index(&self) -> Option<usize> {
         self.index
+    }
+
+    /// New tensors are made there until `__exit__`.
+    fn __enter__(&self) {
+        ENTERED.with(|e| e.borrow_mut().push(set_default_device(self.device)));
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, _exception: &Bound<'_, PyTuple>) {
+        if let Some(before) = ENTERED.with(|e| e.borrow_mut().pop()) {
+            set_default_device(before);
+        }
     }
 
     fn __str__(&self) -> String {

@@ -2,8 +2,10 @@
 #![cfg(feature = "gpu")]
 
 mod families;
+mod kernels;
 mod pointwise;
-mod products;
+
+mod runtime;
 
 use rgrad::backend::gpu;
 use rgrad::dtype::Element;

@@ -93,7 +93,7 @@ fn fault(word: u32, index: i64, size: u32) -> Error {
     let outside = format!("index {index} is out of bounds for dimension {} with size {size}", word >> 8);
     match word & 0xff {
         CLASS => out_of_bounds(index),
-        LISTED => Error::Index("index out of range in self".into()),
+        LISTED => Error::Index(format!("index out of range in self: index {index} of {size}")),
         FLAT => Error::Index(format!(
             "out of range: tried to access index {index} on a tensor of {size} elements."
         )),

@@ -31,6 +31,7 @@
 //! call that waits (`error`). Nothing here is done before the first use of a device.
 
 pub mod axis;
+pub mod cache;
 pub mod conv;
 pub mod copy;
 pub mod device;
@@ -47,6 +48,7 @@ mod pipeline;
 pub mod plane;
 pub mod pointwise;
 mod pool;
+pub mod profile;
 mod queue;
 pub mod random;
 pub mod reduce;
@@ -56,6 +58,8 @@ pub mod sort;
 mod temporary;
 pub mod triangle;
 mod tune;
+pub mod user;
+mod window;
 
 pub use device::{Caps, Gpu, of};
 pub use params::Params;

@@ -138,7 +138,9 @@ impl Pointwise<'_> {
     /// The declarations of the tensors, and the functions that load an element of each.
     fn bindings(&self) -> (String, String) {
         let quads = self.in_fours();
-        let element = |dtype, fours: bool| if fours { format!("vec4<{}>", stored(dtype)) } else { stored(dtype).into() };
+        let element = |dtype, fours: bool| {
+            if fours { format!("vec4<{}>", stored(dtype)) } else { stored(dtype).into() }
+        };
         // Neighbours in a word may be written by another invocation.
         let shared = matches!(self.form, Form::Scattered(_)) && lanes(self.result).0 > 1;
         let result = if shared { "atomic<u32>".into() } else { element(self.result, quads) };

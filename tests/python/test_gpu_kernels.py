@@ -16,6 +16,7 @@ pytestmark = pytest.mark.usefixtures("gpu")
 
 
 def counts() -> tuple[int, int]:
+    """Launches and submissions so far."""
     stats = torch.gpu.stats()
     return stats["dispatches"], stats["submissions"]
 
@@ -42,10 +43,10 @@ def test_operands_that_are_broadcast_give_the_numbers_of_the_cpu(shape, other, d
 
 
 def test_sizes_that_a_float_cannot_hold_are_divided_exactly():
-    # Three columns: no fours, and positions up to 2^25.
-    x = torch.zeros(1, dtype=torch.uint8).to("gpu").expand(1 << 23, 3)
-    column = torch.arange(3, dtype=torch.uint8).to("gpu")
-    assert torch.equal((x + column).sum(0).cpu(), torch.tensor([0, 1 << 23, 2 << 23]))
+    # Three columns: no fours, and positions above 2^24.
+    rows = torch.tensor(0, dtype=torch.uint8).to("gpu").expand(6_000_000, 3)
+    column = torch.tensor([1, 2, 3], dtype=torch.uint8)
+    assert torch.equal((rows + column.to("gpu"))[-100_000:].cpu(), column.expand(100_000, 3))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_a_step_over_many_parameters_takes_few_launches_and_the_numbers_of_the_c
         params = [p.clone().to(device).requires_grad_() for p in start]
         optimizer = getattr(torch.optim, name)(params, lr=0.05, **settings)
         for step in grads:
-            for p, g in zip(params, step):
+            for p, g in zip(params, step, strict=True):
                 p.grad = g.to(device)
             before = counts()[0]
             optimizer.step()
@@ -90,8 +91,9 @@ def test_clipping_reads_nothing_back():
     norms = {}
     for device in ("cpu", "gpu"):
         params = [torch.zeros_like(g).to(device).requires_grad_() for g in grads]
-        for p, g in zip(params, grads):
+        for p, g in zip(params, grads, strict=True):
             p.grad = g.clone().to(device)
+        torch.gpu.synchronize()
         before = counts()[1]
         norm = nn.utils.clip_grad_norm_(params, 0.5)
         assert counts()[1] == before
@@ -106,6 +108,7 @@ def test_a_scaler_reads_back_only_whether_to_step(bad):
     scaler.scale((p * p).sum()).backward()
     if bad is not None:
         p.grad[1] = bad
+    torch.gpu.synchronize()
     before = counts()[1]
     scaler.unscale_(optimizer)
     assert counts()[1] == before

@@ -247,7 +247,12 @@ impl Gpu {
     }
 
     /// Records a copy between two buffers, from a byte of one to a byte of the other; all are multiples of 4.
-    pub(super) fn copy_bytes(&self, from: (&Arc<Block>, u64), to: (&Arc<Block>, u64), len: u64) -> Result<()> {
+    pub(super) fn copy_bytes(
+        &self,
+        from: (&Arc<Block>, u64),
+        to: (&Arc<Block>, u64),
+        len: u64,
+    ) -> Result<()> {
         let mut stream = lock(&self.stream);
         stream.close_pass();
         let batch = stream.batch;

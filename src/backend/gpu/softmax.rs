@@ -169,8 +169,7 @@ fn run(
         }
         let (place, together) = walk.slots();
         let body = body();
-        let slots =
-            [("bindings", &*bindings), ("together", together), ("place", place), ("body", &*body)];
+        let slots = [("bindings", &*bindings), ("together", together), ("place", place), ("body", &*body)];
         template::shader(SOFTMAX, out.dtype, &slots).map_err(|why| no_type(kernel, &why))
     };
     let read = [x, g.unwrap_or(x)];

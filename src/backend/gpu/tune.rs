@@ -16,9 +16,9 @@ use super::device::Gpu;
 use super::lock;
 use crate::error::Result;
 
-/// Times that a kernel runs for its best time, unless it takes longer than `LONG`.
-const RUNS: usize = 3;
-const LONG: Duration = Duration::from_millis(500);
+/// Times that each kernel runs for its best time, unless a turn of all of them takes longer than `LONG`.
+const RUNS: usize = 4;
+const LONG: Duration = Duration::from_secs(1);
 
 /// What was found out so far.
 pub struct Tuner {
@@ -100,19 +100,20 @@ pub fn fastest(
         Ok(start.elapsed())
     };
     gpu.finish()?;
-    let mut times = Vec::new();
-    for i in 0..candidates.len() {
-        // The first run also compiles.
-        let mut best = timed(i)?;
-        if best < LONG {
-            best = timed(i)?;
-            for _ in 1..RUNS {
-                best = best.min(timed(i)?);
-            }
+    // The first run compiles.
+    (0..candidates.len()).try_for_each(|i| timed(i).map(|_| ()))?;
+    let mut times = vec![Duration::MAX; candidates.len()];
+    // In turns, so that what else the machine does meets all of them.
+    for _ in 0..RUNS {
+        let start = Instant::now();
+        for (i, best) in times.iter_mut().enumerate() {
+            *best = timed(i)?.min(*best);
         }
-        times.push((best, i));
+        if start.elapsed() > LONG {
+            break;
+        }
     }
-    let best = times.into_iter().min().map_or(0, |(_, i)| i);
+    let best = times.iter().enumerate().min_by_key(|(_, t)| **t).map_or(0, |(i, _)| i);
     gpu.tuner.keep(question, &candidates[best]);
     Ok(best)
 }

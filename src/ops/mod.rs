@@ -35,7 +35,9 @@ use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::{Error, Result};
 use crate::graph::{NotImplemented, grad_enabled};
-use crate::tensor::{Tensor, assign, check_inference, check_inplace, overlap_error, self_overlap};
+use crate::tensor::{
+    Tensor, assign, check_apart, check_inference, check_inplace, overlap_error, self_overlap,
+};
 use pointwise::{Arg, Row};
 use schema::{Args, Call, Op, Out, Overload, Surface, Value};
 
@@ -165,6 +167,11 @@ pub fn row_inplace(row: &'static Row, inputs: &[Arg], params: &[Scalar]) -> Resu
         return Err(Error::Type(format!("{}_(): the first operand must be a Tensor", row.name)));
     };
     check_inplace(t, inputs[1..].iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad())))?;
+    for input in &inputs[1..] {
+        if let Arg::T(input) = input {
+            check_apart(t, input)?;
+        }
+    }
     if row.call_inplace(inputs, params)? {
         return Ok(());
     }
@@ -198,6 +205,13 @@ pub fn call_out(
         Out::Tensor(t) => vec![t],
         Out::Tuple(v) | Out::Named(_, _, v) | Out::List(v) => v,
         _ => Vec::new(),
+    };
+    // What may be made on any device, and is asked for on none, is made where it goes.
+    let anywhere =
+        overload.sig.contains("device: device?") && !values.iter().any(|v| matches!(v, Value::Device(_)));
+    let results = match outs.first() {
+        Some(out) if anywhere => results.iter().map(|t| t.on_device(out.device())).collect::<Result<_>>()?,
+        _ => results,
     };
     let tracked = |t: &Tensor| grad_enabled() && t.requires_grad();
     // A history that cannot be followed back is no reason to refuse it.

@@ -4,7 +4,6 @@
 mod families;
 mod kernels;
 mod pointwise;
-
 mod runtime;
 
 use rgrad::backend::gpu;

@@ -30,6 +30,9 @@ struct Params {
 @group(0) @binding(2) var<storage, read_write> faults: array<atomic<u32>>;
 @group(0) @binding(3) var<storage, read> index: array<vec2<u32>>;
 
+// @slot prelude
+// @end
+
 fn position(i: vec2<u32>) -> u32 {
     if i.y == 0u && i.x < params.size { return i.x; }
     if params.wraps == 1u && i.y == 0xffffffffu && i.x >= 0u - params.size { return i.x + params.size; }

@@ -3,6 +3,7 @@
 //! A family that more than one device has stands here as a module of its own, which hands a call to `cpu` or to `gpu`
 //! by the device of the result. All operands must lie there.
 
+pub mod calling;
 pub mod conv;
 pub mod copy;
 pub mod cpu;
@@ -93,7 +94,9 @@ macro_rules! by_device {
             #[cfg(feature = "gpu")]
             $crate::device::Device::Gpu(_) => $gpu,
             #[cfg(not(feature = "gpu"))]
-            device => Err($crate::error::Error::DeviceNotImplemented { op: None, device, what: String::new() }),
+            device => {
+                Err($crate::error::Error::DeviceNotImplemented { op: None, device, what: String::new() })
+            }
         }
     };
 }

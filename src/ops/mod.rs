@@ -30,6 +30,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use smallvec::SmallVec;
 
+use crate::backend::calling::Calling;
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
@@ -98,6 +99,7 @@ fn row_op(row: &'static Row) -> Op {
 /// Calls an overload whose signature the values fit.
 #[inline]
 pub fn call(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Out> {
+    let _calling = Calling::new(op.name);
     call_unnamed(op, overload, values).map_err(|e| e.of_operation(op.name))
 }
 
@@ -200,7 +202,8 @@ pub fn call_out(
         _ => Vec::new(),
     };
     // What may be made on any device, and is asked for on none, is made where it goes.
-    let anywhere = overload.sig.contains("device: device?") && !values.iter().any(|v| matches!(v, Value::Device(_)));
+    let anywhere =
+        overload.sig.contains("device: device?") && !values.iter().any(|v| matches!(v, Value::Device(_)));
     let results = match outs.first() {
         Some(out) if anywhere => results.iter().map(|t| t.on_device(out.device())).collect::<Result<_>>()?,
         _ => results,

@@ -9,9 +9,9 @@ use crate::backend::copy::fill as fill_with;
 use crate::backend::random::{Draw, Philox};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
+use crate::formula::template::{self, binding};
 use crate::layout::Layout;
 use crate::storage::Storage;
-use crate::formula::template::{self, binding};
 
 const FRAME: &str = include_str!("../../../shaders/random.wgsl");
 

@@ -58,8 +58,7 @@ fn factors(t: &Tensor, vectors: Vectors) -> Result<[Tensor; 3]> {
         "linalg.svd: The algorithm failed to converge because the input matrix contained non-finite values."
     );
     let batch = Dims::from(&t.shape()[..rank - 2]);
-    let matrices =
-        Matrices { count: batch.numel(), rows: long, columns: k, left: counts.0, right: counts.1 };
+    let matrices = Matrices { count: batch.numel(), rows: long, columns: k, left: counts.0, right: counts.1 };
     // Per matrix: the long vectors, the values, the short vectors.
     let (values, short, each) = (counts.0 * long, counts.0 * long + k, matrices.each());
     let packed = tall.new_empty([batch.numel(), each])?;

@@ -141,7 +141,8 @@ fn limit_norms(weight: &Tensor, index: &Tensor, max: f64, p: f64) -> Result<()> 
     let named = index_fill(&named, 0, &flat.dense(DType::I64)?, Scalar::Bool(true).into())?;
     let plain = weight.detach();
     // Rounded to the dtype, but scaled in one that is no half.
-    let norms = vector_norm(&plain, p, Some(&[1]), true, None)?.dense(float_compute("embedding", weight.dtype())?)?;
+    let norms =
+        vector_norm(&plain, p, Some(&[1]), true, None)?.dense(float_compute("embedding", weight.dtype())?)?;
     let large = rows::gt.call(&[(&norms).into(), max.into()], &[])?;
     let large = rows::logical_and.call(&[(&large).into(), (&view::unsqueeze(&named, 1)?).into()], &[])?;
     let scale = arith::div(max, &arith::add(&norms, 1e-7)?)?;

@@ -87,11 +87,7 @@ fn draw_on_device(t: &Tensor, samples: usize, replacement: bool, a: &Args) -> Re
 }
 
 fn check_weights(weights: &[f64], categories: usize) -> Result<()> {
-    ensure!(
-        weights.iter().all(|w| w.is_finite() && *w >= 0.0),
-        Runtime,
-        "{NOT_A_WEIGHT}"
-    );
+    ensure!(weights.iter().all(|w| w.is_finite() && *w >= 0.0), Runtime, "{NOT_A_WEIGHT}");
     let positive = weights.chunks(categories).all(|row| row.iter().any(|&w| w > 0.0));
     ensure!(positive, Runtime, "{NO_WEIGHT}");
     Ok(())

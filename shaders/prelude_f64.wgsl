@@ -139,7 +139,7 @@ fn within(x: f64, low: f64, high: f64) -> f64 {
     return keep_nan(x, select(y, low, y < low));
 }
 // The nearest integer of |x| < 2^51.
-fn nearest(x: f64) -> f64 { return opaque(x + ROUND) - ROUND; }
+fn nearest_integer(x: f64) -> f64 { return opaque(x + ROUND) - ROUND; }
 // x·2^n for |n| <= 2044, rounded once also where the result is denormal.
 fn scale(x: f64, n: i32) -> f64 {
     let half = n / 2;
@@ -152,7 +152,7 @@ fn at_most(n: i32, bound: i32) -> i32 { return select(n, bound, n > bound); }
 // x + low = n·ln 2 + r with |r| <= ln 2 / 2, and e^r = 1 + r + tail.
 struct Reduced { n: i32, r: f64, tail: f64 }
 fn exp_reduce(x: f64, low: f64) -> Reduced {
-    let n = nearest(x * LOG2_E);
+    let n = nearest_integer(x * LOG2_E);
     let a = opaque(x - n * LN2_HI);
     let b = n * LN2_LO - low;
     let r = opaque(a - b);
@@ -185,7 +185,7 @@ fn exp_of(x: f64, low: f64) -> f64 {
 fn m_exp(x: f64) -> f64 { return keep_nan(x, exp_of(within(x, -748.0lf, 712.0lf), 0.0lf)); }
 fn m_exp2(x: f64) -> f64 {
     let c = within(x, -1080.0lf, 1026.0lf);
-    let n = nearest(c);
+    let n = nearest_integer(c);
     let f = c - n;
     let r = two_product(f, LN2);
     let d = exp_reduce(r.x, r.y + f * LN2_REST);
@@ -347,7 +347,7 @@ struct Angle { r: vec2<f64>, q: u32 }
 
 // Of |x| < 2^20: π/2 in parts of 33 bits, whose products with the multiple are exact.
 fn angle_near(x: f64) -> Angle {
-    let n = nearest(x * 0.6366197723675814lf);
+    let n = nearest_integer(x * 0.6366197723675814lf);
     let s = two_sum(opaque(x - n * 1.5707963267341256lf), -n * 6.077100506303966e-11lf);
     let r = fast_two_sum(s.x, s.y - n * 2.0222662487111665e-21lf);
     return Angle(fast_two_sum(r.x, r.y - n * 8.4784276603689e-32lf), bitcast<u32>(i32(n)));

@@ -33,11 +33,10 @@ fn m_floor_divide(a: T, b: T) -> T {
 
 // The device masks the count of a shift; here one that is too large or negative moves every bit out.
 fn m_bitwise_left_shift(a: T, b: T) -> T {
-    let out = b < 0 || b >= WIDTH;
-    return select(a << u32(select(b, 0, out)), 0, out);
+    return select(a << u32(b & (WIDTH - 1)), 0, b < 0 || b >= WIDTH);
 }
 fn m_bitwise_right_shift(a: T, b: T) -> T {
-    return a >> u32(select(b, WIDTH - 1, b < 0 || b >= WIDTH));
+    return select(a >> u32(b & (WIDTH - 1)), select(0, -1, a < 0), b < 0 || b >= WIDTH);
 }
 
 // By repeated squaring; a negative exponent leaves only the powers of 1 and -1.

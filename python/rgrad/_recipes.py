@@ -59,11 +59,17 @@ _ROWS = call(data(5, 7), 1)
 _COLUMNS = call(data(5, 7), 0, True)
 _SEVERAL = call(data(3, 4, 5), (0, 2))
 _RANK_6 = call(data(2, 1, 3, 1, 2, 2), (1, 4))
-_LONG = call(data(3, 3001), 1)
+_LONG = call(positive(3, 3001), 1)
 _REDUCTION = [_WHOLE, _ROWS, _COLUMNS, _SEVERAL, _RANK_6, _LONG, call(data(0, 3), 0), call(data())]
-_ALONG = [_ROWS, _COLUMNS, call(data(2, 3, 4, 5), 2), call(data(3, 3001), 1), call(data(1), 0)]
+_ALONG = [_ROWS, _COLUMNS, call(data(2, 3, 4, 5), 2), call(positive(3, 3001), 1), call(data(1), 0)]
 _WHOLE_OR_ALONG = [_WHOLE, call(data()), *_ALONG]
-_SCAN = [call(data(5, 7), 0), call(data(5, 7), -1), call(data(2, 3, 4), 1), call(data(2, 3001), 1), call(data(0, 3), 0)]
+_SCAN = [
+    call(data(5, 7), 0),
+    call(data(5, 7), -1),
+    call(data(2, 3, 4), 1),
+    call(positive(2, 3001), 1),
+    call(data(0, 3), 0),
+]
 _SORT = [call(data(5, 7)), call(data(5, 7), 0, True), call(data(2, 600)), call(data())]
 _SQUARE = [call(data(4, 4))]
 _WINDOW_1 = [call(data(2, 3, 9), 3), call(data(2, 3, 9), 2, stride=3, padding=1)]
@@ -372,8 +378,9 @@ RECIPES: dict[str, list[Call] | None] = {
     ],
     "nanquantile": [call(data(5, 7), 0.4), call(data(5, 7), Spec((3,), "unit"), 1)],
     # Along a dimension.
-    **{n: _SCAN for n in ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "softmax", "log_softmax")},
+    **{n: _SCAN for n in ("cumsum", "cummax", "cummin", "logcumsumexp", "softmax", "log_softmax")},
     **{f"nn.functional.{n}": _SCAN for n in ("softmax", "log_softmax")},
+    "cumprod": [*_SCAN[:3], call(unit(2, 3001), 1), _SCAN[-1]],
     "diff": [call(data(5, 7)), call(data(5, 7), 2, 0), call(data(5, 7), 1, 1, data(5, 1))],
     "trapezoid": [call(data(5, 7)), call(data(5, 7), data(5, 7))],
     "cumulative_trapezoid": [call(data(5, 7)), call(data(5, 7), data(5, 7))],

@@ -6,6 +6,7 @@ without a line here. What wants more (an index, a kernel size, shapes that fit) 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -76,7 +77,7 @@ class Sample:
         outcome = Outcome([r if isinstance(r, Tensor) else rgrad.tensor(r) for r in results], [])
         roots = [r for r in outcome.results if r.requires_grad]
         if grad and roots:
-            seeds = [_numbers(tuple(r.shape), 31 + i).to(r.dtype).to(device) for i, r in enumerate(roots)]
+            seeds = [_cotangent(r.shape, i).to(r.dtype).to(device) for i, r in enumerate(roots)]
             leaves = [t for t in make.leaves if t.requires_grad]
             given = rgrad.autograd.grad(roots, leaves, seeds, allow_unused=True)
             outcome.gradients = [g for g in given if g is not None]
@@ -181,12 +182,10 @@ SPECIALS = (
 )  # fmt: skip
 
 
-def _numbers(shape: tuple[int, ...], seed: int) -> Tensor:
-    """Numbers in (-3, 3), spread evenly, no two alike in a small tensor."""
-    n = 1
-    for d in shape:
-        n *= d
-    return _spread(n, seed).mul(6).sub(3).reshape(shape)
+def _cotangent(shape: tuple[int, ...], seed: int) -> Tensor:
+    """Numbers between -1 and 2, in another order than those of any operand."""
+    at = rgrad.arange(math.prod(shape), dtype=rgrad.float64) + (seed * 0.377 + 0.21)
+    return (at * 0.414_213_562_37).frac().mul(3).sub(1).reshape(shape)
 
 
 def _spread(n: int, seed: int) -> Tensor:

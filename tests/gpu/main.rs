@@ -3,6 +3,7 @@
 
 mod families;
 mod pointwise;
+mod products;
 mod runtime;
 
 use rgrad::backend::gpu;

@@ -12,6 +12,7 @@ use super::instance;
 use super::pipeline::Pipelines;
 use super::pool::{Allocation, Pool};
 use super::queue::Stream;
+use super::tune::Tuner;
 use crate::backend::View;
 use crate::bail;
 use crate::dtype::DType;
@@ -28,6 +29,8 @@ pub struct Caps {
     pub float64: bool,
     /// Whether kernels can be timed.
     pub timestamps: bool,
+    /// Storage buffers that a shader may bind.
+    pub max_buffers: usize,
     /// Bytes of a buffer that one binding may show.
     pub max_binding: u64,
     /// Alignment of the first byte that a binding shows.
@@ -70,6 +73,7 @@ pub struct Gpu {
     pub(super) poison: bool,
     /// Whether there ever was a buffer larger than a binding shows.
     pub(super) large: AtomicBool,
+    pub(super) tuner: Tuner,
     /// The process that opened the device; a forked child cannot use it.
     process: u32,
 }
@@ -128,12 +132,15 @@ fn open(index: u8, adapter: &Adapter) -> Result<Gpu> {
         Features::SHADER_INT64 | Features::SHADER_F64 | Features::TIMESTAMP_QUERY | Features::PIPELINE_CACHE;
     let features = adapter.features() & wanted & !cache::avoided(&info);
     let limits = adapter.limits();
+    let tuner = Tuner::new(&info);
     let max_binding = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size);
     let caps = Caps {
         is_cpu: info.device_type == DeviceType::Cpu,
         int64: features.contains(Features::SHADER_INT64),
         float64: features.contains(Features::SHADER_INT64 | Features::SHADER_F64),
         timestamps: features.contains(Features::TIMESTAMP_QUERY),
+        // What is told of 32 and more is told by a mask of as many bits.
+        max_buffers: limits.max_storage_buffers_per_shader_stage.min(32) as usize,
         max_binding: number("RGRAD_GPU_MAX_BINDING").map_or(max_binding, |n| n.min(max_binding)),
         binding_align: limits.min_storage_buffer_offset_alignment.into(),
         max_buffer: limits.max_buffer_size,
@@ -169,6 +176,7 @@ fn open(index: u8, adapter: &Adapter) -> Result<Gpu> {
         cache: Cache::load(&device, &info),
         poison: number("RGRAD_GPU_POISON") == Some(1),
         large: AtomicBool::new(false),
+        tuner,
         process: std::process::id(),
         caps,
         device,

@@ -59,6 +59,7 @@ pub mod sort;
 pub mod svd;
 mod temporary;
 pub mod triangle;
+mod tune;
 pub mod user;
 mod window;
 

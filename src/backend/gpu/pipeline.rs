@@ -49,7 +49,7 @@ pub struct Pipeline {
 struct Key {
     kernel: &'static str,
     variant: SmallVec<[u8; 24]>,
-    writable: u16,
+    writable: u32,
 }
 
 #[derive(Clone)]
@@ -63,11 +63,11 @@ struct Layouts {
 pub struct Pipelines {
     made: HashMap<Key, Arc<Pipeline>>,
     /// By number of buffers and which of them are written.
-    layouts: HashMap<(usize, u16), Layouts>,
+    layouts: HashMap<(usize, u32), Layouts>,
 }
 
 impl Pipelines {
-    fn layouts(&mut self, gpu: &Gpu, buffers: usize, writable: u16) -> Layouts {
+    fn layouts(&mut self, gpu: &Gpu, buffers: usize, writable: u32) -> Layouts {
         let number = self.layouts.len() as u32;
         let make = || {
             let entry = |binding: usize, ty, dynamic| BindGroupLayoutEntry {
@@ -142,14 +142,14 @@ impl Gpu {
         }
         // A buffer that is written and read must be bound as writable wherever it is bound.
         let is_written = |b: &Arc<Block>| blocks[..l.written.len()].iter().any(|w| w.id == b.id);
-        let writable = blocks.iter().enumerate().fold(0, |m, (i, b)| m | (is_written(b) as u16) << i);
+        let writable = blocks.iter().enumerate().fold(0, |m, (i, b)| m | (is_written(b) as u32) << i);
         let pipeline = self.pipeline(&l, blocks.len(), writable)?;
         let x = l.groups.min(MAX_GROUPS as usize);
         let grid = [x as u32, l.groups.div_ceil(x) as u32, 1];
         self.record(l.op, l.kernel, &pipeline, &blocks, windows, l.params, grid)
     }
 
-    fn pipeline(&self, l: &Launch, buffers: usize, writable: u16) -> Result<Arc<Pipeline>> {
+    fn pipeline(&self, l: &Launch, buffers: usize, writable: u32) -> Result<Arc<Pipeline>> {
         let key = Key { kernel: l.kernel, variant: SmallVec::from_slice(l.variant), writable };
         let mut pipelines = lock(&self.pipelines);
         if let Some(p) = pipelines.made.get(&key) {
@@ -192,7 +192,7 @@ impl Gpu {
 }
 
 /// Declares bindings as writable that a shader declares as read-only.
-fn writable_bindings(mut source: String, buffers: usize, writable: u16) -> String {
+fn writable_bindings(mut source: String, buffers: usize, writable: u32) -> String {
     for i in (0..buffers).filter(|i| writable >> i & 1 == 1) {
         let binding = format!("@binding({}) var<storage, read", i + 1);
         source = source.replace(&format!("{binding}>"), &format!("{binding}_write>"));

@@ -324,6 +324,8 @@ pub(in crate::ops) fn first_outside(indices: &Tensor, n: i64) -> Result<Option<i
     if !indices.device().is_gpu() {
         return Ok(indices.to_vec::<i64>().into_iter().find(|&i| i < 0 || i >= n));
     }
+    // Narrow indices could not be compared with a large bound.
+    let indices = &indices.dense(DType::I64)?;
     let below = rows::lt.call(&[indices.into(), 0i64.into()], &[])?;
     let above = rows::ge.call(&[indices.into(), n.into()], &[])?;
     let outside = rows::logical_or.call(&[(&below).into(), (&above).into()], &[])?;

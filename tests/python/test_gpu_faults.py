@@ -34,7 +34,7 @@ def works():
         (lambda x, i: x.index_select(0, i), r"in self \('index_select' on gpu:0: index 7, bound 3\)"),
         (lambda x, i: F.embedding(i, x), r"in self \('embedding' on gpu:0: index 7, bound 3\)"),
         (lambda x, i: x.take(i), r"on a tensor of 3 elements. \('take' on gpu:0: index 7, bound 3\)"),
-        (lambda x, i: F.cross_entropy(x.expand(2, 3), i), r"Target 7 is out of bounds. \('nll_loss' on gpu:0: index 7, bound 3\)"),
+        (lambda x, i: F.cross_entropy(x.expand(2, 3), i), r"Target 7 is .* \('nll_loss' on gpu:0: index 7, bound 3\)"),
     ],
 )
 def test_an_index_out_of_range_in_forward_is_an_error_by_the_next_read(call, message):

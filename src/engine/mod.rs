@@ -36,10 +36,10 @@ impl From<Tensor> for Target {
 }
 
 impl Target {
-    fn edge(&self) -> Option<Edge> {
+    fn edge(&self) -> Result<Option<Edge>> {
         match self {
             Target::Tensor(t) => t.grad_edge(),
-            Target::Edge(e) => Some(e.clone()),
+            Target::Edge(e) => Ok(Some(e.clone())),
         }
     }
 
@@ -67,6 +67,13 @@ pub struct Options {
 
 /// The gradients of the roots: those given, or ones for a root of one element.
 fn root_gradients(roots: &[Target], grads: &[Option<Tensor>], create_graph: bool) -> Result<Vec<Tensor>> {
+    ensure!(
+        grads.is_empty() || grads.len() == roots.len(),
+        Runtime,
+        "got {} tensors and {} gradients",
+        roots.len(),
+        grads.len()
+    );
     let mut out = Vec::with_capacity(roots.len());
     for (i, root) in roots.iter().enumerate() {
         let looks = root.looks();
@@ -85,7 +92,7 @@ fn root_gradients(roots: &[Target], grads: &[Option<Tensor>], create_graph: bool
             }
             (None, None) => bail!(Runtime, "grad can be implicitly created only for scalar outputs"),
             (None, Some((shape, dtype, device))) => {
-                ensure!(root.edge().is_some(), Runtime, "{}", no_grad_message(i));
+                ensure!(root.edge()?.is_some(), Runtime, "{}", no_grad_message(i));
                 ensure!(shape.numel() == 1, Runtime, "grad can be implicitly created only for scalar outputs");
                 ensure!(
                     dtype.is_float(),
@@ -106,7 +113,7 @@ fn no_grad_message(i: usize) -> String {
 fn root_edges(roots: &[Target]) -> Result<Vec<Edge>> {
     let mut edges = Vec::with_capacity(roots.len());
     for (i, root) in roots.iter().enumerate() {
-        match root.edge() {
+        match root.edge()? {
             Some(e) => edges.push(e),
             None => bail!(Error::Runtime(no_grad_message(i))),
         }
@@ -129,21 +136,22 @@ pub fn backward(
     let Some(inputs) = inputs else {
         return run(edges, grads, Goal::Leaves, options).map(drop);
     };
-    ensure!(!inputs.is_empty(), Runtime, "'inputs' argument to backward() cannot be empty.");
-    let wanted = input_edges(inputs)?;
+    ensure!(!inputs.is_empty(), Runtime, "`inputs` argument to `backward()` cannot be empty.");
     for input in inputs {
         // The gradient of an intermediate result is kept as if it had been asked for.
         if let Target::Tensor(t) = input {
+            ensure!(t.requires_grad(), Runtime, "can't retain_grad on Tensor that has requires_grad=False");
             t.retain_grad();
         }
     }
+    let wanted = input_edges(inputs)?;
     run(edges, grads, Goal::Into(&wanted), options).map(drop)
 }
 
 fn input_edges(inputs: &[Target]) -> Result<Vec<Edge>> {
     let mut edges = Vec::with_capacity(inputs.len());
     for t in inputs {
-        match t.edge() {
+        match t.edge()? {
             Some(e) => edges.push(e),
             None => bail!(Runtime, "One of the differentiated Tensors does not require grad"),
         }
@@ -168,7 +176,8 @@ pub fn grad(
     inputs
         .iter()
         .zip(found)
-        .map(|(t, g)| match (g, t.looks()) {
+        .enumerate()
+        .map(|(i, (t, g))| match (g, t.looks()) {
             (Some(g), _) => Ok(Some(g)),
             (None, Some((shape, dtype, device))) if options.materialize => {
                 Tensor::full_on(shape.clone(), 0i64, dtype, device).map(Some)
@@ -177,7 +186,7 @@ pub fn grad(
                 ensure!(
                     options.allow_unused,
                     Runtime,
-                    "One of the differentiated Tensors appears to not have been used in the graph. Set \
+                    "The differentiated Tensor at index {i} appears to not have been used in the graph. Set \
                      allow_unused=True if this is the desired behavior."
                 );
                 Ok(None)

@@ -187,7 +187,7 @@ pub fn record<F: Function>(
     }
     let mut edges = Edges::new();
     for t in inputs {
-        edges.push(t.grad_edge());
+        edges.push(t.grad_edge()?);
     }
     let f = make(&out);
     check_saved()?;
@@ -205,7 +205,7 @@ pub fn record_all<F: Function>(
     if !grad_enabled() || !inputs.iter().any(|t| t.requires_grad()) {
         return Ok(outs);
     }
-    let edges = inputs.iter().map(|t| t.grad_edge()).collect();
+    let edges = inputs.iter().map(|t| t.grad_edge()).collect::<Result<_>>()?;
     let f = make(&outs);
     check_saved()?;
     let grad_fn = node(f, edges, &outs.iter().collect::<Vec<_>>());

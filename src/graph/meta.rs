@@ -1,7 +1,7 @@
 //! What autograd keeps about one tensor.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::function::{AccumulateGrad, Edge, GradFn, Node};
@@ -12,10 +12,6 @@ use crate::tensor::Tensor;
 /// Gradient, history and hooks of a tensor. Two tensors share it only when one replaced the other's data.
 pub struct Meta {
     tracked: AtomicBool,
-    /// Counts the writes in place that gave this tensor a new history, for its views.
-    epoch: AtomicU32,
-    /// The base's epoch that this view's history belongs to.
-    seen: AtomicU32,
     state: Mutex<State>,
 }
 
@@ -39,20 +35,13 @@ struct LeafHooks {
 
 impl Meta {
     pub(crate) fn new() -> Meta {
-        Meta {
-            tracked: AtomicBool::new(false),
-            epoch: AtomicU32::new(0),
-            seen: AtomicU32::new(0),
-            state: Mutex::default(),
-        }
+        Meta { tracked: AtomicBool::new(false), state: Mutex::default() }
     }
 
     /// The meta of a fresh result of a recorded operation.
     pub(crate) fn with_history(grad_fn: GradFn, output: usize) -> Meta {
         Meta {
             tracked: AtomicBool::new(true),
-            epoch: AtomicU32::new(0),
-            seen: AtomicU32::new(0),
             state: Mutex::new(State { grad_fn: Some(grad_fn), output: output as u32, ..State::default() }),
         }
     }
@@ -135,22 +124,6 @@ impl Meta {
             }
         };
         Some(Edge::new(GradFn::new(node), 0))
-    }
-
-    pub(crate) fn inplace_epoch(&self) -> u32 {
-        self.epoch.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn next_epoch(&self) -> u32 {
-        self.epoch.fetch_add(1, Ordering::AcqRel) + 1
-    }
-
-    pub(crate) fn seen_epoch(&self) -> u32 {
-        self.seen.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn see_epoch(&self, epoch: u32) {
-        self.seen.store(epoch, Ordering::Release);
     }
 
     // ---- hooks of a leaf

@@ -225,7 +225,8 @@ fn with_history(t: &Tensor, node: GradFn, number: usize) -> Tensor {
 }
 
 fn history_of(t: &Tensor) -> History {
-    match (t.grad_edge(), t.meta()) {
+    // Where there is no way back, the node that saves was refused already.
+    match (t.grad_edge().unwrap_or(None), t.meta()) {
         (None, _) => History::None,
         (Some(_), Some(meta)) if t.is_leaf() => History::Leaf(meta.clone()),
         (Some(edge), _) => History::Recorded(edge),

@@ -1,16 +1,17 @@
 //! Casts, copies, changes of memory, and the questions one asks of a tensor.
 
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 
 use super::arith;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use super::view::as_strided;
 use crate::backend::{copy, memory};
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, NotImplemented, grad_enabled, record};
 use crate::layout::{Layout, MemoryFormat, broadcast};
-use crate::tensor::{Tensor, assign, check_inplace};
+use crate::tensor::{Tensor, assign, check_apart, check_inplace};
 use crate::{bail, ensure};
 
 // ---- casts
@@ -110,6 +111,7 @@ impl Function for Copy {
 /// Writes `src`, broadcast and cast, into `t`.
 pub fn copy_into(t: &Tensor, src: &Tensor) -> Result<()> {
     check_inplace(t, src.requires_grad())?;
+    check_apart(t, src)?;
     let shape = broadcast("copy_", t.shape(), src.shape())?;
     let Some(layout) = (if shape == *t.shape() { src.layout().expand(&shape) } else { None }) else {
         bail!(Runtime, "output with shape {} doesn't match the broadcast shape {shape}", t.shape());
@@ -149,6 +151,11 @@ fn resized(t: &Tensor, shape: crate::layout::Dims) -> Result<Tensor> {
     if needed <= held {
         return Ok(t.with_layout(layout));
     }
+    ensure!(
+        !t.storage().is_borrowed() || t.device().is_gpu(),
+        Runtime,
+        "Trying to resize storage that is not resizable"
+    );
     let row = |n| Layout::contiguous([n].into());
     let memory = t.new_empty([needed])?;
     copy::copy(t.with_layout(row(held)).raw(), memory.with_layout(row(held)).raw())?;
@@ -186,6 +193,16 @@ fn set(a: &Args) -> Result<Out> {
         t.dtype().scalar_name().to_lowercase()
     );
     Ok(record(source.detach(), &[t], |_| NotImplemented { op: "set_" })?.into())
+}
+
+/// `set_` with a geometry over the memory of `source`.
+fn set_strided(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    let shape = a.size(3)?;
+    let size: SmallVec<[i64; 6]> = shape.iter().map(|&n| n as i64).collect();
+    let plain: SmallVec<[i64; 6]> = shape.contiguous_strides().iter().map(|&s| s as i64).collect();
+    let shown = as_strided(a.tensor(1)?, &size, a.opt_ints(4)?.unwrap_or(&plain), Some(a.int(2)?))?;
+    Ok(record(shown.detach(), &[t], |_| NotImplemented { op: "set_" })?.into())
 }
 
 // ---- questions
@@ -365,7 +382,13 @@ pub static OPS: &[Op] = &[
         "set_",
         Surface::METHOD,
         "Makes `input` share the memory and the geometry of `source`.",
-        &[overload!("input: Tensor, source: Tensor? = None", set)],
+        &[
+            overload!("input: Tensor, source: Tensor? = None", set),
+            overload!(
+                "input: Tensor, source: Tensor, storage_offset: int, size: size, stride: int[]? = None",
+                set_strided
+            ),
+        ],
     ),
     identity!("resolve_conj", Surface::BOTH, "input: Tensor", "The tensor: there are no conjugate views."),
     identity!("resolve_neg", Surface::BOTH, "input: Tensor", "The tensor: there are no negated views."),

@@ -564,8 +564,8 @@ mod tests {
 
     #[test]
     fn a_strided_tensor_has_just_the_memory_that_its_last_element_needs() {
-        let t = strided([2, 3].into(), &[1, 4], DType::F32).unwrap();
+        let t = strided([2, 3].into(), &[1, 4], DType::F32, Device::Cpu).unwrap();
         assert_eq!(t.storage().len(), 40);
-        assert_eq!(strided([0, 3].into(), &[1, 4], DType::F32).unwrap().storage().len(), 0);
+        assert_eq!(strided([0, 3].into(), &[1, 4], DType::F32, Device::Cpu).unwrap().storage().len(), 0);
     }
 }

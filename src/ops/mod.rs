@@ -36,7 +36,9 @@ use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::{Error, Result};
 use crate::graph::{NotImplemented, grad_enabled};
-use crate::tensor::{Tensor, assign, check_inference, check_inplace, overlap_error, self_overlap};
+use crate::tensor::{
+    Tensor, assign, check_apart, check_inference, check_inplace, overlap_error, self_overlap,
+};
 use pointwise::{Arg, Row};
 use schema::{Args, Call, Op, Out, Overload, Surface, Value};
 
@@ -167,6 +169,11 @@ pub fn row_inplace(row: &'static Row, inputs: &[Arg], params: &[Scalar]) -> Resu
         return Err(Error::Type(format!("{}_(): the first operand must be a Tensor", row.name)));
     };
     check_inplace(t, inputs[1..].iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad())))?;
+    for input in &inputs[1..] {
+        if let Arg::T(input) = input {
+            check_apart(t, input)?;
+        }
+    }
     if row.call_inplace(inputs, params)? {
         return Ok(());
     }

@@ -400,6 +400,7 @@ pub fn batch_norm(
     if x.rank() == 1 && x.numel() == 0 {
         return arith::clone(x);
     }
+    ensure!(!training || eps > 0.0, Value, "batch_norm eps must be positive during training, but got {eps}");
     ensure!(
         x.rank() >= 2,
         Runtime,

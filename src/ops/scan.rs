@@ -4,14 +4,16 @@ mod differences;
 
 use smallvec::smallvec;
 
-use super::reduce::{Chosen, compute_float, lanes};
+use super::join::cat;
+use super::reduce::{Chosen, compute_float, lanes, sum_to};
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use super::view::cut::narrow;
 use super::{arith, rows};
 use crate::backend::copy;
 use crate::backend::scan::{self as kernels, Running};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, SavedTensor, record, record_all};
+use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record, record_all};
 use crate::layout::wrap_dim;
 use crate::tensor::Tensor;
 
@@ -86,7 +88,8 @@ struct CumprodBackward {
 // With y the running products, the gradient by x_i is the sum over k ≥ i of g_k y_k / x_i, which a running sum from
 // the end gives, as long as no x_i is zero. Beyond the first zero of a lane every y is zero, so the formula holds for
 // the elements before it, those behind it have no influence, and for the zero itself y_k / x_i is the product without
-// it: the running products of the lane with a one in its place.
+// it: the running products of the lane with a one in its place. To be differentiated itself, where an element behind
+// a zero does have influence, it is computed element by element instead.
 impl Function for CumprodBackward {
     fn name(&self) -> &'static str {
         "CumprodBackward0"
@@ -99,6 +102,9 @@ impl Function for CumprodBackward {
         let smooth = arith::div(&sums(&y)?, &x)?;
         if !x.device().is_gpu() && !super::reduce::any_zero(&x)? {
             return Ok(smallvec![Some(smooth)]);
+        }
+        if grad_enabled() && !x.device().is_gpu() {
+            return Ok(smallvec![Some(each_left_out(g, &x, &y, dim)?)]);
         }
         let zero = rows::eq.call(&[(&x).into(), 0.0.into()], &[])?;
         let zeros = cumsum(&zero, dim, false, None)?;
@@ -117,6 +123,27 @@ impl Function for CumprodBackward {
         visit("self", &self.input);
         visit("result", &self.result);
     }
+}
+
+/// The derivative of a running product as a function that has derivatives: for every i the sum over k ≥ i of g_k times
+/// the product of the first k elements without x_i.
+fn each_left_out(g: &Tensor, x: &Tensor, y: &Tensor, dim: usize) -> Result<Tensor> {
+    if x.rank() == 0 {
+        return Ok(g.clone());
+    }
+    let n = x.shape()[dim];
+    let part = |t: &Tensor, start: usize, len: usize| narrow(t, dim as i64, start as i64, len as i64);
+    let mut gradients = Vec::with_capacity(n);
+    for i in 0..n {
+        let nothing = part(x, i, 1)?.new_full(part(x, i, 1)?.shape().clone(), 1i64)?;
+        let mut products = cat(&[nothing, cumprod(&part(x, i + 1, n - i - 1)?, dim, None)?], dim as i64)?;
+        if i > 0 {
+            products = arith::mul(&products, &part(y, i - 1, 1)?)?;
+        }
+        let reached = arith::mul(&part(g, i, n - i)?, &products)?;
+        gradients.push(sum_to(&reached, part(x, i, 1)?.shape())?);
+    }
+    cat(&gradients, dim as i64)
 }
 
 /// The running extremum along `dim` and where it stands.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyBool, PyList};
 
 use super::convert::opt_tensor_list;
 use super::dtype::type_name;
@@ -25,8 +25,9 @@ impl PyTensor {
     }
 
     #[setter]
-    fn set_requires_grad(&self, on: bool) -> PyResult<()> {
-        self.inner().set_requires_grad(on).py()
+    fn set_requires_grad(&self, on: &Bound<'_, PyAny>) -> PyResult<()> {
+        let on = on.cast::<PyBool>().map_err(|_| PyRuntimeError::new_err("requires_grad must be a bool"))?;
+        self.inner().set_requires_grad(on.is_true()).py()
     }
 
     #[pyo3(signature = (requires_grad=true))]
@@ -42,8 +43,8 @@ impl PyTensor {
     }
 
     #[getter]
-    fn is_leaf(&self) -> bool {
-        self.inner().is_leaf()
+    fn is_leaf(&self) -> PyResult<bool> {
+        Ok(self.inner().history().py()?.is_none())
     }
 
     #[getter]
@@ -87,7 +88,8 @@ impl PyTensor {
         }
         if g.shape() != t.shape() {
             return Err(PyRuntimeError::new_err(format!(
-                "assigned grad has data of a different size (got {}, expected {})",
+                "attempting to assign a gradient of size '{}' to a tensor of size '{}'. Please ensure that the gradient \
+                 and the tensor are the same size",
                 g.shape(),
                 t.shape()
             )));
@@ -103,7 +105,7 @@ impl PyTensor {
 
     #[getter]
     fn grad_fn(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        match self.inner().grad_fn() {
+        match self.inner().history().py()? {
             Some(n) => node_object(py, &n),
             None => Ok(py.None()),
         }
@@ -145,7 +147,13 @@ impl PyTensor {
     }
 
     #[setter]
-    fn set_data(slf: &Bound<'_, Self>, value: &Bound<'_, PyTensor>) -> PyResult<()> {
+    fn set_data(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let Ok(value) = value.cast::<PyTensor>() else {
+            return Err(PyTypeError::new_err(format!(
+                "Variable data has to be a tensor, but got {}",
+                type_name(value)
+            )));
+        };
         let (me, value) = (slf.get().inner(), value.get().inner());
         if me.requires_grad() && !value.dtype().is_float() {
             return Err(PyRuntimeError::new_err(
@@ -208,7 +216,7 @@ impl PyTensor {
             ));
         }
         let hook = Arc::new(Callable::new(hook));
-        Ok(match t.grad_fn() {
+        Ok(match t.history().py()? {
             Some(node) => {
                 let handle = node.add_tensor_hook(t.meta().map_or(0, |m| m.output()), hook);
                 PyHookHandle::on_node(&node, handle)
@@ -234,7 +242,7 @@ impl PyTensor {
                 "cannot register a hook on a tensor that doesn't require gradient",
             ));
         }
-        if t.grad_fn().is_some() {
+        if t.history().py()?.is_some() {
             return Err(PyRuntimeError::new_err(
                 "post accumulate grad hooks cannot be registered on non-leaf tensors",
             ));
@@ -289,7 +297,7 @@ fn targets(obj: &Bound<'_, PyAny>) -> PyResult<Vec<Target>> {
 /// The node that gradients of a tensor go to, its accumulator for a leaf, and which of its outputs the tensor is.
 #[pyfunction(name = "_gradient_edge")]
 pub fn gradient_edge(py: Python<'_>, tensor: &Bound<'_, PyTensor>) -> PyResult<(Py<PyAny>, usize)> {
-    match tensor.get().inner().grad_edge() {
+    match tensor.get().inner().grad_edge().py()? {
         Some(e) => Ok((node_object(py, &e.node)?, e.input())),
         None => Err(PyRuntimeError::new_err(
             "It is not possible to get the gradient edge for a Tensor that does not require gradients",

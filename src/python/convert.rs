@@ -38,6 +38,7 @@ pub enum Ty {
     Generator,
     /// Accepted and ignored.
     Ignored,
+    Layout,
 }
 
 impl Ty {
@@ -60,7 +61,8 @@ impl Ty {
             "str" => Ty::Str,
             "Generator" => Ty::Generator,
             "memory_format" => Ty::MemoryFormat,
-            "layout" | "any" => Ty::Ignored,
+            "layout" => Ty::Layout,
+            "any" => Ty::Ignored,
             _ => return None,
         })
     }
@@ -83,6 +85,7 @@ impl Ty {
             Ty::Str => "str",
             Ty::Generator => "torch.Generator",
             Ty::Ignored => "object",
+            Ty::Layout => "torch.layout",
         }
     }
 }
@@ -236,6 +239,8 @@ pub fn value(obj: &Bound<'_, PyAny>, ty: Ty, optional: bool) -> PyResult<Option<
         Ty::Str => obj.extract::<String>().ok().map(Value::Str),
         Ty::Generator => obj.cast::<PyGenerator>().ok().map(|g| Value::Generator(g.get().0.clone())),
         Ty::Ignored => Some(Value::None),
+        // The class is Python's: there is one layout, and nothing to know of it.
+        Ty::Layout => obj.get_type().name().is_ok_and(|n| n == "layout").then_some(Value::None),
     })
 }
 

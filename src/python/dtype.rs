@@ -119,7 +119,7 @@ thread_local! {
     static ENTERED: RefCell<Vec<Device>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Where a tensor lives: `device("cpu")`.
+/// Where a tensor lives: `device("cpu")`. As a context manager, where new tensors are made.
 #[pyclass(frozen, name = "device", module = "rgrad")]
 pub struct PyDevice {
     pub device: Device,
@@ -158,6 +158,19 @@ impl PyDevice {
         Ok(PyDevice { device, index })
     }
 
+    /// Has new tensors made here, until `__exit__`.
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        ENTERED.with_borrow_mut(|e| e.push(set_default_device(slf.get().device)));
+        slf
+    }
+
+    #[pyo3(signature = (*_args))]
+    fn __exit__(&self, _args: &Bound<'_, PyTuple>) {
+        if let Some(before) = ENTERED.with_borrow_mut(Vec::pop) {
+            set_default_device(before);
+        }
+    }
+
     #[getter]
     fn r#type(&self) -> &'static str {
         self.device.kind()
@@ -166,18 +179,6 @@ impl PyDevice {
     #[getter]
     fn index(&self) -> Option<usize> {
         self.index
-    }
-
-    /// New tensors are made there until `__exit__`.
-    fn __enter__(&self) {
-        ENTERED.with(|e| e.borrow_mut().push(set_default_device(self.device)));
-    }
-
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, _exception: &Bound<'_, PyTuple>) {
-        if let Some(before) = ENTERED.with(|e| e.borrow_mut().pop()) {
-            set_default_device(before);
-        }
     }
 
     fn __str__(&self) -> String {

@@ -231,7 +231,7 @@ pub fn record_function<'py>(
         .collect::<PyResult<Vec<_>>>()?;
     ctx.setattr("_output_meta", PyTuple::new(py, meta)?)?;
     if recorded {
-        let edges: Edges = inputs.iter().flatten().map(Tensor::grad_edge).collect();
+        let edges: Edges = inputs.iter().flatten().map(Tensor::grad_edge).collect::<Result<_>>().py()?;
         let function = UserFunction {
             ctx: ctx.clone().unbind(),
             call,
@@ -247,7 +247,7 @@ pub fn record_function<'py>(
                 continue;
             }
             if is(&dirty, t) {
-                rebase(t, Edge::new(node.clone(), number));
+                rebase(t, Edge::new(node.clone(), number)).py()?;
             } else {
                 t.meta_or_new().set_history(node.clone(), number);
             }

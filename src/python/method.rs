@@ -254,7 +254,9 @@ fn call_out(
 fn warn_resized(py: Python<'_>, before: &crate::Tensor, after: &crate::Tensor) -> PyResult<()> {
     let text = CString::new(format!(
         "An output with one or more elements was resized since it had shape {}, which does not match the required output \
-         shape {}.",
+         shape {}. This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they \
+         have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements with \
+         t.resize_(0).",
         before.shape(),
         after.shape()
     ))?;

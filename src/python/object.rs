@@ -16,6 +16,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr::{null_mut, write};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
+use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::impl_::trampoline::{self, MethodDef, binaryfunc};
 use pyo3::prelude::*;
@@ -83,6 +84,14 @@ impl PyTensor {
         t.item().py()
     }
 
+    /// As `value`, where Python asks for a number.
+    pub fn only_value(&self, py: Python<'_>) -> PyResult<Scalar> {
+        if self.inner().numel() != 1 {
+            return Err(PyValueError::new_err("only one element tensors can be converted to Python scalars"));
+        }
+        self.value(py)
+    }
+
     /// The object is from now on another tensor: after `.data = …`, `resize_`, `out=`.
     pub fn replace(slf: &Bound<'_, PyTensor>, new: Tensor) {
         new.set_host(slf.as_ptr().cast());
@@ -93,7 +102,8 @@ impl PyTensor {
     /// As `replace`, for a change of geometry: a leaf stays the same leaf.
     pub fn replace_view(slf: &Bound<'_, PyTensor>, view: Tensor) {
         let old = slf.get().inner();
-        if view.is_view() {
+        let view = if view.is_view() || old.requires_grad() { view } else { view.with_base_of(&old) };
+        if view.is_view() || view.storage().same(old.storage()) && !view.same(&old) {
             view.bump_version();
         }
         let new = if old.is_leaf() && old.meta().is_some() { old.with_data(&view) } else { view };

@@ -280,11 +280,11 @@ impl PyTensor {
     }
 
     fn __float__(&self, py: Python<'_>) -> PyResult<f64> {
-        Ok(self.value(py)?.to_f64())
+        Ok(self.only_value(py)?.to_f64())
     }
 
     fn __int__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let v = scalar(py, self.value(py)?)?;
+        let v = scalar(py, self.only_value(py)?)?;
         py.get_type::<pyo3::types::PyInt>().call1((v,)).map(Bound::unbind)
     }
 

@@ -247,7 +247,10 @@ pub fn repr(t: &Tensor, class: &str, default: DType) -> String {
     if !told {
         suffixes.push(format!("dtype={}", t.dtype()));
     }
-    if let Some(f) = t.grad_fn() {
+    let history = t.history();
+    if history.is_err() {
+        suffixes.push("grad_fn=<Invalid>".into());
+    } else if let Ok(Some(f)) = history {
         let name = f.name();
         suffixes.push(format!("grad_fn=<{}>", name.rsplit("::").next().unwrap_or(&name)));
     } else if t.requires_grad() {

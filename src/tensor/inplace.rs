@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::view::{AsStrided, clear_view, gather_view};
+use super::view::{clear_view, gather_view, renew};
 use super::{Tensor, ViewKind};
 use crate::backend::copy;
 use crate::error::{Error, Result};
@@ -19,8 +19,9 @@ pub fn check_inplace(t: &Tensor, others: bool) -> Result<()> {
         Runtime,
         "the memory of this tensor is read-only and cannot be written in place"
     );
+    check_replaced(t, others)?;
     ensure!(!t.layout().may_overlap_itself(), self_overlap());
-    check_replaced(t, others)
+    Ok(())
 }
 
 /// As [`check_inplace`], where it is not the memory that changes but what the tensor shows of it.
@@ -31,7 +32,7 @@ pub fn check_replaced(t: &Tensor, others: bool) -> Result<()> {
     }
     if let (Some(base), Some(kind)) = (t.base(), t.view_kind()) {
         if kind != ViewKind::Plain {
-            let name = t.grad_fn().map(|f| f.name().into_owned());
+            let name = t.meta().and_then(|m| m.grad_fn()).map(|f| f.name().into_owned());
             bail!(Error::Runtime(forbidden_write(t, kind, name, false)));
         }
         ensure!(
@@ -39,6 +40,10 @@ pub fn check_replaced(t: &Tensor, others: bool) -> Result<()> {
             Runtime,
             "a view of a leaf Variable that requires grad is being used in an in-place operation."
         );
+        if base.requires_grad() {
+            // The gradient of the old elements goes to the base at once: hooks on the view as it was are not met.
+            renew(t)?;
+        }
     }
     ensure!(
         !(t.requires_grad() && t.is_leaf()),
@@ -73,12 +78,17 @@ pub(super) fn forbidden_write(
     };
     let output =
         if let ViewKind::Multi(number) = kind { number } else { t.meta().map_or(0, |m| m.output() as u32) };
-    let what = match (node, kind) {
-        (Some(name), _) => format!("Output {output} of {} is a view and {written}.", operation_of(&name)),
-        (None, ViewKind::Inference) => {
-            format!("A view was created in inference mode and {written} in normal mode.")
+    let made = match (node, kind) {
+        (Some(name), ViewKind::NoGrad | ViewKind::Inference) => {
+            format!("Output {output} of {} is a view of a view which", operation_of(&name))
         }
-        (None, _) => format!("A view was created in no_grad mode and {written} with grad mode enabled."),
+        (Some(name), _) => format!("Output {output} of {} is a view", operation_of(&name)),
+        (None, _) => "A view".into(),
+    };
+    let what = match kind {
+        ViewKind::Inference => format!("{made} was created in inference mode and {written} in normal mode."),
+        _ if made.ends_with("is a view") => format!("{made} and {written}."),
+        _ => format!("{made} was created in no_grad mode and {written} with grad mode enabled."),
     };
     let why = match kind {
         ViewKind::Multi(_) => {
@@ -119,6 +129,19 @@ pub fn self_overlap() -> Error {
     )
 }
 
+/// Errors where writing `t` would change some elements of `input`, though not the same ones in the same places. As in
+/// PyTorch, only tensors without gaps are looked at.
+pub fn check_apart(t: &Tensor, input: &Tensor) -> Result<()> {
+    if !t.storage().same(input.storage()) || t.layout() == input.layout() {
+        return Ok(());
+    }
+    let dense = |t: &Tensor| t.layout().is_non_overlapping_and_dense();
+    let (Some(a), Some(b)) = (t.layout().extent(), input.layout().extent()) else { return Ok(()) };
+    let meet = a.0 <= b.1 && b.0 <= a.1;
+    ensure!(!meet || a == b && t.strides() == input.strides() || !dense(t) || !dense(input), overlap_error());
+    Ok(())
+}
+
 /// The error for an output that shares some elements with an input.
 pub fn overlap_error() -> Error {
     Error::Runtime(
@@ -145,10 +168,10 @@ pub fn assign(t: &Tensor, value: &Tensor, op: &'static str) -> Result<()> {
         bail!(Runtime, "a tensor of dtype {} cannot hold a result that requires grad", t.dtype());
     }
     // The edge is taken first: a view's history is looked up before the write makes it stale.
-    let history = if tracked { value.grad_edge() } else { None };
-    let old = if tracked && history.is_none() && t.base().is_none() { t.grad_edge() } else { None };
+    let history = if tracked { value.grad_edge()? } else { None };
+    let old = if tracked && history.is_none() && t.base().is_none() { t.grad_edge()? } else { None };
     let old_base = match (tracked, t.base()) {
-        (true, Some(base)) => base.grad_edge(),
+        (true, Some(base)) => base.grad_edge()?,
         _ => None,
     };
     write_untracked(t, value)?;
@@ -159,9 +182,8 @@ pub fn assign(t: &Tensor, value: &Tensor, op: &'static str) -> Result<()> {
     match (t.base(), history) {
         (None, None) => {
             t.meta_or_new().set_history(graph::node(Constant { op }, smallvec![old], &[t]), 0);
-            t.meta_or_new().next_epoch();
         }
-        (_, history) => take_history(t, history, old_base),
+        (_, history) => take_history(t, history, old_base)?,
     }
     if kept {
         // The gradient that is kept is that of the tensor as it is now.
@@ -171,36 +193,30 @@ pub fn assign(t: &Tensor, value: &Tensor, op: &'static str) -> Result<()> {
 }
 
 /// Makes `t`, which code outside the core has written in place, the output of a node that `edge` names.
-pub fn rebase(t: &Tensor, edge: Edge) {
+pub fn rebase(t: &Tensor, edge: Edge) -> Result<()> {
     let kept = t.drop_retained_grad();
-    let old_base = t.base().and_then(Tensor::grad_edge);
-    take_history(t, Some(edge), old_base);
+    let old_base = t.base().map_or(Ok(None), Tensor::grad_edge)?;
+    take_history(t, Some(edge), old_base)?;
     if kept {
         t.retain_grad();
     }
+    Ok(())
 }
 
 /// Gives a tensor that was written its new history, and its base, whose history was `old_base`, one that includes it.
-fn take_history(t: &Tensor, history: Option<Edge>, old_base: Option<Edge>) {
+fn take_history(t: &Tensor, history: Option<Edge>, old_base: Option<Edge>) -> Result<()> {
     match t.base() {
         None => {
             if let Some(edge) = history {
                 t.meta_or_new().set_history(edge.node.clone(), edge.input());
             }
-            t.meta_or_new().next_epoch();
+            Ok(())
         }
         Some(base) => {
             let slices = CopySlices { view: t.layout().clone(), base: base.layout().clone() };
             let node = graph::node(slices, smallvec![old_base, history], &[base]);
-            let base_meta = base.meta_or_new();
-            base_meta.set_history(node, 0);
-            let epoch = base_meta.next_epoch();
-            if let Some(edge) = base_meta.edge(base) {
-                let through = AsStrided { view: t.layout().clone(), base: base.layout().clone() };
-                let meta = t.meta_or_new();
-                meta.set_history(graph::node(through, smallvec![Some(edge)], &[t]), 0);
-                meta.see_epoch(epoch);
-            }
+            base.meta_or_new().set_history(node, 0);
+            renew(t)
         }
     }
 }

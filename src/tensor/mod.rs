@@ -6,12 +6,12 @@ mod inplace;
 mod view;
 
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 pub(crate) use inplace::operation_of;
 pub use inplace::{
-    assign, check_inference, check_inplace, check_replaced, overlap_error, rebase, self_overlap,
+    assign, check_apart, check_inference, check_inplace, check_replaced, overlap_error, rebase, self_overlap,
     write_untracked,
 };
 pub use view::{as_view, multi_view, scatter_view};
@@ -36,8 +36,8 @@ struct Inner {
     layout: Layout,
     dtype: DType,
     contiguous: bool,
-    /// Made by `.data`: writes through it are not counted.
-    uncounted: bool,
+    /// Made by `.data`, or a view of that: writes through it are counted here instead of with the memory.
+    counter: Option<Arc<AtomicU32>>,
     /// Made in inference mode: never to meet autograd.
     inference: bool,
     view: Option<ViewOf>,
@@ -51,6 +51,25 @@ struct Inner {
 struct ViewOf {
     base: Tensor,
     kind: ViewKind,
+    /// The version of the memory that the view's history belongs to; see Note [Views of a tensor that is written in place].
+    seen: AtomicU32,
+}
+
+impl ViewOf {
+    #[inline]
+    fn new(base: Tensor, kind: ViewKind) -> ViewOf {
+        let seen = AtomicU32::new(base.version());
+        ViewOf { base, kind, seen }
+    }
+
+    #[inline]
+    fn seen(&self) -> u32 {
+        self.seen.load(Ordering::Acquire)
+    }
+
+    fn see(&self, version: u32) {
+        self.seen.store(version, Ordering::Release);
+    }
 }
 
 /// How a view came about, which decides whether it may be written in place.
@@ -88,7 +107,7 @@ impl Tensor {
             layout,
             dtype,
             contiguous,
-            uncounted: false,
+            counter: None,
             inference: inference_enabled(),
             view: None,
             meta: OnceLock::new(),
@@ -102,7 +121,7 @@ impl Tensor {
             layout: self.0.layout.clone(),
             dtype: self.0.dtype,
             contiguous: self.0.contiguous,
-            uncounted: self.0.uncounted,
+            counter: self.0.counter.clone(),
             inference: self.0.inference,
             view: None,
             meta: OnceLock::new(),
@@ -324,23 +343,36 @@ impl Tensor {
         self.grad_fn().is_none()
     }
 
-    /// The node that made this tensor, if its history is recorded.
+    /// The node that made this tensor, if its history is recorded. Of a view that has lost its history, the former one.
     pub fn grad_fn(&self) -> Option<GradFn> {
-        view::refresh(self);
+        let _ = view::refresh(self);
         self.meta().and_then(|m| m.grad_fn())
     }
 
+    /// As [`Tensor::grad_fn`].
+    ///
+    /// # Errors
+    /// `RuntimeError` for one of several views whose base was written in place.
+    pub fn history(&self) -> Result<Option<GradFn>> {
+        view::refresh(self)?;
+        Ok(self.meta().and_then(|m| m.grad_fn()))
+    }
+
     /// Where the gradient of this tensor goes: its node's input, or the accumulator of a leaf.
-    pub fn grad_edge(&self) -> Option<Edge> {
+    ///
+    /// # Errors
+    /// As for [`Tensor::history`].
+    #[inline]
+    pub fn grad_edge(&self) -> Result<Option<Edge>> {
         if !self.requires_grad() {
-            return None;
+            return Ok(None);
         }
-        view::refresh(self);
+        view::refresh(self)?;
         let meta = self.meta_or_new();
         if !meta.is_tracked() {
             meta.set_leaf(true);
         }
-        meta.edge(self)
+        Ok(meta.edge(self))
     }
 
     /// Marks a leaf as wanting a gradient.
@@ -358,7 +390,7 @@ impl Tensor {
             Runtime,
             "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
         );
-        if self.grad_fn().is_some() {
+        if self.history()?.is_some() {
             ensure!(
                 on,
                 Runtime,
@@ -410,9 +442,9 @@ impl Tensor {
         self.with(|_| {})
     }
 
-    /// The same memory without history; writes through it are not counted, as with `.data`.
+    /// The same memory without history; writes through it are counted apart, as with `.data`.
     pub fn data(&self) -> Tensor {
-        self.with(|i| i.uncounted = true)
+        self.with(|i| i.counter = Some(Arc::default()))
     }
 
     /// The same autograd identity over other memory: what assigning to `.data` makes of a tensor.
@@ -436,16 +468,23 @@ impl Tensor {
     pub fn as_custom_view(&self, number: Option<usize>) -> Tensor {
         let base = self.base().unwrap_or(self).clone();
         let kind = number.map_or(ViewKind::Custom, |n| ViewKind::Multi(n as u32));
-        self.with(|i| i.view = Some(ViewOf { base, kind }))
+        self.with(|i| i.view = Some(ViewOf::new(base, kind)))
+    }
+
+    /// This memory as a view of what `other` is a view of, if it is one: what `resize_` makes of a view.
+    pub fn with_base_of(&self, other: &Tensor) -> Tensor {
+        match (other.base(), other.view_kind()) {
+            (Some(base), Some(kind)) => self.with(|i| i.view = Some(ViewOf::new(base.clone(), kind))),
+            _ => self.clone(),
+        }
     }
 
     /// A copy of the elements that has this tensor's history.
     pub fn copy_with_history(&self) -> Result<Tensor> {
-        view::refresh(self);
         let copy = self.copied(self.dtype())?;
-        if let Some(m) = self.meta() {
-            // A fresh cell: setting it cannot fail.
-            let _ = copy.0.meta.set(m.clone());
+        // A meta of its own: the copy keeps this history when the tensor takes another.
+        if let (Some(node), Some(m)) = (self.history()?, self.meta()) {
+            copy.init_meta(Meta::with_history(node, m.output()));
         }
         Ok(copy)
     }
@@ -460,14 +499,20 @@ impl Tensor {
 
     #[inline]
     pub fn version(&self) -> u32 {
-        self.0.storage.version()
+        match &self.0.counter {
+            None => self.0.storage.version(),
+            Some(own) => own.load(Ordering::Relaxed),
+        }
     }
 
     /// Notes that the memory was written.
     #[inline]
     pub fn bump_version(&self) {
-        if !self.0.uncounted {
-            self.0.storage.bump_version();
+        match &self.0.counter {
+            None => self.0.storage.bump_version(),
+            Some(own) => {
+                own.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 

@@ -37,69 +37,63 @@ pub fn multi_view<F: Function>(
 #[inline]
 fn plain_view(t: &Tensor, layout: Layout, dtype: DType, kind: ViewKind) -> Tensor {
     let base = t.base().unwrap_or(t).clone();
-    let kind = match kind {
+    let kind = match t.view_kind() {
+        // A view of a view that may not be written stays one that may not, for the same reason.
+        Some(ViewKind::Multi(_)) => ViewKind::Multi(0),
+        Some(before) if before != ViewKind::Plain => before,
         _ if inference_enabled() => ViewKind::Inference,
         _ if !grad_enabled() => ViewKind::NoGrad,
-        // A view of a view that may not be written stays one that may not.
-        ViewKind::Plain => t.view_kind().unwrap_or(kind),
-        kind => kind,
+        _ => kind,
     };
     Tensor(Arc::new(Inner {
         storage: t.0.storage.clone(),
         contiguous: layout.is_contiguous(),
         layout,
         dtype,
-        uncounted: t.0.uncounted,
+        counter: t.0.counter.clone(),
         inference: t.0.inference,
-        view: Some(ViewOf { base, kind }),
+        view: Some(ViewOf::new(base, kind)),
         meta: OnceLock::new(),
         host: AtomicPtr::new(null_mut()),
     }))
 }
 
-/// Gives a view whose base was written in place since a history through its base.
+/// Gives a view whose memory was written in place since a history through its base.
 ///
 /// Note [Views of a tensor that is written in place]
 /// A write to a base (or through another view of it) makes the base a function of what was written, and every
-/// view with it. The base keeps the number of the last such write; a view that is asked for its history and has
-/// seen an older one takes a new node that reads the view's elements out of the base's gradient.
-pub(super) fn refresh(t: &Tensor) {
-    let Some(v) = &t.0.view else { return };
-    if matches!(v.kind, ViewKind::NoGrad | ViewKind::Inference) {
-        return;
+/// view with it. A view keeps the version of the memory that its history belongs to; one that is asked for its
+/// history and has seen an older version takes a new node that reads the view's elements out of the base's gradient.
+///
+/// # Errors
+/// `RuntimeError` for a view that may not be written in place: after a write there is no way back to its base.
+#[inline(always)]
+pub(super) fn refresh(t: &Tensor) -> Result<()> {
+    match &t.0.view {
+        Some(v) if v.seen() != t.version() && v.base.requires_grad() => renew(t),
+        _ => Ok(()),
     }
-    let Some(base) = v.base.meta() else { return };
-    let epoch = base.inplace_epoch();
-    if epoch == 0 || !base.is_tracked() || t.meta().is_some_and(|m| m.seen_epoch() == epoch) {
-        return;
-    }
-    let Some(edge) = v.base.meta_or_new().edge(&v.base) else { return };
-    let edges = smallvec![Some(edge)];
-    let grad_fn = if v.kind == ViewKind::Plain {
-        let node = AsStrided { view: t.layout().clone(), base: v.base.layout().clone() };
-        node_of(node, edges, &[t])
-    } else {
+}
+
+/// Gives a view a history through its base, whatever its history was.
+#[cold]
+pub(super) fn renew(t: &Tensor) -> Result<()> {
+    let Some(v) = &t.0.view else { return Ok(()) };
+    if v.kind != ViewKind::Plain {
         let name = t.meta().and_then(|m| m.grad_fn()).map(|f| f.name().into_owned());
-        node_of(Stale { message: forbidden_write(t, v.kind, name, true) }, edges, &[t])
-    };
+        bail!(Error::Runtime(forbidden_write(t, v.kind, name, true)));
+    }
+    let edges = smallvec![v.base.grad_edge()?];
+    let kept = t.drop_retained_grad();
+    let node = AsStrided { view: t.layout().clone(), base: v.base.layout().clone() };
     let meta = t.meta_or_new();
-    meta.set_history(grad_fn, 0);
-    meta.see_epoch(epoch);
-}
-
-/// The node of a view that may not be written in place, after its base was: there is no way back to the base.
-struct Stale {
-    message: String,
-}
-
-impl Function for Stale {
-    fn name(&self) -> &'static str {
-        "StaleView"
+    let node = node_of(node, edges, &[t]);
+    if kept {
+        node.retain_grad(0, meta);
     }
-
-    fn backward(&self, _: &Cx, _: Grads) -> Result<Grads> {
-        bail!(Error::Runtime(self.message.clone()))
-    }
+    meta.set_history(node, 0);
+    v.see(t.version());
+    Ok(())
 }
 
 /// The node of `as_strided`: elements of the view go back to where they lie in the base.

@@ -52,7 +52,7 @@ fn every_kernel_gives_the_numbers_of_the_cpu_for_odd_shapes_and_strides() {
             for (left, right) in lies {
                 let (a, b) = (matrix(batch, m, k, 1, left), matrix(batch, k, n, 2, right));
                 let wanted = matmul::bmm(&a, &b).unwrap();
-                let out = Tensor::empty_on([batch, m, n].into(), DType::F32, GPU).unwrap();
+                let out = Tensor::empty_on([batch, m, n], DType::F32, GPU).unwrap();
                 // Views keep how they lie on the way.
                 let there = |t: &Tensor| {
                     let all =

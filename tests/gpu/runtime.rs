@@ -14,7 +14,7 @@ fn a_lost_device_tells_why_until_it_is_reset() {
     for error in [
         rows::neg.call(&[(&x).into()], &[]).unwrap_err(),
         x.values::<f32>().unwrap_err(),
-        Tensor::from_slice(&ramp(4), &[4]).unwrap().on_device(GPU).unwrap_err(),
+        Tensor::from_slice(&ramp(4), [4]).unwrap().on_device(GPU).unwrap_err(),
     ] {
         assert!(error.to_string().contains("the device was lost"), "{error}");
     }

@@ -285,7 +285,7 @@ def _in_slow_mode(check: _Check, outputs: Sequence[Tensor], all_outputs: Sequenc
 def _check_linear_in_gradient(check: _Check, outputs: tuple[Tensor, ...]) -> None:
     """A gradient of zeros gives zeros, of the right kind."""
     if not outputs:
-        raise RuntimeError("grad requires non-empty inputs.")
+        return
     found = grad(outputs, check.points, [_C.zeros_like(o) for o in outputs], allow_unused=True)
     for g, point in zip(found, check.points, strict=True):
         if g is None:

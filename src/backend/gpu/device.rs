@@ -27,10 +27,10 @@ pub struct Caps {
     pub is_cpu: bool,
     pub int64: bool,
     pub float64: bool,
-    /// Whether kernels can be timed.
-    pub timestamps: bool,
     /// Storage buffers that a shader may bind.
     pub max_buffers: usize,
+    /// Whether kernels can be timed.
+    pub timestamps: bool,
     /// Bytes of a buffer that one binding may show.
     pub max_binding: u64,
     /// Alignment of the first byte that a binding shows.
@@ -68,12 +68,12 @@ pub struct Gpu {
     pub(super) pool: Mutex<Pool>,
     pub(super) stream: Mutex<Stream>,
     pub(super) pipelines: Mutex<Pipelines>,
+    pub(super) tuner: Tuner,
     pub(super) cache: Cache,
     /// Whether memory is filled with NaNs before it is handed out, so that what a kernel forgets to write shows.
     pub(super) poison: bool,
     /// Whether there ever was a buffer larger than a binding shows.
     pub(super) large: AtomicBool,
-    pub(super) tuner: Tuner,
     /// The process that opened the device; a forked child cannot use it.
     process: u32,
 }
@@ -138,9 +138,9 @@ fn open(index: u8, adapter: &Adapter) -> Result<Gpu> {
         is_cpu: info.device_type == DeviceType::Cpu,
         int64: features.contains(Features::SHADER_INT64),
         float64: features.contains(Features::SHADER_INT64 | Features::SHADER_F64),
-        timestamps: features.contains(Features::TIMESTAMP_QUERY),
         // What is told of 32 and more is told by a mask of as many bits.
         max_buffers: limits.max_storage_buffers_per_shader_stage.min(32) as usize,
+        timestamps: features.contains(Features::TIMESTAMP_QUERY),
         max_binding: number("RGRAD_GPU_MAX_BINDING").map_or(max_binding, |n| n.min(max_binding)),
         binding_align: limits.min_storage_buffer_offset_alignment.into(),
         max_buffer: limits.max_buffer_size,
@@ -173,10 +173,10 @@ fn open(index: u8, adapter: &Adapter) -> Result<Gpu> {
         pool: Mutex::new(Pool::new(&caps)),
         stream: Mutex::new(Stream::new(&device, &caps)),
         pipelines: Mutex::new(Pipelines::default()),
+        tuner,
         cache: Cache::load(&device, &info),
         poison: number("RGRAD_GPU_POISON") == Some(1),
         large: AtomicBool::new(false),
-        tuner,
         process: std::process::id(),
         caps,
         device,

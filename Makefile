@@ -6,6 +6,8 @@ VENV := .venv
 PY := $(VENV)/bin/python
 EXT := python/rgrad/_C.abi3.so
 PROFILE ?= release
+# What is not marked for it is inlined less: a twentieth of the library, and nothing slower that we measure.
+RUSTC_ARGS := $(if $(filter release,$(PROFILE)),-Cllvm-args=-inline-threshold=75)
 RUST_FILES := $(shell find src -name '*.rs') Cargo.toml Cargo.lock
 
 .PHONY: help
@@ -19,7 +21,7 @@ $(VENV)/.ready: pyproject.toml
 	@touch $@
 
 $(EXT): $(RUST_FILES)
-	cargo build --quiet --locked --profile $(PROFILE) --features python --lib
+	cargo rustc --quiet --locked --profile $(PROFILE) --features python --lib -- $(RUSTC_ARGS)
 	cp target/$(PROFILE)/librgrad.so $@
 
 .PHONY: dev
@@ -39,6 +41,27 @@ test-rust: ## The core alone: no Python needed
 .PHONY: test-python
 test-python: dev ## The Python package
 	PYTHONPATH=python $(PY) -m pytest $(ARGS)
+
+.PHONY: test-gpu
+test-gpu: dev ## The tests of the GPU alone, Rust and Python; fails where there is no adapter
+	RGRAD_REQUIRE_GPU=1 cargo test --quiet --locked --test gpu
+	RGRAD_REQUIRE_GPU=1 PYTHONPATH=python $(PY) -m pytest -k gpu $(ARGS)
+
+# SwiftShader has none of the optional features: what passes there passes anywhere. Debian ships it with its browser.
+SWIFTSHADER := target/swiftshader/usr/lib/chromium/vk_swiftshader_icd.json
+$(SWIFTSHADER):
+	mkdir -p target/swiftshader
+	cd target/swiftshader && apt-get download -qq chromium-common && dpkg -x chromium-common_*.deb . && rm *.deb
+	@touch $@
+
+.PHONY: test-swiftshader
+test-swiftshader: dev $(SWIFTSHADER) ## What every GPU can do, on SwiftShader (taken from a Debian package)
+	VK_ICD_FILENAMES=$(abspath $(SWIFTSHADER)) VK_DRIVER_FILES=$(abspath $(SWIFTSHADER)) RGRAD_REQUIRE_GPU=1 \
+		RGRAD_GPU_ADAPTER=SwiftShader PYTHONPATH=python $(PY) -m pytest tests/python/test_gpu_minimal.py
+
+.PHONY: doctor
+doctor: dev ## Every operation on this machine's GPU against the CPU
+	PYTHONPATH=python $(PY) -m rgrad.doctor $(ARGS)
 
 .PHONY: check
 check: dev ## Formatter, clippy, ruff, pyright, layers and unsafe list, generated files

@@ -1,7 +1,9 @@
 // The three products of a convolution: of an input x [n, c_in, input], a weight w [c_out, c_in / groups, kernel] and an
-// output y [n, c_out, output], each two give the third. Four channels an invocation where channels are summed over.
+// output y [n, c_out, output], each two give the third. An invocation computes some channels at some positions, or of
+// a weight some channels of the output by some of the input.
 //
-// As it stands this is the output of float32 without a bias.
+// Channels and positions beyond the last stand in for the first ones and are not written. As it stands this is the
+// output of float32 without a bias, one channel at four positions.
 
 // @slot types
 alias T = f32;
@@ -13,18 +15,21 @@ struct Params {
     // Always 0; see the prelude.
     zero: u32,
     n: u32,
-    // Per group.
-    c_in: u32,
-    c_out: u32,
     groups: u32,
-    // How many invocations share the images of a gradient of the weight.
+    // Channels of a group: computed, and summed over (of a weight: of the output, and of the input).
+    rows: u32,
+    depth: u32,
+    // Where a channel computed and one summed over stand in the weight.
+    w_row: u32,
+    w_depth: u32,
+    // How many invocations share the sums of a weight, and how many rows of the output each has at most.
     segments: u32,
+    share: u32,
     // Where the tensors begin, in elements.
     first_a: u32,
     first_b: u32,
     first_bias: u32,
     first_result: u32,
-    unused: u32,
     // Sizes of the last three dimensions; w is not used.
     input: vec4<u32>,
     kernel: vec4<u32>,
@@ -49,7 +54,7 @@ var<private> runtime_zero: u32;
 fn bias_of(channel: u32) -> T { return T(0); }
 // @end
 
-fn nearest(i: u32, n: u32) -> u32 { return select(n - 1u, i, i < n); }
+fn within(i: u32, n: u32) -> u32 { return select(0u, i, i < n); }
 
 fn volume(s: vec4<u32>) -> u32 { return s.x * s.y * s.z; }
 
@@ -69,110 +74,66 @@ fn met(at: vec3<u32>, tap: vec3<u32>) -> vec3<u32> {
 
 fn inside(p: vec3<u32>, s: vec4<u32>) -> bool { return p.x < s.x && p.y < s.y && p.z < s.z; }
 
-// The output: x is a, w is b.
-fn output_of(i: u32) {
-    let plane = volume(params.output);
-    let blocks = (params.c_out + 3u) / 4u;
-    let row = i / plane;
-    let at = split(i - row * plane, params.output);
-    let group_row = row / blocks;
-    let channel = (row - group_row * blocks) * 4u;
-    let image = group_row / params.groups;
-    let group = group_row - image * params.groups;
-    let taps = volume(params.kernel);
-    let w0 = (group * params.c_out + channel) * params.c_in * taps;
-    let w1 = (group * params.c_out + nearest(channel + 1u, params.c_out)) * params.c_in * taps;
-    let w2 = (group * params.c_out + nearest(channel + 2u, params.c_out)) * params.c_in * taps;
-    let w3 = (group * params.c_out + nearest(channel + 3u, params.c_out)) * params.c_in * taps;
-    let input = volume(params.input);
-    let x = params.first_a + (image * params.groups + group) * params.c_in * input;
-    var sum = vec4<T>();
-    for (var t = 0u; t < taps; t++) {
-        let p = met(at, split(t, params.kernel));
-        if !inside(p, params.input) { continue; }
-        let place = x + join(p, params.input);
-        for (var c = 0u; c < params.c_in; c++) {
-            let v = a[place + c * input];
-            let k = params.first_b + c * taps + t;
-            sum += v * vec4<T>(b[k + w0], b[k + w1], b[k + w2], b[k + w3]);
-        }
-    }
-    let out = params.first_result
-        + ((image * params.groups + group) * params.c_out + channel) * plane + (i - row * plane);
-    for (var c = 0u; c < 4u && channel + c < params.c_out; c++) {
-        result[out + c * plane] = sum[c] + bias_of(group * params.c_out + channel + c);
-    }
+// What is read for a position of the result at a tap: a place in a plane, and whether there is one.
+struct Source {
+    place: u32,
+    there: bool,
 }
 
-// The gradient of the input: that of the output is a, w is b.
-fn input_of(i: u32) {
-    let plane = volume(params.input);
-    let blocks = (params.c_in + 3u) / 4u;
-    let row = i / plane;
-    let at = split(i - row * plane, params.input);
-    let group_row = row / blocks;
-    let channel = (row - group_row * blocks) * 4u;
-    let image = group_row / params.groups;
-    let group = group_row - image * params.groups;
-    let taps = volume(params.kernel);
-    let w0 = channel * taps;
-    let w1 = nearest(channel + 1u, params.c_in) * taps;
-    let w2 = nearest(channel + 2u, params.c_in) * taps;
-    let w3 = nearest(channel + 3u, params.c_in) * taps;
-    let output = volume(params.output);
-    let y = params.first_a + (image * params.groups + group) * params.c_out * output;
-    let w = params.first_b + group * params.c_out * params.c_in * taps;
-    var sum = vec4<T>();
-    for (var t = 0u; t < taps; t++) {
-        // The position whose window has this tap here, if there is one.
-        let ahead = at + params.padding.xyz - split(t, params.kernel) * params.dilation.xyz;
-        let origin = ahead / params.stride.xyz;
-        if !inside(origin, params.output) || !all(origin * params.stride.xyz == ahead) { continue; }
-        let place = y + join(origin, params.output);
-        for (var c = 0u; c < params.c_out; c++) {
-            let v = a[place + c * output];
-            let k = w + c * params.c_in * taps + t;
-            sum += v * vec4<T>(b[k + w0], b[k + w1], b[k + w2], b[k + w3]);
+// @slot source
+fn size_of_result() -> vec4<u32> { return params.output; }
+fn size_of_source() -> vec4<u32> { return params.input; }
+fn source(at: vec3<u32>, tap: vec3<u32>) -> Source {
+    let p = met(at, tap);
+    let there = inside(p, params.input);
+    return Source(select(0u, join(p, params.input), there), there);
+}
+// @end
+
+// @slot compute
+const ROWS: u32 = 1u;
+const POSITIONS: u32 = 4u;
+fn compute(i: u32) {
+    let plane = volume(size_of_result());
+    let blocks = (plane + POSITIONS - 1u) / POSITIONS;
+    let row_blocks = (params.rows + ROWS - 1u) / ROWS;
+    let rest = i / blocks;
+    let position = (i - rest * blocks) * POSITIONS;
+    let image_group = rest / row_blocks;
+    let row = (rest - image_group * row_blocks) * ROWS;
+    let group = image_group - image_group / params.groups * params.groups;
+    let of_source = volume(size_of_source());
+    let start = params.first_a + image_group * params.depth * of_source;
+    let w = params.first_b + group * params.rows * params.depth * volume(params.kernel);
+    let at0 = split(within(position, plane), size_of_result());
+    let at1 = split(within(position + 1u, plane), size_of_result());
+    let at2 = split(within(position + 2u, plane), size_of_result());
+    let at3 = split(within(position + 3u, plane), size_of_result());
+    var c = vec4<T>();
+    for (var t = 0u; t < volume(params.kernel); t++) {
+        let tap = split(t, params.kernel);
+        let s0 = source(at0, tap);
+        let s1 = source(at1, tap);
+        let s2 = source(at2, tap);
+        let s3 = source(at3, tap);
+        let there = vec4<bool>(s0.there, s1.there, s2.there, s3.there);
+        for (var k = 0u; k < params.depth; k++) {
+            let p = start + k * of_source;
+            let v = vec4<T>(a[p + s0.place], a[p + s1.place], a[p + s2.place], a[p + s3.place]);
+            c += b[w + row * params.w_row + k * params.w_depth + t] * select(vec4<T>(), v, there);
         }
     }
-    let out = params.first_result
-        + ((image * params.groups + group) * params.c_in + channel) * plane + (i - row * plane);
-    for (var c = 0u; c < 4u && channel + c < params.c_in; c++) {
-        result[out + c * plane] = sum[c];
+    let to = params.first_result + (image_group * params.rows + row) * plane + position;
+    for (var j = 0u; j < 4u && position + j < plane; j++) {
+        result[to + j] = c[j] + bias_of(group * params.rows + row);
     }
 }
+// @end
 
-// The gradient of the weight, of some of the images: that of the output is a, x is b.
-fn weight_of(i: u32) {
-    let taps = volume(params.kernel);
-    let size = params.groups * params.c_out * params.c_in * taps;
-    let segment = i / size;
-    let element = i - segment * size;
-    let row = element / taps;
-    let tap = split(element - row * taps, params.kernel);
-    let channel = row / params.c_in;
-    let channel_in = row - channel * params.c_in;
-    let group = channel / params.c_out;
-    let input = volume(params.input);
-    let output = volume(params.output);
-    var sum = T(0);
-    for (var image = segment; image < params.n; image += params.segments) {
-        let y = params.first_a + (image * params.groups * params.c_out + channel) * output;
-        let x = params.first_b + ((image * params.groups + group) * params.c_in + channel_in) * input;
-        for (var o = 0u; o < output; o++) {
-            let p = met(split(o, params.output), tap);
-            if inside(p, params.input) { sum += a[y + o] * b[x + join(p, params.input)]; }
-        }
-    }
-    result[params.first_result + i] = sum;
-}
-
-@compute @workgroup_size(64)
+@compute @workgroup_size(32)
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
     runtime_zero = params.zero;
-    let i = id.x + id.y * groups.x * 64u;
+    let i = id.x + id.y * groups.x * 32u;
     if i >= params.count { return; }
-    // @slot call
-    output_of(i);
-    // @end
+    compute(i);
 }

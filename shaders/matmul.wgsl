@@ -1,23 +1,28 @@
-// A product of matrices in batches, four rows by four columns an invocation, operands read where they lie.
+// A product of matrices in batches, a tile of the result an invocation, operands read where they lie.
 //
-// Rows and columns beyond the edge repeat the last one and are not written, so that no load needs a test. As it stands
-// this is the product of float32 without a bias.
+// Rows and columns beyond the edge stand in for the first ones and are not written, so that no load needs a test.
+// Invocations go through a strip of some tiles beside one another row by row, then through the next. As it stands this
+// is the product of float32 without a bias, one row by four columns.
 
 // @slot types
 alias T = f32;
 // @end
 
 struct Params {
-    // Workgroups: batch · tiles of rows · tiles of columns.
+    // Invocations: batch · segments · strips · rows · strip.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
     m: u32,
     n: u32,
     k: u32,
-    // Tiles of rows and of columns.
+    // Rows of tiles, tiles beside one another in a strip, and strips.
     rows: u32,
-    columns: u32,
+    strip: u32,
+    strips: u32,
+    // Into how many parts of what depth the sums are split.
+    segments: u32,
+    depth: u32,
     // Where the tensors begin, in elements, and the strides of batch, row and column.
     first_a: u32,
     a_batch: u32,
@@ -47,66 +52,59 @@ var<private> runtime_zero: u32;
 fn bias_of(column: u32) -> T { return T(0); }
 // @end
 
-fn nearest(i: u32, n: u32) -> u32 { return select(n - 1u, i, i < n); }
+fn inside(i: u32, n: u32) -> u32 { return select(0u, i, i < n); }
 
-fn write(at: u32, row: u32, column: u32, v: T) {
-    if row < params.m && column < params.n {
-        result[params.first_result + (at * params.m + row) * params.n + column] = v + bias_of(column);
-    }
+fn biases(column: u32, segment: u32) -> vec4<T> {
+    if segment > 0u { return vec4<T>(); }
+    return vec4<T>(bias_of(column), bias_of(inside(column + 1u, params.n)), bias_of(inside(column + 2u, params.n)),
+        bias_of(inside(column + 3u, params.n)));
 }
 
-@compute @workgroup_size(8, 8)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_id) place: vec3<u32>,
-) {
+// @slot write
+fn write(at: u32, row: u32, column: u32, v: vec4<T>) {
+    if row >= params.m { return; }
+    let to = params.first_result + (at * params.m + row) * params.n + column;
+    for (var i = 0u; i < 4u && column + i < params.n; i++) { result[to + i] = v[i]; }
+}
+// @end
+
+// @slot tile
+const ROWS: u32 = 1u;
+const COLUMNS: u32 = 4u;
+
+fn multiply(at: u32, segment: u32, row: u32, column: u32, a_start: u32, b_start: u32, k_start: u32, k_end: u32) {
+    let pa = a_start + inside(row, params.m) * params.a_row;
+    let pb0 = b_start + inside(column, params.n) * params.b_column;
+    let pb1 = b_start + inside(column + 1u, params.n) * params.b_column;
+    let pb2 = b_start + inside(column + 2u, params.n) * params.b_column;
+    let pb3 = b_start + inside(column + 3u, params.n) * params.b_column;
+    var c = vec4<T>();
+    for (var k = k_start; k < k_end; k++) {
+        let kb = k * params.b_row;
+        c += a[pa + k * params.a_column] * vec4<T>(b[pb0 + kb], b[pb1 + kb], b[pb2 + kb], b[pb3 + kb]);
+    }
+    write(at, row, column, c + biases(column, segment));
+}
+// @end
+
+@compute @workgroup_size(32)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
     runtime_zero = params.zero;
-    let tile = group.x + group.y * groups.x;
-    if tile >= params.count { return; }
-    let tiles = params.rows * params.columns;
-    let batch = tile / tiles;
-    let in_batch = tile - batch * tiles;
-    let tile_row = in_batch / params.columns;
-    let row = (tile_row * 8u + place.y) * 4u;
-    let column = ((in_batch - tile_row * params.columns) * 8u + place.x) * 4u;
+    let i = id.x + id.y * groups.x * 32u;
+    if i >= params.count { return; }
+    let row_rest = i / params.strip;
+    let strip_rest = row_rest / params.rows;
+    let part = strip_rest / params.strips;
+    let lane = i - row_rest * params.strip;
+    let row = row_rest - strip_rest * params.rows;
+    let strip = strip_rest - part * params.strips;
+    let batch = part / params.segments;
+    let segment = part - batch * params.segments;
+    // The parts are written one after another: those of a segment side by side, so that they are summed as they lie.
+    let at = segment * (params.count / (params.rows * params.strip * params.strips * params.segments)) + batch;
+    let k_start = segment * params.depth;
+    let k_end = select(params.k, k_start + params.depth, k_start + params.depth < params.k);
     let a_start = params.first_a + batch * params.a_batch;
     let b_start = params.first_b + batch * params.b_batch;
-    var a0 = a_start + nearest(row, params.m) * params.a_row;
-    var a1 = a_start + nearest(row + 1u, params.m) * params.a_row;
-    var a2 = a_start + nearest(row + 2u, params.m) * params.a_row;
-    var a3 = a_start + nearest(row + 3u, params.m) * params.a_row;
-    var b0 = b_start + nearest(column, params.n) * params.b_column;
-    var b1 = b_start + nearest(column + 1u, params.n) * params.b_column;
-    var b2 = b_start + nearest(column + 2u, params.n) * params.b_column;
-    var b3 = b_start + nearest(column + 3u, params.n) * params.b_column;
-    var c0 = vec4<T>();
-    var c1 = vec4<T>();
-    var c2 = vec4<T>();
-    var c3 = vec4<T>();
-    for (var k = 0u; k < params.k; k++) {
-        let bk = k * params.b_row;
-        let ak = k * params.a_column;
-        let right = vec4<T>(b[b0 + bk], b[b1 + bk], b[b2 + bk], b[b3 + bk]);
-        c0 += a[a0 + ak] * right;
-        c1 += a[a1 + ak] * right;
-        c2 += a[a2 + ak] * right;
-        c3 += a[a3 + ak] * right;
-    }
-    write(batch, row, column, c0.x);
-    write(batch, row, column + 1u, c0.y);
-    write(batch, row, column + 2u, c0.z);
-    write(batch, row, column + 3u, c0.w);
-    write(batch, row + 1u, column, c1.x);
-    write(batch, row + 1u, column + 1u, c1.y);
-    write(batch, row + 1u, column + 2u, c1.z);
-    write(batch, row + 1u, column + 3u, c1.w);
-    write(batch, row + 2u, column, c2.x);
-    write(batch, row + 2u, column + 1u, c2.y);
-    write(batch, row + 2u, column + 2u, c2.z);
-    write(batch, row + 2u, column + 3u, c2.w);
-    write(batch, row + 3u, column, c3.x);
-    write(batch, row + 3u, column + 1u, c3.y);
-    write(batch, row + 3u, column + 2u, c3.z);
-    write(batch, row + 3u, column + 3u, c3.w);
+    multiply(at, segment, row * ROWS, (strip * params.strip + lane) * COLUMNS, a_start, b_start, k_start, k_end);
 }

@@ -1,22 +1,28 @@
-// A product of matrices in batches, tile by tile through workgroup memory: 64 by 64 elements a workgroup, 16 deep.
+// A product of matrices in batches, tile by tile through workgroup memory.
 //
-// Beyond the edges the tiles hold zeros. As it stands this is the product of float32 without a bias.
+// Half of the threads load a block of four by four elements of A, the others one of B; the blocks stand in workgroup
+// memory with the depth as the slow dimension. Beyond the depth there are zeros; rows and columns beyond the edge stand
+// in for the first ones and are not written. As it stands this is the product of float32 without a bias.
 
 // @slot types
 alias T = f32;
 // @end
 
 struct Params {
-    // Workgroups: batch · tiles of rows · tiles of columns.
+    // Workgroups: batch · strips · rows.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
     m: u32,
     n: u32,
     k: u32,
-    // Tiles of rows and of columns.
+    // Rows of tiles, tiles beside one another in a strip (one), and strips.
     rows: u32,
-    columns: u32,
+    strip: u32,
+    strips: u32,
+    // The sums are not split.
+    segments: u32,
+    depth: u32,
     // Where the tensors begin, in elements, and the strides of batch, row and column.
     first_a: u32,
     a_batch: u32,
@@ -46,81 +52,114 @@ var<private> runtime_zero: u32;
 fn bias_of(column: u32) -> T { return T(0); }
 // @end
 
-const SIDE: u32 = 64u;
-const DEPTH: u32 = 16u;
+fn inside(i: u32, n: u32) -> u32 { return select(0u, i, i < n); }
 
-// Both with the depth as their slow dimension, so that a thread reads neighbours.
-var<workgroup> left: array<T, 1024>;
-var<workgroup> right: array<T, 1024>;
-
-// Where a thread's `i`-th element stands in a tile of A and of B, as (depth, side): neighbours load neighbours.
-// @slot order
-fn a_place(i: u32) -> vec2<u32> { return vec2<u32>(i & 15u, i >> 4u); }
-fn b_place(i: u32) -> vec2<u32> { return vec2<u32>(i >> 6u, i & 63u); }
-// @end
-
-fn write(at: u32, row: u32, column: u32, v: T) {
-    if row < params.m && column < params.n {
-        result[params.first_result + (at * params.m + row) * params.n + column] = v + bias_of(column);
-    }
+fn biases(column: u32) -> vec4<T> {
+    return vec4<T>(bias_of(inside(column, params.n)), bias_of(inside(column + 1u, params.n)),
+        bias_of(inside(column + 2u, params.n)), bias_of(inside(column + 3u, params.n)));
 }
 
-@compute @workgroup_size(16, 16)
+// @slot write
+fn write(at: u32, row: u32, column: u32, v: vec4<T>) {
+    if row >= params.m { return; }
+    let to = params.first_result + (at * params.m + row) * params.n + column;
+    for (var i = 0u; i < 4u && column + i < params.n; i++) { result[to + i] = v[i]; }
+}
+// @end
+
+// @slot sizes
+const FOURS: u32 = 16u;
+const DEPTH: u32 = 32u;
+// @end
+
+var<workgroup> left: array<vec4<T>, FOURS * DEPTH>;
+var<workgroup> right: array<vec4<T>, FOURS * DEPTH>;
+
+// A block of an operand, one vector along the side for each of four depths; which of them a thread loads goes by the
+// direction in which neighbours lie.
+// @slot load
+fn a_block(i: u32) -> vec2<u32> { return vec2<u32>(i / (DEPTH / 4u), i & (DEPTH / 4u - 1u)); }
+fn b_block(i: u32) -> vec2<u32> { return vec2<u32>(i & (FOURS - 1u), i / FOURS); }
+fn load_a(start: u32, side: u32, k: u32) -> mat4x4<T> {
+    var v = mat4x4<T>();
+    for (var d = 0u; d < 4u && k + d < params.k; d++) {
+        for (var i = 0u; i < 4u; i++) {
+            v[d][i] = a[start + inside(side + i, params.m) * params.a_row + (k + d) * params.a_column];
+        }
+    }
+    return v;
+}
+fn load_b(start: u32, side: u32, k: u32) -> mat4x4<T> {
+    var v = mat4x4<T>();
+    for (var d = 0u; d < 4u && k + d < params.k; d++) {
+        for (var i = 0u; i < 4u; i++) {
+            v[d][i] = b[start + inside(side + i, params.n) * params.b_column + (k + d) * params.b_row];
+        }
+    }
+    return v;
+}
+// @end
+
+@compute @workgroup_size(256)
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_id) place: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
     runtime_zero = params.zero;
     // A group beyond the last does the last again: nobody may leave before a barrier.
     let given = group.x + group.y * groups.x;
     let tile = select(params.count - 1u, given, given < params.count);
-    let tiles = params.rows * params.columns;
-    let batch = tile / tiles;
-    let in_batch = tile - batch * tiles;
-    let tile_row = in_batch / params.columns;
-    let row = tile_row * SIDE;
-    let column = (in_batch - tile_row * params.columns) * SIDE;
+    let tile_rest = tile / params.rows;
+    let row = (tile - tile_rest * params.rows) * FOURS * 4u;
+    let batch = tile_rest / params.strips;
+    let column = (tile_rest - batch * params.strips) * FOURS * 4u;
     let a_start = params.first_a + batch * params.a_batch;
     let b_start = params.first_b + batch * params.b_batch;
+    let y = thread / 16u;
+    let x = thread & 15u;
+    // @slot begin
     var c0 = vec4<T>();
     var c1 = vec4<T>();
     var c2 = vec4<T>();
     var c3 = vec4<T>();
-    for (var depth = 0u; depth < params.k; depth += DEPTH) {
-        for (var i = 0u; i < 4u; i++) {
-            let p = a_place(thread + i * 256u);
-            let q = b_place(thread + i * 256u);
-            var va = T(0);
-            var vb = T(0);
-            if depth + p.x < params.k && row + p.y < params.m {
-                va = a[a_start + (row + p.y) * params.a_row + (depth + p.x) * params.a_column];
-            }
-            if depth + q.x < params.k && column + q.y < params.n {
-                vb = b[b_start + (depth + q.x) * params.b_row + (column + q.y) * params.b_column];
-            }
-            left[p.x * SIDE + p.y] = va;
-            right[q.x * SIDE + q.y] = vb;
+    // @end
+    for (var k = 0u; k < params.k; k += DEPTH) {
+        if thread < 128u {
+            let block = a_block(thread);
+            let v = load_a(a_start, row + block.x * 4u, k + block.y * 4u);
+            let to = block.y * 4u * FOURS + block.x;
+            left[to] = v[0];
+            left[to + FOURS] = v[1];
+            left[to + 2u * FOURS] = v[2];
+            left[to + 3u * FOURS] = v[3];
+        } else {
+            let block = b_block(thread - 128u);
+            let v = load_b(b_start, column + block.x * 4u, k + block.y * 4u);
+            let to = block.y * 4u * FOURS + block.x;
+            right[to] = v[0];
+            right[to + FOURS] = v[1];
+            right[to + 2u * FOURS] = v[2];
+            right[to + 3u * FOURS] = v[3];
         }
         workgroupBarrier();
         for (var d = 0u; d < DEPTH; d++) {
-            let l = d * SIDE + place.y * 4u;
-            let r = d * SIDE + place.x * 4u;
-            let beside = vec4<T>(right[r], right[r + 1u], right[r + 2u], right[r + 3u]);
-            c0 += left[l] * beside;
-            c1 += left[l + 1u] * beside;
-            c2 += left[l + 2u] * beside;
-            c3 += left[l + 3u] * beside;
+            // @slot multiply
+            let l0 = left[d * FOURS + y];
+            let r0 = right[d * FOURS + x];
+            c0 += l0.x * r0;
+            c1 += l0.y * r0;
+            c2 += l0.z * r0;
+            c3 += l0.w * r0;
+            // @end
         }
         workgroupBarrier();
     }
-    let r = row + place.y * 4u;
-    let c = column + place.x * 4u;
-    for (var i = 0u; i < 4u; i++) {
-        write(batch, r, c + i, c0[i]);
-        write(batch, r + 1u, c + i, c1[i]);
-        write(batch, r + 2u, c + i, c2[i]);
-        write(batch, r + 3u, c + i, c3[i]);
-    }
+    // @slot end
+    let beside = column + x * 4u;
+    write(batch, row + y * 4u, beside, c0 + biases(beside));
+    write(batch, row + y * 4u + 1u, beside, c1 + biases(beside));
+    write(batch, row + y * 4u + 2u, beside, c2 + biases(beside));
+    write(batch, row + y * 4u + 3u, beside, c3 + biases(beside));
+    // @end
 }

@@ -33,11 +33,27 @@ fn m_floor_divide(a: T, b: T) -> T {
 
 // The device masks the count of a shift; here one that is too large or negative moves every bit out.
 fn m_bitwise_left_shift(a: T, b: T) -> T {
-    let out = b < 0 || b >= WIDTH;
-    return select(a << u32(select(b, 0, out)), 0, out);
+    return select(a << u32(b & (WIDTH - 1)), 0, b < 0 || b >= WIDTH);
 }
 fn m_bitwise_right_shift(a: T, b: T) -> T {
-    return a >> u32(select(b, WIDTH - 1, b < 0 || b >= WIDTH));
+    return select(a >> u32(b & (WIDTH - 1)), select(0, -1, a < 0), b < 0 || b >= WIDTH);
+}
+
+// By repeated squaring; a negative exponent leaves only the powers of 1 and -1.
+fn m_pow(a: T, b: T) -> T {
+    if b < 0 {
+        if a == 1 { return 1; }
+        return select(0, 1 - 2 * (b & 1), a == -1);
+    }
+    var power: T = 1;
+    var base = a;
+    var exponent = b;
+    while exponent > 0 {
+        if (exponent & 1) == 1 { power = power * base; }
+        base = base * base;
+        exponent = exponent >> 1u;
+    }
+    return power;
 }
 
 fn m_gcd(a: T, b: T) -> T {

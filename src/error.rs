@@ -60,10 +60,15 @@ pub enum Error {
     // ---- devices
     /// An operation that has no kernel for the device of an argument; whoever calls it knows its name.
     #[error(
-        "{}is not implemented for the {device} device; move its arguments to the CPU with .cpu()",
+        "{}is not implemented for the {device} device{what}; move its arguments to the CPU with .cpu()",
         .op.as_ref().map_or(String::from("this operation "), |op| format!("'{op}' "))
     )]
-    DeviceNotImplemented { op: Option<Cow<'static, str>>, device: Device },
+    DeviceNotImplemented {
+        op: Option<Cow<'static, str>>,
+        device: Device,
+        /// In brackets, the dtype and the adapter, where they are known.
+        what: String,
+    },
     #[error("Expected all tensors to be on the same device, but found at least two devices, {0} and {1}!")]
     DevicesDiffer(Device, Device),
 
@@ -111,8 +116,8 @@ impl Error {
     /// The same error, with the name of the operation where it has none.
     pub fn of_operation(self, name: impl Into<Cow<'static, str>>) -> Error {
         match self {
-            Error::DeviceNotImplemented { op: None, device } => {
-                Error::DeviceNotImplemented { op: Some(name.into()), device }
+            Error::DeviceNotImplemented { op: None, device, what } => {
+                Error::DeviceNotImplemented { op: Some(name.into()), device, what }
             }
             e => e,
         }

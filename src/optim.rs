@@ -18,25 +18,31 @@ pub use adaptive::{Adadelta, Adagrad, RmsProp, adadelta, adagrad, rmsprop};
 
 use crate::backend::cpu::copy::{self, BLOCK, Reader};
 use crate::backend::cpu::parallel::{for_chunks_mut, parallel_for};
-use crate::backend::optim::{self as kernel, NUMBERS};
-use crate::backend::{View, memory};
-use crate::device::Device;
+use crate::backend::memory;
+use crate::backend::optim::{self as kernel, NUMBERS, Part, Rule as Step, Shared};
 use crate::dtype::{DType, Element, Real, Scalar, promote};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::layout::Dims;
 use crate::tensor::Tensor;
 use crate::{bail, ensure, multiversion};
 
 /// Elements per chunk that threads share.
 const GRAIN: usize = 1 << 14;
 
+/// The numbers that a rule takes on a device.
+type Numbers = SmallVec<[f32; NUMBERS]>;
+
 /// The arithmetic of an optimizer on corresponding elements of a parameter's tensors.
 trait Rule: Sync {
     /// Updates `written` (the parameter, then its state) of parameter `i` by its gradient.
     fn update<T: Real>(&self, i: usize, grad: &[T], written: &mut [&mut [T]]);
 
-    /// The same for a device, by the name and the numbers of the rule in `shaders/optim.wgsl`; None where it has none.
-    fn on_device(&self, _i: usize) -> Option<(&'static str, SmallVec<[f32; NUMBERS]>)> {
-        None
+    /// The same for a device, by the name and the numbers of the rule in `shaders/optim.wgsl`.
+    fn on_device(&self, i: usize) -> (Step, Numbers);
+
+    /// The tensors that the rule shares between all parameters on a device.
+    fn shared(&self) -> Shared<'_> {
+        Shared { numbers: &[], factor: None, found: None }
     }
 }
 
@@ -52,8 +58,8 @@ impl Lists<'_> {
     fn apply(&self, rule: &impl Rule) -> Result<()> {
         let params = self.written[0];
         self.check()?;
-        if let Some(p) = params.iter().find(|p| p.device().is_gpu()) {
-            self.apply_on_device(rule, p.device())?;
+        if params.iter().any(|p| p.device().is_gpu()) {
+            self.apply_on_device(rule)?;
             self.written.iter().flat_map(|w| w.iter()).for_each(Tensor::bump_version);
             return Ok(());
         }
@@ -78,21 +84,39 @@ impl Lists<'_> {
         Ok(())
     }
 
-    /// One launch per parameter; what is not dense float32 goes there and back in a copy that is.
-    fn apply_on_device(&self, rule: &impl Rule, device: Device) -> Result<()> {
-        for i in 0..self.written[0].len() {
-            let (Some(read), Some((rule, numbers))) = (self.read, rule.on_device(i)) else {
-                bail!(Error::DeviceNotImplemented { op: None, device });
-            };
-            let g = read[i].dense(DType::F32)?;
+    /// A launch for many parameters; what is not dense float32 goes there and back in a copy that is.
+    fn apply_on_device(&self, rule: &impl Rule) -> Result<()> {
+        let params = self.written[0].len();
+        let mut gradients = Vec::with_capacity(params);
+        let mut dense = Vec::with_capacity(params);
+        for i in 0..params {
             // A gradient that lies in memory that is about to be written is read from a copy.
-            let aliased = self.written.iter().any(|w| w[i].storage().same(g.storage()));
-            let g = if aliased { g.copied(DType::F32)? } else { g };
-            let dense =
-                self.written.iter().map(|w| w[i].dense(DType::F32)).collect::<Result<SmallVec<[_; 5]>>>()?;
-            let views: SmallVec<[View; 5]> = dense.iter().map(Tensor::raw).collect();
-            kernel::step(&kernel::Step { rule, numbers: &numbers }, g.raw(), &views)?;
-            for (w, d) in self.written.iter().zip(&dense) {
+            let aliased = |g: &Tensor| self.written.iter().any(|w| w[i].storage().same(g.storage()));
+            gradients.push(match self.read.map(|r| r[i].dense(DType::F32)).transpose()? {
+                Some(g) if aliased(&g) => Some(g.copied(DType::F32)?),
+                g => g,
+            });
+            let written = self.written.iter().map(|w| w[i].dense(DType::F32));
+            dense.push(written.collect::<Result<SmallVec<[Tensor; 5]>>>()?);
+        }
+        let parts: Vec<Part> = std::iter::zip(&gradients, &dense)
+            .map(|(g, written)| Part {
+                gradient: g.as_ref().map(Tensor::raw),
+                written: written.iter().map(Tensor::raw).collect(),
+            })
+            .collect();
+        // Neighbours whose numbers agree, which most often are all.
+        let mut from = 0;
+        while from < params {
+            let (step, numbers) = rule.on_device(from);
+            let same = |i: &usize| rule.on_device(*i) == (step, numbers.clone());
+            let to = (from + 1..params).find(|i| !same(i)).unwrap_or(params);
+            let shared = Shared { numbers: &numbers, ..rule.shared() };
+            kernel::step(step, shared, &parts[from..to])?;
+            from = to;
+        }
+        for (i, dense) in dense.iter().enumerate() {
+            for (w, d) in self.written.iter().zip(dense) {
                 if !d.same(&w[i]) {
                     memory::transfer(d.raw(), w[i].raw())?;
                 }
@@ -256,7 +280,7 @@ impl<T: Real> Prepare<T> {
 }
 
 /// The first numbers of every rule on a device.
-fn prepare_numbers(maximize: bool, decay: f64) -> SmallVec<[f32; NUMBERS]> {
+fn prepare_numbers(maximize: bool, decay: f64) -> Numbers {
     SmallVec::from_slice(&[if maximize { -1.0 } else { 1.0 }, decay as f32])
 }
 
@@ -310,14 +334,14 @@ impl Rule for SgdRule {
         }
     }
 
-    fn on_device(&self, i: usize) -> Option<(&'static str, SmallVec<[f32; NUMBERS]>)> {
+    fn on_device(&self, i: usize) -> (Step, Numbers) {
         let s = &self.s;
         let mut numbers = prepare_numbers(s.maximize, s.weight_decay);
         numbers.extend([s.lr as f32, 0.0]);
-        let Some(&fresh) = self.fresh.get(i) else { return Some(("sgd", numbers)) };
+        let Some(&fresh) = self.fresh.get(i) else { return (Step::Step("sgd"), numbers) };
         let flag = |on: bool| on as u8 as f32;
         numbers.extend([s.momentum as f32, (1.0 - s.dampening) as f32, flag(fresh), flag(s.nesterov)]);
-        Some(("sgd_momentum", numbers))
+        (Step::Step("sgd_momentum"), numbers)
     }
 }
 
@@ -442,11 +466,11 @@ impl Rule for AdamRule {
         }
     }
 
-    fn on_device(&self, i: usize) -> Option<(&'static str, SmallVec<[f32; NUMBERS]>)> {
+    fn on_device(&self, i: usize) -> (Step, Numbers) {
         let c = AdamConstants::<f32>::new(&self.s, self.steps[i]);
         let mut numbers = prepare_numbers(self.s.maximize, c.prepare.decay as f64);
         numbers.extend([c.keep, c.eps, c.beta2, c.take1, c.take2, c.size, c.unbias]);
-        Some((if self.s.amsgrad { "adam_max" } else { "adam" }, numbers))
+        (Step::Step(if self.s.amsgrad { "adam_max" } else { "adam" }), numbers)
     }
 }
 
@@ -485,12 +509,15 @@ multiversion! {
     }
 }
 
-struct Scale {
+struct Scale<'a> {
     factor: f64,
     found_inf: AtomicBool,
+    /// The factor on a device, and what tells there of infinities, where they are asked for.
+    there: &'a Tensor,
+    found: Option<&'a Tensor>,
 }
 
-impl Rule for Scale {
+impl Rule for Scale<'_> {
     fn update<T: Real>(&self, _: usize, _: &[T], written: &mut [&mut [T]]) {
         for x in written {
             if !scale(T::of(self.factor), x) {
@@ -498,18 +525,44 @@ impl Rule for Scale {
             }
         }
     }
+
+    fn on_device(&self, _: usize) -> (Step, Numbers) {
+        (if self.found.is_some() { Step::Unscale } else { Step::Scale }, Numbers::new())
+    }
+
+    fn shared(&self) -> Shared<'_> {
+        Shared { numbers: &[], factor: Some(self.there.raw()), found: self.found.map(Tensor::raw) }
+    }
 }
 
-/// Multiplies every gradient by `inv_scale`, in place; whether any element was infinite or NaN.
-pub fn unscale(grads: &[Tensor], inv_scale: f64) -> Result<bool> {
-    let rule = Scale { factor: inv_scale, found_inf: AtomicBool::new(false) };
+/// Multiplies every gradient by a number (a tensor of one element, on their device), in place. A tensor of one float32
+/// that says whether any element was infinite or NaN: 1 if so, else 0.
+pub fn unscale(grads: &[Tensor], inv_scale: &Tensor) -> Result<Tensor> {
+    scale_by(grads, inv_scale, true)
+}
+
+/// Multiplies every gradient by a number (a tensor of one element, on their device), in place.
+pub fn scale_all(grads: &[Tensor], factor: &Tensor) -> Result<()> {
+    scale_by(grads, factor, false).map(|_| ())
+}
+
+fn scale_by(grads: &[Tensor], factor: &Tensor, ask: bool) -> Result<Tensor> {
+    ensure!(factor.numel() == 1, Runtime, "expected a factor of one element, got {}", factor.shape());
+    let found = factor.new_full(Dims::default(), 0.0)?.copied(DType::F32)?;
+    let there = factor.copied(DType::F32)?;
+    let on_device = factor.device().is_gpu();
+    let rule = Scale {
+        // On a device the kernel reads it.
+        factor: if on_device { 1.0 } else { factor.item()?.to_f64() },
+        found_inf: AtomicBool::new(false),
+        there: &there,
+        found: ask.then_some(&found),
+    };
     Lists { read: None, written: SmallVec::from_slice(&[grads]) }.apply(&rule)?;
-    Ok(rule.found_inf.into_inner())
-}
-
-/// Multiplies every gradient by `factor`, in place.
-pub fn scale_all(grads: &[Tensor], factor: f64) -> Result<()> {
-    unscale(grads, factor).map(|_| ())
+    if rule.found_inf.load(Ordering::Relaxed) {
+        copy::fill(found.on_host()?.raw(), Scalar::Float(1.0));
+    }
+    Ok(found)
 }
 
 const LANES: usize = 16;

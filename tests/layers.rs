@@ -26,6 +26,7 @@ const UNSAFE: &[&str] = &[
     "src/backend/cpu/microkernel/vector.rs",
     "src/backend/cpu/parallel.rs",
     "src/backend/cpu/simd.rs",
+    "src/backend/gpu/cache.rs",
     "src/python/dlpack.rs",
     "src/python/interop.rs",
     "src/python/method.rs",

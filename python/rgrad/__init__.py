@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         cpu,
         cuda,
         gpu,
+        library,
         linalg,
         mps,
         nn,
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
         vision,
         viz,
     )
+    from ._doctor import doctor
     from ._top import strided
     from .amp import autocast
     from .serialization import load, save
@@ -101,6 +103,7 @@ _LAZY = {
     "cpu",
     "cuda",
     "gpu",
+    "library",
     "linalg",
     "mps",
     "nn",
@@ -117,6 +120,7 @@ _LAZY = {
 }
 _FROM = {
     "autocast": ("rgrad.amp", "autocast"),
+    "doctor": ("rgrad._doctor", "doctor"),
     "load": ("rgrad.serialization", "load"),
     "save": ("rgrad.serialization", "save"),
     "strided": ("rgrad._top", "strided"),

@@ -5,24 +5,20 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import rgrad
 from rgrad import _C
 
 
 def get_default_device() -> _C.device:
-    """Where new tensors are made by this thread."""
+    """Where new tensors are made on this thread."""
     return _C.get_default_device()
 
 
 def set_default_device(device: Any) -> None:
-    """Sets where this thread makes new tensors; None stands for the CPU.
+    """Sets where new tensors are made on this thread; None stands for the CPU.
 
-    >>> import rgrad as torch
-    >>> torch.set_default_device("cpu")
-    >>> torch.zeros(2).device
-    device(type='cpu')
+    `with rgrad.device("gpu"):` does it for a while.
     """
-    _C._set_default_device("cpu" if device is None else device)
+    _C._set_default_device(_C.device("cpu" if device is None else device))
 
 
 class _Deterministic:
@@ -96,9 +92,9 @@ def get_float32_matmul_precision() -> str:
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
     """Whether autocast is on for a type of device, in this thread."""
-    return device_type == "cpu" and _C._get_autocast()[0]
+    return _C._get_autocast(device_type)[0]
 
 
 def get_autocast_dtype(device_type: str) -> _C.dtype:
     """The dtype that autocast computes in."""
-    return _C._get_autocast()[1] if device_type == "cpu" else rgrad.float16
+    return _C._get_autocast(device_type)[1]

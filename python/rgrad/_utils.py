@@ -48,9 +48,7 @@ def _rebuild_tensor(data: Any, dtype: str, shape: tuple[int, ...], device: str, 
     tensor = rgrad.empty(shape, dtype=getattr(rgrad, dtype))
     view = memoryview(data).cast("B")
     if view.nbytes != tensor.numel() * tensor.dtype.itemsize:
-        raise pickle.UnpicklingError(
-            f"{view.nbytes} bytes for a tensor of shape {tuple(shape)} and dtype {dtype}"
-        )
+        raise pickle.UnpicklingError(f"{view.nbytes} bytes for a tensor of shape {tuple(shape)} and dtype {dtype}")
     if view.nbytes:
         _C._storage_bytes(tensor)[: view.nbytes] = view
     return tensor.to(device).requires_grad_(requires_grad)

@@ -108,9 +108,7 @@ def rebuild_tensor(
     # A stride of 0 lets few bytes be a huge tensor, but the number of its elements has to stay a number.
     valid = valid and math.prod(n for n in size if n) < 2**62
     if not valid or not isinstance(requires_grad, bool):
-        raise pickle.UnpicklingError(
-            f"malformed tensor: offset {offset!r}, size {size!r}, stride {stride!r}"[:300]
-        )
+        raise pickle.UnpicklingError(f"malformed tensor: offset {offset!r}, size {size!r}, stride {stride!r}"[:300])
     reach = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) + 1
     if 0 in size:
         reach = 0
@@ -267,9 +265,7 @@ class WeightsUnpickler:
         except pickle.UnpicklingError:
             raise
         except (RecursionError, MemoryError) as error:
-            raise pickle.UnpicklingError(
-                f"the pickle is too deep or too large ({type(error).__name__})"
-            ) from None
+            raise pickle.UnpicklingError(f"the pickle is too deep or too large ({type(error).__name__})") from None
         except (
             ValueError,
             TypeError,
@@ -326,9 +322,7 @@ class WeightsUnpickler:
     def _reduce(self, _: None) -> None:
         function, arguments = self._take(2)
         if not self._allowed(function):
-            raise pickle.UnpicklingError(
-                f"Trying to call reduce for unrecognized function {function!r}"[:300]
-            )
+            raise pickle.UnpicklingError(f"Trying to call reduce for unrecognized function {function!r}"[:300])
         if not isinstance(arguments, tuple):
             raise pickle.UnpicklingError("malformed pickle: arguments must be a tuple")
         self._push(function(*arguments))
@@ -338,9 +332,7 @@ class WeightsUnpickler:
         if not (isinstance(cls, type) and any(cls is entry for entry in _safe_globals.values())):
             # OrderedDict and its like are the only ones of the table that are made this way.
             if not (self._allowed(cls) and arguments == ()):
-                raise pickle.UnpicklingError(
-                    f"Trying to create new object for unrecognized class {cls!r}"[:300]
-                )
+                raise pickle.UnpicklingError(f"Trying to create new object for unrecognized class {cls!r}"[:300])
             self._push(cls())
             return
         self._push(cls.__new__(cls, *arguments))

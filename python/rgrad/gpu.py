@@ -3,7 +3,9 @@
 A tensor goes to a GPU by `x.to("gpu")` and back by `x.cpu()`. Nothing here opens a driver before it is asked to.
 
 Environment: `RGRAD_GPU_ADAPTER` picks one by number or by a part of its name, `RGRAD_GPU_ALLOW_CPU=1` admits software
-adapters, `RGRAD_GPU_MEM_LIMIT` bounds memory in bytes, `RGRAD_GPU_ALIASES=0` takes the names "cuda" and "mps" away.
+adapters, `RGRAD_GPU_MEM_LIMIT` bounds memory in bytes, `RGRAD_GPU_ALIASES=0` takes the names "cuda" and "mps" away,
+`RGRAD_GPU_POISON=1` fills memory with NaNs before it is used, `RGRAD_CACHE_DIR` says where compiled kernels are kept
+(nowhere, if it is empty).
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rgrad import _C
+from rgrad._gpu_profile import profile
 
 __all__ = [
     "OutOfMemoryError",
@@ -28,6 +31,8 @@ __all__ = [
     "memory_allocated",
     "memory_reserved",
     "memory_summary",
+    "profile",
+    "reset",
     "reset_peak_memory_stats",
     "set_device",
     "stats",
@@ -125,13 +130,27 @@ def reset_peak_memory_stats(device: Any = None) -> None:
     _C._gpu_reset_peak(_index(device))
 
 
+def reset(device: Any = None) -> None:
+    """Closes a GPU, for one that was lost: its tensors raise from then on, and the next use opens it anew."""
+    _C._gpu_reset(_index(device))
+
+
 def empty_cache(device: Any = None) -> None:
     """Gives memory kept for reuse back to the driver."""
     _C._gpu_empty_cache(_index(device))
 
 
 def memory_summary(device: Any = None) -> str:
-    """A table of the counters of memory."""
+    """The counters of memory, and the largest owners."""
     counters = stats(device)
     names = ("allocated", "reserved", "peak")
-    return "\n".join(f"{name:<16}{counters[f'{name}_bytes'] / 2**20:>12.1f} MiB" for name in names)
+    table = "\n".join(f"{counters[f'{name}_bytes'] / 2**20:>12.2f} MiB  {name}" for name in names)
+    return table + _owners_summary()
+
+
+def _owners_summary() -> str:
+    """What an error of memory says of who holds it."""
+    from rgrad import _gpu_owners
+
+    owners = _gpu_owners.summary()
+    return f"\nThe largest owners:\n{owners}" if owners else ""

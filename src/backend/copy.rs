@@ -43,8 +43,11 @@ pub fn fill(out: View, value: Scalar) -> Result<()> {
 
 /// Adds `src` to `out`, where several indices of `out` may name one element.
 pub fn accumulate(src: View, out: View) -> Result<()> {
-    same_device([out, src])?;
-    out.on_host()?;
-    cpu::copy::accumulate(src, out);
-    Ok(())
+    by_device!(same_device([out, src])?,
+        cpu => {
+            cpu::copy::accumulate(src, out);
+            Ok(())
+        },
+        gpu => gpu::index::accumulate(src, out)
+    )
 }

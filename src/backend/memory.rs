@@ -16,7 +16,7 @@ pub fn alloc(len: usize, device: Device) -> Result<Storage> {
         #[cfg(feature = "gpu")]
         Device::Gpu(index) => gpu::device::gpu(index)?.allocate(len),
         #[cfg(not(feature = "gpu"))]
-        device => Err(crate::error::Error::DeviceNotImplemented { op: None, device }),
+        device => Err(crate::error::Error::DeviceNotImplemented { op: None, device, what: String::new() }),
     }
 }
 
@@ -75,6 +75,6 @@ pub fn synchronize(device: Device) -> Result<()> {
         #[cfg(feature = "gpu")]
         Device::Gpu(index) => gpu::device::gpu(index)?.finish(),
         #[cfg(not(feature = "gpu"))]
-        device => Err(crate::error::Error::DeviceNotImplemented { op: None, device }),
+        device => Err(crate::error::Error::DeviceNotImplemented { op: None, device, what: String::new() }),
     }
 }

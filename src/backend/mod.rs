@@ -19,6 +19,7 @@ pub mod reduce;
 pub mod scan;
 pub mod softmax;
 pub mod sort;
+pub mod svd;
 pub mod triangle;
 
 use crate::device::Device;
@@ -46,8 +47,18 @@ impl View<'_> {
     pub fn on_host(&self) -> Result<()> {
         match self.device() {
             Device::Cpu => Ok(()),
-            device => Err(Error::DeviceNotImplemented { op: None, device }),
+            device => Err(Error::DeviceNotImplemented { op: None, device, what: self.described() }),
         }
+    }
+
+    /// The dtype, and the name of the adapter.
+    #[cold]
+    fn described(&self) -> String {
+        #[cfg(feature = "gpu")]
+        if let Ok(gpu) = gpu::of(*self) {
+            return format!(" (torch.{} on {})", self.dtype.name(), gpu.caps.name);
+        }
+        format!(" (torch.{})", self.dtype.name())
     }
 }
 
@@ -82,7 +93,9 @@ macro_rules! by_device {
             #[cfg(feature = "gpu")]
             $crate::device::Device::Gpu(_) => $gpu,
             #[cfg(not(feature = "gpu"))]
-            device => Err($crate::error::Error::DeviceNotImplemented { op: None, device }),
+            device => {
+                Err($crate::error::Error::DeviceNotImplemented { op: None, device, what: String::new() })
+            }
         }
     };
 }

@@ -46,6 +46,17 @@ pub fn max_pool(s: &PoolShape, x: View, out: View, indices: View) -> Result<()> 
     )
 }
 
+/// The maximum of each share of the plane and its index in it.
+pub fn adaptive_max_pool(s: &ResizeShape, x: View, out: View, indices: View) -> Result<()> {
+    by_device!(same_device([out, indices, x])?,
+        cpu => {
+            real!(x, T => cpu::pool::adaptive_max_pool::<T>(s, elements(x), results(out), results(indices)));
+            Ok(())
+        },
+        gpu => gpu::plane::adaptive_max_pool(s, x, out, indices)
+    )
+}
+
 /// The results of a map.
 pub fn forward(map: &Map, x: View, out: View) -> Result<()> {
     by_device!(same_device([out, x].into_iter().chain(map.indices()))?,

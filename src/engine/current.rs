@@ -98,10 +98,10 @@ pub fn nested<R: Send>(f: impl FnOnce() -> R + Send) -> R {
         let _deeper = Deeper::enter(depth);
         return f();
     }
-    let (state, casts) = (ThreadState::capture(), autocast::dtype());
+    let (state, casts) = (ThreadState::capture(), autocast::casts());
     let run = move || {
         state.install();
-        autocast::set(casts);
+        autocast::restore(casts);
         nested(f)
     };
     std::thread::scope(|s| match std::thread::Builder::new().stack_size(STACK).spawn_scoped(s, run) {

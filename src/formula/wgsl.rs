@@ -155,7 +155,28 @@ impl Pointwise<'_> {
         let arguments = self.arguments().map(|k| format!("a{k}: T"));
         let names: Vec<String> = arguments.chain(self.used_params().map(|p| format!("p{p}: T"))).collect();
         let result = if is_truth(self.steps) { "bool" } else { "T" };
-        format!("fn op({}) -> {result} {{\n{}}}\n", names.join(", "), body(self.steps, self.compute))
+        let mut s =
+            format!("fn op({}) -> {result} {{\n{}}}\n", names.join(", "), body(self.steps, self.compute));
+        if self.becomes_whole() {
+            let (low, high) = if self.result == DType::I64 {
+                (-(2f64.powi(63)), 2f64.powi(63))
+            } else {
+                (-(2f64.powi(31)), 2f64.powi(31))
+            };
+            line(&mut s, "// What an integer cannot hold becomes the least one, as on the CPU.");
+            line(
+                &mut s,
+                format!(
+                    "fn whole(x: T) -> T {{ return select(T({low:?}), x, x >= T({low:?}) && x < T({high:?})); }}"
+                ),
+            );
+        }
+        s
+    }
+
+    /// Whether what is computed as a float is stored as an integer.
+    fn becomes_whole(&self) -> bool {
+        self.compute.is_float() && self.result.is_int() && !is_truth(self.steps)
     }
 
     /// The formula applied to tensors' elements, which `tensor` gives.
@@ -167,7 +188,11 @@ impl Pointwise<'_> {
         let values: Vec<String> =
             arguments.chain(self.used_params().map(|p| format!("params.p{p}"))).collect();
         let call = format!("op({})", values.join(", "));
-        if is_truth(self.steps) { format!("select(T(0), T(1), {call})") } else { call }
+        match () {
+            () if is_truth(self.steps) => format!("select(T(0), T(1), {call})"),
+            () if self.becomes_whole() => format!("whole({call})"),
+            () => call,
+        }
     }
 
     fn at(&self, first: &str, strides: &str) -> String {
@@ -248,9 +273,13 @@ pub fn body(steps: &[Step], compute: DType) -> String {
         Step::Param(p) => format!("p{p}"),
         _ => format!("v{i}"),
     };
+    // What is multiplied by zero may be NaN, which a compiler need not mind that sees the zero.
+    let multiplies =
+        |i: usize| steps.iter().any(|s| matches!(s, Step::Do(Prim::Mul, [a, b, _]) if *a == i || *b == i));
     for (i, step) in steps.iter().enumerate() {
         let text = match *step {
             Step::Arg(_) | Step::Param(_) => continue,
+            Step::Lit(0.0) if compute.is_float() && multiplies(i) => "opaque(T(0))".into(),
             Step::Lit(v) => literal(v, compute),
             Step::Do(p, o) => call(p, o.map(name)),
         };

@@ -35,10 +35,7 @@ struct LeafHooks {
 
 impl Meta {
     pub(crate) fn new() -> Meta {
-        Meta {
-            tracked: AtomicBool::new(false),
-            state: Mutex::default(),
-        }
+        Meta { tracked: AtomicBool::new(false), state: Mutex::default() }
     }
 
     /// The meta of a fresh result of a recorded operation.

@@ -151,7 +151,11 @@ fn resized(t: &Tensor, shape: crate::layout::Dims) -> Result<Tensor> {
     if needed <= held {
         return Ok(t.with_layout(layout));
     }
-    ensure!(!t.storage().is_borrowed() || t.device().is_gpu(), Runtime, "Trying to resize storage that is not resizable");
+    ensure!(
+        !t.storage().is_borrowed() || t.device().is_gpu(),
+        Runtime,
+        "Trying to resize storage that is not resizable"
+    );
     let row = |n| Layout::contiguous([n].into());
     let memory = t.new_empty([needed])?;
     copy::copy(t.with_layout(row(held)).raw(), memory.with_layout(row(held)).raw())?;

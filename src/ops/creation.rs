@@ -6,13 +6,12 @@ use super::cast::format_or_preserve;
 use super::pointwise::Arg;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{default_device, default_dtype};
-use crate::backend::copy;
 use crate::backend::cpu::parallel::for_chunks_mut;
+use crate::backend::{copy, memory};
 use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::{Dims, Layout, MemoryFormat, Strides};
-use crate::storage::Storage;
 use crate::tensor::Tensor;
 use crate::{bail, ensure, with_dtype};
 
@@ -171,7 +170,7 @@ fn new_empty(a: &Args) -> Result<Out> {
 }
 
 /// A tensor of the given strides over memory that just holds it.
-fn strided(shape: Dims, strides: &[i64], dtype: DType) -> Result<Tensor> {
+fn strided(shape: Dims, strides: &[i64], dtype: DType, device: Device) -> Result<Tensor> {
     ensure!(
         shape.len() == strides.len(),
         Runtime,
@@ -194,15 +193,19 @@ fn strided(shape: Dims, strides: &[i64], dtype: DType) -> Result<Tensor> {
         None => bail!(overflow()),
     };
     let bytes = numel.checked_mul(dtype.size()).ok_or_else(overflow)?;
-    Ok(Tensor::from_parts(Storage::new(bytes)?, layout, dtype))
+    Ok(Tensor::from_parts(memory::alloc(bytes, device)?, layout, dtype))
 }
 
 fn empty_strided(a: &Args) -> Result<Out> {
-    finish(a, 2, strided(a.size(0)?, a.ints(1)?, dtype_or(a, 2, default_dtype())?)?)
+    let device = device_or(a, 2, default_device())?;
+    let t = strided(a.size(0)?, a.ints(1)?, dtype_or(a, 2, default_dtype())?, device)?;
+    finish_like(a, 2, t.clone(), &t)
 }
 
 fn new_empty_strided(a: &Args) -> Result<Out> {
-    finish(a, 3, strided(a.size(1)?, a.ints(2)?, dtype_or(a, 3, a.tensor(0)?.dtype())?)?)
+    let like = a.tensor(0)?;
+    let t = strided(a.size(1)?, a.ints(2)?, dtype_or(a, 3, like.dtype())?, device_or(a, 3, like.device())?)?;
+    finish_like(a, 3, t.clone(), &t)
 }
 
 /// A tensor whose dimensions lie in memory in the order `physical_layout`.
@@ -231,7 +234,9 @@ fn empty_permuted(a: &Args) -> Result<Out> {
         strides[d as usize] = step;
         step = step.saturating_mul(shape[d as usize].max(1) as i64);
     }
-    finish(a, 2, strided(shape, &strides, dtype_or(a, 2, default_dtype())?)?)
+    let device = device_or(a, 2, default_device())?;
+    let t = strided(shape, &strides, dtype_or(a, 2, default_dtype())?, device)?;
+    finish_like(a, 2, t.clone(), &t)
 }
 
 // ---- sequences
@@ -559,8 +564,8 @@ mod tests {
 
     #[test]
     fn a_strided_tensor_has_just_the_memory_that_its_last_element_needs() {
-        let t = strided([2, 3].into(), &[1, 4], DType::F32).unwrap();
+        let t = strided([2, 3].into(), &[1, 4], DType::F32, Device::Cpu).unwrap();
         assert_eq!(t.storage().len(), 40);
-        assert_eq!(strided([0, 3].into(), &[1, 4], DType::F32).unwrap().storage().len(), 0);
+        assert_eq!(strided([0, 3].into(), &[1, 4], DType::F32, Device::Cpu).unwrap().storage().len(), 0);
     }
 }

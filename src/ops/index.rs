@@ -8,6 +8,7 @@ mod select;
 
 pub use advanced::{index, index_put};
 pub use gather::{gather, scatter, scatter_add};
+pub(super) use mask::first_outside;
 pub use mask::{masked_fill, masked_scatter, masked_select, nonzero, nonzero_tuple, select_where};
 pub use select::{index_add, index_copy, index_fill, index_select, put, take};
 

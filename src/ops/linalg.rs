@@ -49,9 +49,9 @@ impl Function for TriangleBackward {
     }
 }
 
-/// A matrix with ones on its diagonal.
-fn identity(rows: usize, columns: usize, dtype: DType) -> Result<Tensor> {
-    let out = Tensor::zeros([rows, columns], dtype)?;
+/// A matrix with ones on its diagonal, of the dtype and on the device of `like`.
+fn identity(rows: usize, columns: usize, like: &Tensor) -> Result<Tensor> {
+    let out = like.new_zeros([rows, columns])?;
     let diagonal = Layout {
         shape: Dims::from([rows.min(columns)]),
         strides: Strides::from([columns as isize + 1]),
@@ -86,7 +86,7 @@ impl Function for TraceBackward {
 
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        Ok(smallvec![Some(arith::mul(g, &identity(self.rows, self.columns, g.dtype())?)?)])
+        Ok(smallvec![Some(arith::mul(g, &identity(self.rows, self.columns, g)?)?)])
     }
 }
 
@@ -98,7 +98,7 @@ fn cross_product(x: &Tensor, y: &Tensor, dim: usize) -> Result<Tensor> {
     let turned = |t: &Tensor, by: i64| -> Result<Tensor> {
         let mut along = Dims::from(&vec![1; shape.len()][..]);
         along[dim] = 3;
-        let order = Tensor::from_slice(&[by, (by + 1) % 3, (by + 2) % 3], along)?;
+        let order = Tensor::from_slice(&[by, (by + 1) % 3, (by + 2) % 3], along)?.on_device(t.device())?;
         pick(t, dim, &view::expand_to(&order, &shape)?.dense(DType::I64)?)
     };
     let left = arith::mul(&turned(&a, 1)?, &turned(&b, 2)?)?;

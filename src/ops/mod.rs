@@ -35,7 +35,9 @@ use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::{Error, Result};
 use crate::graph::{NotImplemented, grad_enabled};
-use crate::tensor::{Tensor, assign, check_apart, check_inference, check_inplace, overlap_error, self_overlap};
+use crate::tensor::{
+    Tensor, assign, check_apart, check_inference, check_inplace, overlap_error, self_overlap,
+};
 use pointwise::{Arg, Row};
 use schema::{Args, Call, Op, Out, Overload, Surface, Value};
 
@@ -204,6 +206,13 @@ pub fn call_out(
         Out::Tuple(v) | Out::Named(_, _, v) | Out::List(v) => v,
         _ => Vec::new(),
     };
+    // What may be made on any device, and is asked for on none, is made where it goes.
+    let anywhere =
+        overload.sig.contains("device: device?") && !values.iter().any(|v| matches!(v, Value::Device(_)));
+    let results = match outs.first() {
+        Some(out) if anywhere => results.iter().map(|t| t.on_device(out.device())).collect::<Result<_>>()?,
+        _ => results,
+    };
     let tracked = |t: &Tensor| grad_enabled() && t.requires_grad();
     // A history that cannot be followed back is no reason to refuse it.
     let dead_end = |t: &Tensor| t.grad_fn().is_some_and(|f| f.name() == NotImplemented::NAME);
@@ -267,17 +276,16 @@ fn shares_elements(a: &Tensor, b: &Tensor) -> bool {
         }
 }
 
-thread_local! {
-    static DEFAULT_DEVICE: Cell<Device> = const { Cell::new(Device::Cpu) };
-}
+thread_local!(static DEFAULT_DEVICE: Cell<Device> = const { Cell::new(Device::Cpu) });
 
-/// The device of the tensors that this thread makes.
+/// The device of new tensors on this thread.
 pub fn default_device() -> Device {
-    DEFAULT_DEVICE.get()
+    DEFAULT_DEVICE.with(Cell::get)
 }
 
-pub fn set_default_device(device: Device) {
-    DEFAULT_DEVICE.set(device);
+/// Sets it and returns the one before.
+pub fn set_default_device(device: Device) -> Device {
+    DEFAULT_DEVICE.with(|d| d.replace(device))
 }
 
 static DEFAULT_DTYPE: AtomicU8 = AtomicU8::new(DType::F32 as u8);

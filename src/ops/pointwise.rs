@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use smallvec::SmallVec;
 
 use super::schema::Surface;
-use crate::backend::pointwise::{Kernel, Operand, Program, compute_type, run, run_few};
+use crate::backend::pointwise::{Kernel, Operand, Program, compute_type, expect_divisors, run, run_few};
 use crate::backend::{View, copy};
 use crate::device::Device;
 use crate::dtype::{DType, Scalar, promote};
@@ -450,12 +450,10 @@ pub fn check_result_cast(from: DType, to: DType) -> Result<()> {
 }
 
 fn refuse_zero_divisor(args: &[Arg]) -> Result<()> {
-    let zero = match args[1] {
-        Arg::S(s) => s.is_zero(),
-        // A GPU would have to be waited for; there the quotient is 0.
-        Arg::T(t) => !t.device().is_gpu() && super::reduce::any_zero(t)?,
-    };
-    ensure!(!zero, Error::ZeroDivision);
+    match args[1] {
+        Arg::S(s) => ensure!(!s.is_zero(), Error::ZeroDivision),
+        Arg::T(t) => expect_divisors(t.dense(t.dtype())?.raw())?,
+    }
     Ok(())
 }
 

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use super::nn::{PlaneMap, axes, map_planes, number_compute, per_axis, record_map, rounded};
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
-use crate::backend::cpu::pool as host;
 use crate::backend::plane::{self as kernel, Divisor, PoolShape, ResizeShape};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::layout::Dims;
 use crate::tensor::Tensor;
-use crate::{bail, ensure, with_dtype};
+use crate::{bail, ensure};
 
 /// The sizes of the last `n` dimensions of `t`, with 1 for the others of three.
 fn planes(t: &Tensor, n: usize) -> (usize, [usize; 3]) {
@@ -145,14 +144,14 @@ fn maxima(
     shape: &Dims,
     (input, output): ([usize; 3], [usize; 3]),
     node: &'static str,
-    find: impl Fn(&Tensor, &Tensor, &Tensor, DType) -> Result<()>,
+    find: impl Fn(&Tensor, &Tensor, &Tensor) -> Result<()>,
 ) -> Result<(Tensor, Tensor)> {
     let compute = number_compute(t.dtype());
     let x = t.dense(compute)?;
     let (out, indices) =
         (x.new_empty(shape.clone())?, Tensor::empty_on(shape.clone(), DType::I64, t.device())?);
     if out.numel() > 0 {
-        find(&x, &out, &indices, compute)?;
+        find(&x, &out, &indices)?;
     }
     let map = PlaneMap::Pick {
         indices: indices.clone(),
@@ -175,7 +174,7 @@ fn max_pool(a: &Args, op: &'static str, n: usize) -> Result<Out> {
         ceil: a.bool(5)?,
     };
     let (s, shape) = window.shape(t)?;
-    let (out, indices) = maxima(t, &shape, (s.input, s.output), max_node(n), |x, out, indices, _| {
+    let (out, indices) = maxima(t, &shape, (s.input, s.output), max_node(n), |x, out, indices| {
         kernel::max_pool(&s, x.raw(), out.raw(), indices.raw())
     })?;
     Ok(if a.bool(6)? { Out::Tuple(vec![out, indices]) } else { out.into() })
@@ -250,10 +249,8 @@ fn adaptive_max_pool(a: &Args, op: &'static str, n: usize) -> Result<Out> {
     t.expect_float("adaptive_max_pool2d")?;
     let (s, shape) = adaptive(t, op, a.ints(1)?, n)?;
     let node = if n == 3 { "AdaptiveMaxPool3DBackward0" } else { "AdaptiveMaxPool2DBackward0" };
-    let (out, indices) = maxima(t, &shape, (s.input, s.output), node, |x, out, indices, compute| {
-        with_dtype!(float compute, T => host::adaptive_max_pool::<T>(&s, x.slice()?, out.slice_mut()?, indices.slice_mut()?),
-            else bail!(Error::DtypeNotImplemented { op, dtype: compute }));
-        Ok(())
+    let (out, indices) = maxima(t, &shape, (s.input, s.output), node, |x, out, indices| {
+        kernel::adaptive_max_pool(&s, x.raw(), out.raw(), indices.raw())
     })?;
     Ok(if a.bool(2)? { Out::Tuple(vec![out, indices]) } else { out.into() })
 }

@@ -235,12 +235,9 @@ impl Function for Drawn {
 /// Normal numbers with means and standard deviations of which at least one is a tensor.
 fn normal(mean: Arg, std: Arg, generator: Option<&Arc<Generator>>, node: &'static str) -> Result<Tensor> {
     if let Arg::T(std) = std {
-        let least = if std.numel() == 0 {
-            0.0
-        } else {
-            std.on_host()?.to_vec::<f64>().into_iter().fold(0.0, f64::min)
-        };
-        ensure!(least >= 0.0, Runtime, "normal expects all elements of std >= 0.0");
+        let negative = rows::lt.call(&[(&std.detach()).into(), 0.0.into()], &[])?;
+        let some = super::reduce::any(&negative, None, false)?;
+        ensure!(some.item()?.is_zero(), Runtime, "normal expects all elements of std >= 0.0");
     }
     if let Arg::S(std) = std {
         ensure!(std.to_f64() >= 0.0, Runtime, "normal expects std >= 0.0, but found std {}", std.to_f64());
@@ -281,8 +278,18 @@ fn normal_size(a: &Args) -> Result<Out> {
 fn bernoulli_each(out: &Tensor, probs: &Tensor, generator: Option<&Arc<Generator>>) -> Result<()> {
     let compute = if probs.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
     let probs = probs.dense(compute)?;
-    let hits = Tensor::empty(probs.shape().clone(), compute)?;
+    let hits = probs.new_empty(probs.shape().clone())?;
     let p = stream(generator, hits.numel());
+    if probs.device().is_gpu() {
+        let probs = probs.detach();
+        let low = rows::lt.call(&[(&probs).into(), 0.0.into()], &[])?;
+        let valid = rows::le.call(&[(&probs).into(), 1.0.into()], &[])?;
+        let valid = rows::gt.call(&[(&valid).into(), (&low).into()], &[])?;
+        let valid = super::reduce::all(&valid, None, false)?.item()?;
+        ensure!(!valid.is_zero(), Runtime, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
+        kernel::fill(Uniform(0.0, 1.0), p, hits.raw())?;
+        return copy::copy(rows::lt.call(&[(&hits).into(), (&probs).into()], &[])?.raw(), out.raw());
+    }
     with_dtype!(float compute, T => {
         let probs = probs.slice::<T>()?;
         let valid = probs.iter().all(|&p| (T::ZERO..=T::ONE).contains(&p));

@@ -5,6 +5,7 @@ mod moments;
 mod norms;
 mod order;
 mod products;
+mod ranks;
 mod select;
 mod table;
 

@@ -159,6 +159,7 @@ fn cum_extremum(a: &Args, largest: bool) -> Result<Vec<Tensor>> {
 
 /// `log(cumsum(exp(t)))` along `dim`, without overflow.
 pub fn logcumsumexp(t: &Tensor, dim: usize) -> Result<Tensor> {
+    t.expect_float("logcumsumexp_out_cpu")?;
     let compute = compute_float(t.dtype());
     let (x, out) = (t.dense(compute)?, t.empty_as(compute)?);
     kernels::scan(Running::LogSumExp, x.raw(), lanes(t.shape(), dim), false, out.raw())?;

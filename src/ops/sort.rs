@@ -129,7 +129,7 @@ fn right_side(op: &str, right: bool, side: Option<&str>) -> Result<bool> {
 }
 
 /// Where `values` would go into the sorted rows of `sorted`.
-fn search(
+pub(super) fn search(
     sorted: &Tensor,
     values: Arg,
     sorter: Option<&Tensor>,

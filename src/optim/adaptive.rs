@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Lists, Prepare, Rule, count_steps};
+use super::{Lists, Numbers, Prepare, Rule, Step, count_steps, prepare_numbers};
 use crate::dtype::Real;
 use crate::error::Result;
 use crate::multiversion;
@@ -105,6 +105,19 @@ impl Rule for RmsProp {
             _ => {}
         }
     }
+
+    fn on_device(&self, _: usize) -> (Step, Numbers) {
+        let c = RmsPropConstants::<f32>::new(self);
+        let mut numbers = prepare_numbers(self.maximize, self.weight_decay);
+        numbers.extend([c.lr, c.eps, c.alpha, c.take, c.momentum]);
+        let name = match (self.centered, self.momentum > 0.0) {
+            (false, false) => "rmsprop",
+            (true, false) => "rmsprop_centered",
+            (false, true) => "rmsprop_momentum",
+            (true, true) => "rmsprop_both",
+        };
+        (Step::Step(name), numbers)
+    }
 }
 
 /// RMSprop. `grad_avgs` is used where centered, `momentum_buffers` where there is momentum.
@@ -160,6 +173,12 @@ impl Rule for AdagradRule {
             adagrad_step(prepare, T::of(self.sizes[i]), T::of(self.s.eps), g, p, sum);
         }
     }
+
+    fn on_device(&self, i: usize) -> (Step, Numbers) {
+        let mut numbers = prepare_numbers(self.s.maximize, self.s.weight_decay);
+        numbers.extend([self.sizes[i] as f32, self.s.eps as f32]);
+        (Step::Step("adagrad"), numbers)
+    }
 }
 
 pub fn adagrad(
@@ -204,6 +223,12 @@ impl Rule for Adadelta {
         if let [p, s, a] = written {
             adadelta_step(self, g, p, s, a);
         }
+    }
+
+    fn on_device(&self, _: usize) -> (Step, Numbers) {
+        let mut numbers = prepare_numbers(self.maximize, self.weight_decay);
+        numbers.extend([self.lr, self.eps, self.rho, 1.0 - self.rho].map(|v| v as f32));
+        (Step::Step("adadelta"), numbers)
     }
 }
 

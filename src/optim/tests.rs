@@ -113,13 +113,18 @@ fn a_gradient_in_the_memory_of_its_parameter_is_read_before_it_is_written() {
     assert_eq!(p[0].to_vec::<f64>(), [0.5, 1.0]);
 }
 
+/// Halves gradients and says whether any was not finite.
+fn any_infinite(grads: &[Tensor]) -> bool {
+    unscale(grads, &tensor(&[0.5], DType::F32)).unwrap().item().unwrap().to_f64() == 1.0
+}
+
 #[test]
 fn unscaling_divides_and_finds_what_is_not_finite() {
     let g = [tensor(&[8.0, -4.0], DType::F32), tensor(&[2.0], DType::F16)];
-    assert!(!unscale(&g, 0.5).unwrap());
+    assert!(!any_infinite(&g));
     assert_eq!((g[0].to_vec::<f64>(), g[1].to_vec::<f64>()), (vec![4.0, -2.0], vec![1.0]));
     for bad in [f64::INFINITY, f64::NAN] {
-        assert!(unscale(&[tensor(&[1.0], DType::F32), tensor(&[1.0, bad], DType::F16)], 0.5).unwrap());
+        assert!(any_infinite(&[tensor(&[1.0], DType::F32), tensor(&[1.0, bad], DType::F16)]));
     }
 }
 

@@ -13,8 +13,8 @@ use super::error::IntoPy;
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::layout::MemoryFormat;
-use crate::ops;
 use crate::ops::random::{Generator, State};
+use crate::ops::set_default_device;
 
 /// An element type, such as `rgrad.float32`. There is one object of each.
 #[pyclass(frozen, name = "dtype", module = "rgrad")]
@@ -115,8 +115,8 @@ pub fn add_memory_formats(m: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 thread_local! {
-    /// The default devices to go back to, of the `with` statements that this thread is in.
-    static OUTER: RefCell<Vec<Device>> = const { RefCell::new(Vec::new()) };
+    /// The default devices before those that `with` entered.
+    static ENTERED: RefCell<Vec<Device>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Where a tensor lives: `device("cpu")`. As a context manager, where new tensors are made.
@@ -160,15 +160,14 @@ impl PyDevice {
 
     /// Has new tensors made here, until `__exit__`.
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        OUTER.with_borrow_mut(|outer| outer.push(ops::default_device()));
-        ops::set_default_device(slf.get().device);
+        ENTERED.with_borrow_mut(|e| e.push(set_default_device(slf.get().device)));
         slf
     }
 
     #[pyo3(signature = (*_args))]
     fn __exit__(&self, _args: &Bound<'_, PyTuple>) {
-        if let Some(before) = OUTER.with_borrow_mut(Vec::pop) {
-            ops::set_default_device(before);
+        if let Some(before) = ENTERED.with_borrow_mut(Vec::pop) {
+            set_default_device(before);
         }
     }
 

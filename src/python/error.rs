@@ -30,7 +30,7 @@ pub fn to_py(e: Error) -> PyErr {
     let text = e.to_string();
     match e.kind() {
         Kind::Runtime | Kind::Foreign => PyRuntimeError::new_err(text),
-        Kind::OutOfMemory => OutOfMemoryError::new_err(text),
+        Kind::OutOfMemory => OutOfMemoryError::new_err(text + &owners()),
         Kind::Index => PyIndexError::new_err(text),
         Kind::Type => PyTypeError::new_err(text),
         Kind::Value => PyValueError::new_err(text),
@@ -38,6 +38,15 @@ pub fn to_py(e: Error) -> PyErr {
         Kind::Assertion => PyAssertionError::new_err(text),
         Kind::LinAlg => _LinAlgError::new_err(text),
     }
+}
+
+/// Who holds the memory of the GPUs: `rgrad.gpu._owners_summary`. An error that it runs into must not hide that of memory.
+#[cold]
+fn owners() -> String {
+    Python::attach(|py| {
+        let text = py.import("rgrad.gpu").and_then(|gpu| gpu.call_method0("_owners_summary"));
+        text.and_then(|text| text.extract()).unwrap_or_default()
+    })
 }
 
 /// A Python exception on its way through the core.

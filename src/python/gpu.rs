@@ -54,9 +54,13 @@ pub fn synchronize(py: Python<'_>, device: &Bound<'_, PyAny>) -> PyResult<()> {
 mod open {
     use std::sync::atomic::Ordering::Relaxed;
 
+    use wgpu::Features;
+
     use super::*;
-    use crate::backend::gpu::device::gpu;
+    use crate::backend::gpu::cache;
+    use crate::backend::gpu::device::{allocation, gpu, opened, reset};
     use crate::backend::gpu::instance::adapter;
+    use crate::python::object::PyTensor;
 
     /// Name, vendor, driver, backend and limits of a GPU.
     #[pyfunction(name = "_gpu_properties")]
@@ -74,6 +78,16 @@ mod open {
         d.set_item("max_binding_size", limits.max_storage_buffer_binding_size)?;
         d.set_item("max_workgroup_size", limits.max_compute_invocations_per_workgroup)?;
         d.set_item("max_workgroup_memory", limits.max_compute_workgroup_storage_size)?;
+        let features = adapter.features();
+        for (name, feature) in [
+            ("int64", Features::SHADER_INT64),
+            ("float64", Features::SHADER_F64),
+            ("timestamps", Features::TIMESTAMP_QUERY),
+        ] {
+            d.set_item(name, features.contains(feature))?;
+        }
+        let avoided = cache::avoided(&adapter.get_info());
+        d.set_item("avoided", cache::names(avoided).collect::<Vec<_>>())?;
         Ok(d)
     }
 
@@ -100,6 +114,52 @@ mod open {
         Ok(())
     }
 
+    /// Closes a GPU; the next use opens it anew.
+    #[pyfunction(name = "_gpu_reset")]
+    pub fn gpu_reset(py: Python<'_>, index: u8) -> PyResult<()> {
+        py.detach(|| reset(index)).py()
+    }
+
+    /// Has the driver drop a GPU, so that what happens then can be tested.
+    #[pyfunction(name = "_gpu_lose")]
+    pub fn gpu_lose(py: Python<'_>, index: u8) -> PyResult<()> {
+        py.detach(|| gpu(index).map(|gpu| gpu.lose())).py()
+    }
+
+    /// Which memory a tensor of a GPU lies in: a number that no other memory has, and its bytes.
+    #[pyfunction(name = "_gpu_memory_of")]
+    pub fn gpu_memory_of(tensor: &Bound<'_, PyTensor>) -> Option<(u64, u64)> {
+        let tensor = tensor.get().inner();
+        allocation(tensor.raw().storage).and_then(|a| a.memory())
+    }
+
+    /// Times every launch from now on.
+    #[pyfunction(name = "_gpu_start_profile")]
+    pub fn gpu_start_profile(py: Python<'_>, index: u8) -> PyResult<()> {
+        py.detach(|| gpu(index)?.start_profile()).py()
+    }
+
+    /// Per launch: operation, kernel, workgroups, and in microseconds when it was recorded, began and ended.
+    type Timed = (&'static str, &'static str, u64, f64, f64, f64);
+
+    #[pyfunction(name = "_gpu_stop_profile")]
+    pub fn gpu_stop_profile(py: Python<'_>, index: u8) -> PyResult<Vec<Timed>> {
+        let timed = py.detach(|| gpu(index)?.stop_profile()).py()?;
+        Ok(timed.into_iter().map(|t| (t.op, t.kernel, t.groups, t.recorded, t.begin, t.end)).collect())
+    }
+
+    /// Records which features of a GPU to leave alone from its next opening on; whether that could be written.
+    #[pyfunction(name = "_gpu_avoid")]
+    pub fn gpu_avoid(index: u8, features: Vec<String>) -> PyResult<bool> {
+        Ok(cache::avoid(&adapter(index).py()?.get_info(), &features))
+    }
+
+    /// Writes what the drivers have compiled to disk.
+    #[pyfunction(name = "_gpu_save_caches")]
+    pub fn gpu_save_caches(py: Python<'_>) {
+        py.detach(|| opened().for_each(|gpu| gpu.save_cache()));
+    }
+
     #[pyfunction(name = "_gpu_reset_peak")]
     pub fn gpu_reset_peak(index: u8) -> PyResult<()> {
         gpu(index).py()?.reset_peak();
@@ -122,6 +182,15 @@ pub fn add_gpu(m: &Bound<'_, PyModule>) -> PyResult<()> {
         m.add_function(wrap_pyfunction!(open::gpu_stats, m)?)?;
         m.add_function(wrap_pyfunction!(open::gpu_empty_cache, m)?)?;
         m.add_function(wrap_pyfunction!(open::gpu_reset_peak, m)?)?;
+        m.add_function(wrap_pyfunction!(open::gpu_reset, m)?)?;
+        m.add_function(wrap_pyfunction!(open::gpu_lose, m)?)?;
+        m.add_function(wrap_pyfunction!(open::gpu_memory_of, m)?)?;
+        m.add_function(wrap_pyfunction!(open::gpu_start_profile, m)?)?;
+        m.add_function(wrap_pyfunction!(open::gpu_stop_profile, m)?)?;
+        m.add_function(wrap_pyfunction!(open::gpu_avoid, m)?)?;
+        m.add_class::<super::wgsl::PyWgslKernel>()?;
+        let save = wrap_pyfunction!(open::gpu_save_caches, m)?;
+        m.py().import("atexit")?.call_method1("register", (save,))?;
     }
     Ok(())
 }

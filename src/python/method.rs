@@ -47,47 +47,60 @@ type Fast = unsafe extern "C" fn(
     *mut ffi::PyObject,
 ) -> *mut ffi::PyObject;
 
-/// The call of entry `I`. PyO3's trampoline around it keeps the count of attachments; it is not part
+/// The call of any entry. PyO3's trampoline around it keeps the count of attachments; it is not part
 /// of PyO3's stable interface, and the alternative, `Python::attach`, asks the interpreter anew at each call.
-struct Call<const I: usize>;
+struct Call;
 
-impl<const I: usize> MethodDef<fastcall_cfunction_with_keywords::Func> for Call<I> {
-    const METH: fastcall_cfunction_with_keywords::Func = enter::<I>;
+impl MethodDef<fastcall_cfunction_with_keywords::Func> for Call {
+    const METH: fastcall_cfunction_with_keywords::Func = enter_entry;
 }
 
+/// Where the number of the entry stands in the number of arguments on the way through PyO3's trampoline, of which one
+/// serves for all.
+const ENTRY_SHIFT: u32 = usize::BITS / 2;
+
+/// What Python calls for entry `I`.
+///
 /// # Safety
 /// As Python's fast call convention: `args` holds `nargs` positional values, then one for each of `names`.
-unsafe fn enter<const I: usize>(
-    py: Python<'_>,
+unsafe extern "C" fn enter<const I: usize>(
     slf: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
     nargs: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
-) -> PyResult<*mut ffi::PyObject> {
-    // SAFETY: handed on unchanged.
-    unsafe { enter_entry(py, I, slf, args, nargs, names) }
+) -> *mut ffi::PyObject {
+    // SAFETY: handed on; `enter_entry` takes the number of the entry out again.
+    unsafe {
+        fastcall_cfunction_with_keywords::<Call>(
+            slf,
+            args,
+            nargs | (I << ENTRY_SHIFT) as ffi::Py_ssize_t,
+            names,
+        )
+    }
 }
 
 /// # Safety
-/// As for `enter`.
+/// As for `enter`; `nargs` also holds the number of the entry.
 unsafe fn enter_entry(
     py: Python<'_>,
-    i: usize,
     slf: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
     nargs: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> PyResult<*mut ffi::PyObject> {
+    let i = nargs as usize >> ENTRY_SHIFT;
+    let nargs = nargs as usize & ((1 << ENTRY_SHIFT) - 1);
     // SAFETY: references that Python lends for this call; `Bound` is a transparent pointer, and an array that may be
     // null is empty.
     let (slf, args, keywords, names) = unsafe {
         let names = Bound::from_borrowed_ptr_or_opt(py, names).and_then(|n| n.cast_into::<PyTuple>().ok());
         let count = names.as_ref().map_or(0, |n| n.len());
-        let given: &[Bound<PyAny>] = match nargs as usize + count {
+        let given: &[Bound<PyAny>] = match nargs + count {
             0 => &[],
             n => std::slice::from_raw_parts(args.cast(), n),
         };
-        let (args, keywords) = given.split_at(nargs as usize);
+        let (args, keywords) = given.split_at(nargs);
         (Bound::from_borrowed_ptr_or_opt(py, slf), args, keywords, names)
     };
     let args = Positional { slf: slf.as_ref(), rest: args };
@@ -125,9 +138,10 @@ impl<'a, 'py> Positional<'a, 'py> {
 macro_rules! trampolines {
     ($($hi:literal)*) => { [$(trampolines!(@row $hi)),*] };
     (@row $hi:literal) => { trampolines!(@cells $hi 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31) };
-    (@cells $hi:literal $($lo:literal)*) => { [$(fastcall_cfunction_with_keywords::<Call<{ $hi * 32 + $lo }>> as Fast),*] };
+    (@cells $hi:literal $($lo:literal)*) => { [$(enter::<{ $hi * 32 + $lo }> as Fast),*] };
 }
-static TRAMPOLINES: [[Fast; 32]; 40] = trampolines!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39);
+static TRAMPOLINES: [[Fast; 32]; 24] =
+    trampolines!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23);
 
 fn is_large(values: &[Value]) -> bool {
     values.iter().any(|v| match v {

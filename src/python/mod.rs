@@ -22,6 +22,8 @@ mod safetensors;
 mod signature;
 mod storage;
 mod tensor;
+#[cfg(feature = "gpu")]
+mod wgsl;
 
 use pyo3::prelude::*;
 

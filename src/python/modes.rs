@@ -6,6 +6,8 @@ use super::dtype::{PyDType, PyGenerator, dtype_object};
 use super::error::IntoPy;
 use super::tensor::Operand;
 use crate::backend::cpu::{parallel, simd};
+use crate::device::Device;
+use crate::dtype::DType;
 use crate::ops::{self, autocast};
 use crate::{graph, storage};
 
@@ -93,23 +95,37 @@ pub fn set_cpu_isa(name: Option<&str>) -> PyResult<&'static str> {
     })
 }
 
-/// Sets autocast of this thread; returns whether it was on, and its dtype.
+/// Any device of a kind.
+fn kind(name: &str) -> Device {
+    if name == "cpu" { Device::Cpu } else { Device::Gpu(0) }
+}
+
+/// What autocast casts to on a kind of device where nothing else is said.
+fn usual_cast(device: Device) -> DType {
+    if device.is_gpu() { DType::F16 } else { DType::BF16 }
+}
+
+/// Sets autocast of this thread for a kind of device; returns whether it was on, and its dtype.
 #[pyfunction(name = "_set_autocast")]
-#[pyo3(signature = (enabled, dtype=None))]
+#[pyo3(signature = (enabled, dtype=None, device="cpu"))]
 pub fn set_autocast(
     py: Python<'_>,
     enabled: bool,
     dtype: Option<&Bound<'_, PyDType>>,
+    device: &str,
 ) -> PyResult<(bool, Py<PyDType>)> {
-    let wanted = dtype.map_or(crate::dtype::DType::BF16, |d| d.get().0);
-    let before = autocast::set(enabled.then_some(wanted));
-    Ok((before.is_some(), dtype_object(py, before.unwrap_or(crate::dtype::DType::BF16))?))
+    let device = kind(device);
+    let usual = usual_cast(device);
+    let before = autocast::set(device, enabled.then_some(dtype.map_or(usual, |d| d.get().0)));
+    Ok((before.is_some(), dtype_object(py, before.unwrap_or(usual))?))
 }
 
 #[pyfunction(name = "_get_autocast")]
-pub fn get_autocast(py: Python<'_>) -> PyResult<(bool, Py<PyDType>)> {
-    let now = autocast::dtype();
-    Ok((now.is_some(), dtype_object(py, now.unwrap_or(crate::dtype::DType::BF16))?))
+#[pyo3(signature = (device="cpu"))]
+pub fn get_autocast(py: Python<'_>, device: &str) -> PyResult<(bool, Py<PyDType>)> {
+    let device = kind(device);
+    let now = autocast::dtype(device);
+    Ok((now.is_some(), dtype_object(py, now.unwrap_or(usual_cast(device)))?))
 }
 
 #[pyfunction(name = "_default_generator")]

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 
 use super::convert::{opt_tensor_list, tensor_list};
 use super::error::IntoPy;
-use super::tensor::wrap;
+use super::tensor::{PyTensor, wrap};
 use crate::optim;
 
 type Any<'a, 'py> = &'a Bound<'py, PyAny>;
@@ -133,18 +133,18 @@ fn adadelta(
     py.detach(|| optim::adadelta(&params, &grads, &square_avgs, &acc_deltas, &steps, settings)).py()
 }
 
-/// Multiplies gradients by one over the loss scale; whether any was infinite or NaN.
+/// Multiplies gradients by one over the loss scale; a tensor of 1 where any was infinite or NaN, else of 0.
 #[pyfunction]
-fn unscale(py: Python<'_>, grads: Any, inv_scale: f64) -> PyResult<bool> {
-    let grads = tensor_list(grads)?;
-    py.detach(|| optim::unscale(&grads, inv_scale)).py()
+fn unscale(py: Python<'_>, grads: Any, inv_scale: &Bound<'_, PyTensor>) -> PyResult<Py<PyAny>> {
+    let (grads, inv_scale) = (tensor_list(grads)?, inv_scale.get().inner());
+    wrap(py, py.detach(|| optim::unscale(&grads, &inv_scale)).py()?)
 }
 
 /// Multiplies gradients by a number.
 #[pyfunction]
-fn scale_all(py: Python<'_>, grads: Any, factor: f64) -> PyResult<()> {
-    let grads = tensor_list(grads)?;
-    py.detach(|| optim::scale_all(&grads, factor)).py()
+fn scale_all(py: Python<'_>, grads: Any, factor: &Bound<'_, PyTensor>) -> PyResult<()> {
+    let (grads, factor) = (tensor_list(grads)?, factor.get().inner());
+    py.detach(|| optim::scale_all(&grads, &factor)).py()
 }
 
 /// The norm of all elements of all tensors.

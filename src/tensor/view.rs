@@ -116,7 +116,7 @@ impl Function for AsStrided {
 /// A gradient of the shape of `base` that holds `g` where `view` lies in it and zeros elsewhere; elements that the
 /// view shows several times receive the sum.
 pub fn scatter_view(g: &Tensor, view: &Layout, base: &Layout) -> Result<Tensor> {
-    let (memory, view_at, base_at) = memory_of(g.dtype(), view, base)?;
+    let (memory, view_at, base_at) = memory_of(g, view, base)?;
     let target = memory.with_layout(view_at);
     if view.may_overlap_itself() {
         copy::accumulate(g.raw(), target.raw())?;
@@ -129,7 +129,7 @@ pub fn scatter_view(g: &Tensor, view: &Layout, base: &Layout) -> Result<Tensor> 
 
 /// The elements of `view` out of `g`, which has the shape of `base`: what [`scatter_view`] undoes.
 pub fn gather_view(g: &Tensor, view: &Layout, base: &Layout) -> Result<Tensor> {
-    let (memory, view_at, base_at) = memory_of(g.dtype(), view, base)?;
+    let (memory, view_at, base_at) = memory_of(g, view, base)?;
     copy::copy(g.raw(), memory.with_layout(base_at).raw())?;
     let out = memory.with_layout(view_at).copied(g.dtype())?;
     record(out, &[g], |_| AsStrided { view: view.clone(), base: base.clone() })
@@ -137,7 +137,7 @@ pub fn gather_view(g: &Tensor, view: &Layout, base: &Layout) -> Result<Tensor> {
 
 /// `g`, which has the shape of `base`, with zeros where `view` lies in it.
 pub fn clear_view(g: &Tensor, view: &Layout, base: &Layout) -> Result<Tensor> {
-    let (memory, view_at, base_at) = memory_of(g.dtype(), view, base)?;
+    let (memory, view_at, base_at) = memory_of(g, view, base)?;
     let whole = memory.with_layout(base_at);
     copy::copy(g.raw(), whole.raw())?;
     copy::fill(memory.with_layout(view_at).raw(), Scalar::Int(0))?;
@@ -145,14 +145,14 @@ pub fn clear_view(g: &Tensor, view: &Layout, base: &Layout) -> Result<Tensor> {
     record(out, &[g], |_| ClearView { view: view.clone(), base: base.clone() })
 }
 
-/// Zeroed memory that both layouts fit in, and the two moved to its start.
-fn memory_of(dtype: DType, view: &Layout, base: &Layout) -> Result<(Tensor, Layout, Layout)> {
+/// Zeroed memory of the dtype and on the device of `g` that both layouts fit in, and the two moved to its start.
+fn memory_of(g: &Tensor, view: &Layout, base: &Layout) -> Result<(Tensor, Layout, Layout)> {
     let (lo, hi) = match (view.extent(), base.extent()) {
         (Some((a, b)), Some((c, d))) => (a.min(c), b.max(d)),
         (None, Some(e)) | (Some(e), None) => e,
         (None, None) => (0, 0),
     };
-    let memory = Tensor::zeros([(hi - lo + 1) as usize], dtype)?;
+    let memory = g.new_zeros([(hi - lo + 1) as usize])?;
     let moved = |l: &Layout| Layout { offset: (l.offset as isize - lo).max(0) as usize, ..l.clone() };
     Ok((memory, moved(view), moved(base)))
 }

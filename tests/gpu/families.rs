@@ -13,7 +13,7 @@ use smallvec::smallvec;
 use crate::{GPU, near, needs_gpu};
 
 /// Numbers that look random, the same on every run.
-fn numbers(shape: &[usize], seed: u64) -> Tensor {
+pub fn numbers(shape: &[usize], seed: u64) -> Tensor {
     let n: usize = shape.iter().product();
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {

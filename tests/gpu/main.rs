@@ -3,6 +3,8 @@
 
 mod families;
 mod pointwise;
+mod products;
+mod runtime;
 
 use rgrad::backend::gpu;
 use rgrad::dtype::Element;

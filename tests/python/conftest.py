@@ -1,9 +1,12 @@
-"""Every test starts from the same seed, the same default dtype and grad mode."""
+"""Every test starts from the same seed, default dtype and grad mode; those of the GPU run where there is an adapter."""
 
 import os
 
-# The tests of the GPU run on software where there is no other.
+# The tests of the GPU run on software where there is no other, on memory that holds NaNs before it is written, and
+# leave nothing on disk.
 os.environ.setdefault("RGRAD_GPU_ALLOW_CPU", "1")
+os.environ.setdefault("RGRAD_GPU_POISON", "1")
+os.environ.setdefault("RGRAD_CACHE_DIR", "")
 
 import pytest
 
@@ -15,4 +18,24 @@ def _same_start():
     rgrad.manual_seed(0)
     yield
     rgrad.set_default_dtype(rgrad.float32)
+    rgrad.set_default_device(None)
     rgrad._C._set_grad_enabled(True)
+
+
+@pytest.fixture(scope="session")
+def gpu():
+    """Ends a test where there is no adapter; where `RGRAD_REQUIRE_GPU` is set, there must be one."""
+    if rgrad.gpu.device_count() == 0:
+        if os.environ.get("RGRAD_REQUIRE_GPU"):
+            raise RuntimeError("no adapter was found")
+        pytest.skip("no adapter")
+    return rgrad.device("gpu")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Says how many tests of the GPU ran, and on what."""
+    ran = sum("gpu" in r.nodeid for kind in ("passed", "failed") for r in terminalreporter.stats.get(kind, []))
+    if ran:
+        terminalreporter.write_line(f"{ran} tests of the GPU ran on {rgrad.gpu.get_device_name()}")
+    elif any("gpu" in r.nodeid for r in terminalreporter.stats.get("skipped", [])):
+        terminalreporter.write_line("no test of the GPU ran: no adapter was found")

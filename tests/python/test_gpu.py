@@ -37,8 +37,44 @@ def test_numpy_of_a_gpu_tensor_is_refused_as_pytorch_does():
 
 
 def test_an_operation_without_a_kernel_says_so():
-    with pytest.raises(NotImplementedError, match="'median' is not implemented for the gpu:0 device"):
-        torch.ones(3, device="gpu").median()
+    p = nn.Parameter(torch.ones(3, device="gpu"))
+    p.grad = torch.ones(3, device="gpu")
+    with pytest.raises(NotImplementedError, match="is not implemented for the gpu:0 device.*with .cpu()"):
+        torch.optim.Adadelta([p]).step()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
+@pytest.mark.parametrize("divide", [torch.floor_divide, torch.remainder, torch.fmod])
+def test_an_integer_divided_by_zero_is_an_error_after_which_the_device_goes_on(divide, dtype):
+    x = torch.arange(70, device="gpu").to(dtype)
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        divide(x, x.flip(0)).cpu()
+    assert torch.equal(divide(x, x + 1).cpu(), divide(x.cpu(), x.cpu() + 1))
+
+
+def test_what_depends_on_values_is_told_as_on_the_cpu():
+    x = torch.tensor([0.5, -1.0], device="gpu")
+    with pytest.raises(RuntimeError, match="Expected p_in >= 0 && p_in <= 1"):
+        torch.bernoulli(x)
+    with pytest.raises(RuntimeError, match="probability tensor contains either `inf`, `nan` or element < 0"):
+        torch.multinomial(x, 1)
+    with pytest.raises(RuntimeError, match="normal expects all elements of std >= 0.0"):
+        torch.normal(0.0, x)
+    with pytest.raises(ValueError, match="index 9 is out of bounds for array of size 6"):
+        torch.unravel_index(torch.tensor([1, 9], device="gpu"), (2, 3))
+    with pytest.raises(RuntimeError, match="repeats can not be negative"):
+        x.repeat_interleave(torch.tensor([1, -1], device="gpu"))
+
+
+def test_singular_values_of_many_matrices_make_them_up_again():
+    x = torch.randn(70, 5, 3, dtype=torch.float64)
+    for t in (x, x.mT):
+        u, s, vh = torch.linalg.svd(t.to("gpu"), full_matrices=False)
+        assert torch.allclose((u * s.unsqueeze(-2) @ vh).cpu(), t, atol=1e-12)
+        assert torch.allclose(s.cpu(), torch.linalg.svdvals(t), atol=1e-12)
+        u, s, vh = torch.linalg.svd(t.to("gpu"))
+        eye = torch.eye(u.shape[-1], dtype=torch.float64)
+        assert torch.allclose((u.mT @ u).cpu(), eye.expand(70, *eye.shape), atol=1e-12)
 
 
 def test_tensors_on_two_devices_do_not_meet_unless_one_is_a_number():

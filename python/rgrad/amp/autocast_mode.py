@@ -12,10 +12,13 @@ from typing import Any
 import rgrad
 from rgrad import _C
 
+# Names that mean the GPU where there is one (see `rgrad.cuda`).
+_ALIASES = ("cuda", "mps")
+
 
 def is_autocast_available(device_type: str) -> bool:
     """Whether autocast exists for a type of device."""
-    return device_type == "cpu"
+    return device_type in ("cpu", "gpu", *_ALIASES)
 
 
 class autocast:  # noqa: N801 - PyTorch's name
@@ -23,8 +26,8 @@ class autocast:  # noqa: N801 - PyTorch's name
     function.
 
     Args:
-        device_type: "cpu".
-        dtype: bfloat16 by default, or float16.
+        device_type: "cpu", or "gpu" under any of its names.
+        dtype: bfloat16 or float16; the first by default on the CPU, the second on a GPU.
         enabled: whether to autocast at all; False switches it off inside an autocast block.
         cache_enabled: accepted; casts of weights are cheap enough not to be kept.
 
@@ -41,36 +44,37 @@ class autocast:  # noqa: N801 - PyTorch's name
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
         self.device = device_type
-        self.fast_dtype = rgrad.bfloat16 if dtype is None else dtype
+        usual = rgrad.bfloat16 if device_type == "cpu" else rgrad.float16
+        self.fast_dtype = usual if dtype is None else dtype
         self._cache_enabled = True if cache_enabled is None else cache_enabled
         self._previous: list[tuple[bool, Any]] = []
-        if device_type == "cuda":
+        self._kind = "cpu" if device_type == "cpu" else "gpu"
+        if not is_autocast_available(device_type):
+            raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
+        if device_type in _ALIASES and not rgrad.cuda.is_available():
             if enabled:
                 warnings.warn(
-                    "User provided device_type of 'cuda', but CUDA is not available. Disabling", stacklevel=2
+                    f"User provided device_type of '{device_type}', but {device_type.upper()} is not available. "
+                    "Disabling",
+                    stacklevel=2,
                 )
             enabled = False
-        elif not is_autocast_available(device_type):
-            raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
         elif enabled and self.fast_dtype not in (rgrad.bfloat16, rgrad.float16):
             warnings.warn(
-                "In CPU autocast, but the target dtype is not supported. Disabling autocast.\n"
-                "CPU Autocast only supports dtype of torch.bfloat16, torch.float16 currently.",
+                f"In {device_type.upper()} autocast, but the target dtype is not supported. Disabling autocast.\n"
+                f"{device_type.upper()} Autocast only supports dtype of torch.bfloat16, torch.float16 currently.",
                 stacklevel=2,
             )
             enabled = False
         self._enabled = enabled
 
     def __enter__(self) -> autocast:
-        # A context for another device leaves the CPU's state as it is. One object may be entered again inside
-        # itself.
-        self._previous.append(
-            _C._set_autocast(self._enabled, self.fast_dtype) if self.device == "cpu" else _C._get_autocast()
-        )
+        # One object may be entered again inside itself.
+        self._previous.append(_C._set_autocast(self._enabled, self.fast_dtype, self._kind))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _C._set_autocast(*self._previous.pop())
+        _C._set_autocast(*self._previous.pop(), self._kind)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, run inside this context whenever it is called."""

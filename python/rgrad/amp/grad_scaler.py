@@ -58,7 +58,7 @@ class GradScaler:
     ) -> None:
         self._device = device
         self._enabled = enabled
-        if enabled and device == "cuda":
+        if enabled and device == "cuda" and not rgrad.cuda.is_available():
             warnings.warn(
                 "torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2
             )
@@ -80,7 +80,8 @@ class GradScaler:
 
     def _forget(self) -> None:
         self._stages: dict[int, OptState] = {}
-        self._found_inf: dict[int, bool] = {}
+        # Per optimizer, a tensor per device; nobody waits for them before its step.
+        self._found_inf: dict[int, list[Tensor]] = {}
 
     def _check_scale(self, method: str) -> Tensor:
         if self._scale is None:
@@ -129,7 +130,7 @@ class GradScaler:
             )
         if stage is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        grads = []
+        grads: dict[rgrad.device, list[Tensor]] = {}
         for group in optimizer.param_groups:
             for param in group["params"]:
                 if not isinstance(param, rgrad.Tensor):
@@ -139,9 +140,12 @@ class GradScaler:
                     continue
                 if grad.dtype == rgrad.float16:
                     raise ValueError("Attempting to unscale FP16 gradients.")
-                grads.append(grad)
+                grads.setdefault(grad.device, []).append(grad)
         if grads:
-            self._found_inf[id(optimizer)] = _C._optim.unscale(grads, 1.0 / scale.item())
+            inverse = scale.reciprocal()
+            self._found_inf[id(optimizer)] = [
+                _C._optim.unscale(some, inverse.to(device)) for device, some in grads.items()
+            ]
         self._stages[id(optimizer)] = OptState.UNSCALED
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -167,7 +171,8 @@ class GradScaler:
             self.unscale_(optimizer)
         if id(optimizer) not in self._found_inf:
             raise AssertionError("No inf checks were recorded for this optimizer.")
-        result = None if self._found_inf[id(optimizer)] else optimizer.step(*args, **kwargs)
+        skipped = any(found.item() for found in self._found_inf[id(optimizer)])
+        result = None if skipped else optimizer.step(*args, **kwargs)
         self._stages[id(optimizer)] = OptState.STEPPED
         return result
 
@@ -194,7 +199,7 @@ class GradScaler:
         else:
             if not self._found_inf:
                 raise AssertionError("No inf checks were recorded prior to update.")
-            if any(self._found_inf.values()):
+            if any(found.item() for some in self._found_inf.values() for found in some):
                 scale.mul_(self._backoff_factor)
                 self._growth_tracker = 0
             elif self._growth_tracker + 1 == self._growth_interval:

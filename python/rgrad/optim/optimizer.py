@@ -400,10 +400,10 @@ class Optimizer:
 
 
 def _like_param(param: Tensor, value: Any, key: Any = None) -> Any:
-    """A saved state for `param`: its tensors on the parameter's device and, but for `step`, in its dtype."""
+    """A saved state for `param`: its tensors on the parameter's device in its dtype; `step` is counted on the CPU."""
     if isinstance(value, rgrad.Tensor):
         if key == "step":
-            return value
+            return value.cpu()
         if param.is_floating_point():
             return value.to(dtype=param.dtype, device=param.device)
         return value.to(device=param.device)

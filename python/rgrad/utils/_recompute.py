@@ -38,16 +38,19 @@ class Surroundings:
 
     def __init__(self, preserve_rng_state: bool) -> None:
         self.rng_state = rgrad.get_rng_state() if preserve_rng_state else None
-        self.autocast = _C._get_autocast()
+        self.autocast = {kind: _C._get_autocast(kind) for kind in ("cpu", "gpu")}
 
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Calls the function as it was surrounded then; the generator is afterwards where it was before."""
         with fork_rng(enabled=self.rng_state is not None):
             if self.rng_state is not None:
                 rgrad.set_rng_state(self.rng_state)
-            enabled, dtype = self.autocast
-            with rgrad.autocast("cpu", dtype=dtype, enabled=enabled):
+            before = {kind: _C._set_autocast(*self.autocast[kind], kind) for kind in self.autocast}
+            try:
                 return function(*args, **kwargs)
+            finally:
+                for kind, state in before.items():
+                    _C._set_autocast(*state, kind)
 
 
 class Placeholder:

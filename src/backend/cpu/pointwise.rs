@@ -464,3 +464,27 @@ fn drive_blocks<T: Lane, E: Element>(
         at += n;
     }
 }
+
+/// Powers by repeated squaring; a negative exponent leaves only those of 1 and -1.
+pub fn integer_power(base: &[i64], exponent: &[i64], out: &mut [i64]) {
+    for ((o, &b), &e) in out.iter_mut().zip(base).zip(exponent) {
+        *o = match (b, e) {
+            (_, 0..) => power_of(b, e as u64),
+            (1, _) => 1,
+            (-1, _) => 1 - 2 * (e & 1),
+            _ => 0,
+        };
+    }
+}
+
+fn power_of(mut base: i64, mut exponent: u64) -> i64 {
+    let mut power = 1i64;
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            power = power.wrapping_mul(base);
+        }
+        base = base.wrapping_mul(base);
+        exponent >>= 1;
+    }
+    power
+}

@@ -16,7 +16,7 @@ use bytemuck::Zeroable;
 
 use crate::backend::cpu::math::Math;
 use crate::backend::cpu::parallel::for_chunks_mut;
-use crate::backend::cpu::simd::Version;
+use crate::backend::cpu::simd::{Isa, Version};
 use crate::dtype::{Element, Real};
 use crate::multiversion;
 
@@ -85,6 +85,8 @@ const NARROW: usize = 32;
 
 /// A reduction along one dimension. `first` is the position of the first element along it.
 trait Reduction: Sync {
+    /// The widest instruction set that it is compiled for. Even AVX2 waits for memory.
+    const BEST: Isa = Isa::Avx2;
     type In: Element;
     type Acc: Copy + Send + Sync;
     /// Reduces at most [`RUN`] neighbours; an empty run gives the identity.
@@ -95,7 +97,7 @@ trait Reduction: Sync {
     fn merge(&self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
 }
 
-multiversion! { version = Version::worth::<R::In>();
+multiversion! { version = Version::up_to(R::BEST);
     /// Reduces consecutive runs: the cuts of the rows of `x` at multiples of [`RUN`], from number `job` on.
     fn reduce_runs[R: Reduction](r: &R, x: &[R::In], n: usize, job: usize, acc: &mut [R::Acc]) {
         let cuts = n.div_ceil(RUN).max(1);
@@ -111,7 +113,7 @@ multiversion! { version = Version::worth::<R::In>();
     }
 }
 
-multiversion! { version = Version::worth::<R::In>();
+multiversion! { version = Version::up_to(R::BEST);
     fn reduce_columns[R: Reduction](r: &R, x: &[R::In], rows: usize, stride: usize, first: usize, acc: &mut [R::Acc]) {
         r.columns(x, rows, stride, first, acc);
     }
@@ -188,6 +190,8 @@ fn merge_in_pairs<R: Reduction>(r: &R, p: &mut [R::Acc], inner: usize) {
 
 /// A reduction whose elements combine in any order: all that most reductions need to say.
 trait Monoid: Copy + Sync {
+    /// Seldom met: the baseline will do.
+    const RARE: bool = false;
     type In: Element;
     type Acc: Copy + Send + Sync;
     fn identity(self) -> Self::Acc;
@@ -290,6 +294,7 @@ fn fold_narrow<M: Monoid>(m: M, x: &[M::In], acc: &mut [M::Acc]) {
 struct Fold<M>(M);
 
 impl<M: Monoid> Reduction for Fold<M> {
+    const BEST: Isa = if M::RARE { Isa::Baseline } else { Isa::Avx2 };
     type In = M::In;
     type Acc = M::Acc;
     #[inline(always)]
@@ -306,13 +311,15 @@ impl<M: Monoid> Reduction for Fold<M> {
     }
 }
 
-/// Declares a [`Monoid`] in one line: `Name<bound>(fields) -> accumulator: identity, |self, x| lift, |a, b| combine`.
+/// Declares a [`Monoid`] in one line: `Name<bound>(fields) @rare -> accumulator: identity, |self, x| lift, |a, b| combine`.
 macro_rules! monoid {
-    ($(#[$m:meta])* $name:ident<$b:ident> $(($p:ident: $pt:ty))? -> $acc:ty: $id:expr, |$x:ident| $lift:expr, |$l:ident, $r:ident| $combine:expr) => {
+    (@rare) => { true };
+    ($(#[$m:meta])* $name:ident<$b:ident> $(($p:ident: $pt:ty))? $(@$rare:ident)? -> $acc:ty: $id:expr, |$x:ident| $lift:expr, |$l:ident, $r:ident| $combine:expr) => {
         $(#[$m])*
         #[derive(Clone, Copy)]
         struct $name<T>(std::marker::PhantomData<fn(T)>, $($pt)?);
         impl<T: $b> Monoid for $name<T> {
+            $(const RARE: bool = monoid!(@$rare);)?
             type In = T;
             type Acc = $acc;
             #[inline(always)] fn identity(self) -> $acc { $id }
@@ -355,20 +362,20 @@ fn highest<T: Element>() -> T {
 }
 
 monoid!(Sum<Real> -> T: T::ZERO, |x| x, |a, b| a + b);
-monoid!(Product<Real> -> T: T::ONE, |x| x, |a, b| a * b);
+monoid!(Product<Real> @rare -> T: T::ONE, |x| x, |a, b| a * b);
 monoid!(SumInt<Element> -> i64: 0, |x| x.to_i64(), |a, b| a.wrapping_add(b));
-monoid!(ProductInt<Element> -> i64: 1, |x| x.to_i64(), |a, b| a.wrapping_mul(b));
+monoid!(ProductInt<Element> @rare -> i64: 1, |x| x.to_i64(), |a, b| a.wrapping_mul(b));
 monoid!(All<Element> -> u8: 1, |x| (x != T::from_i64(0)) as u8, |a, b| a & b);
 monoid!(Any<Element> -> u8: 0, |x| (x != T::from_i64(0)) as u8, |a, b| a | b);
 monoid!(Max<Element> -> T: lowest(), |x| x, |a, b| max_nan(a, b));
 monoid!(MaxNumber<Real> -> T: -T::INFINITY, |x| x, |a, b| if b > a { b } else { a });
 monoid!(Min<Element> -> T: highest(), |x| x, |a, b| min_nan(a, b));
-monoid!(NonZeros<Real> -> T: T::ZERO, |x| if x == T::ZERO { T::ZERO } else { T::ONE }, |a, b| a + b);
+monoid!(NonZeros<Real> @rare -> T: T::ZERO, |x| if x == T::ZERO { T::ZERO } else { T::ONE }, |a, b| a + b);
 monoid!(SumOfMagnitudes<Real> -> T: T::ZERO, |x| x.abs(), |a, b| a + b);
 monoid!(SumOfSquares<Real> -> T: T::ZERO, |x| x * x, |a, b| a + b);
 monoid!(MaxMagnitude<Real> -> T: T::ZERO, |x| x.abs(), |a, b| max_nan(a, b));
-monoid!(MinMagnitude<Real> -> T: T::INFINITY, |x| x.abs(), |a, b| min_nan(a, b));
-monoid!(SumOfPowers<Math>(p: T) -> T: T::ZERO, |x| x.abs().m_pow(p), |a, b| a + b);
+monoid!(MinMagnitude<Real> @rare -> T: T::INFINITY, |x| x.abs(), |a, b| min_nan(a, b));
+monoid!(SumOfPowers<Math>(p: T) @rare -> T: T::ZERO, |x| x.abs().m_pow(p), |a, b| a + b);
 
 macro_rules! folded {
     ($($(#[$m:meta])* $name:ident<$b:ident> = $monoid:ident -> $out:ty;)*) => { $(

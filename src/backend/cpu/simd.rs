@@ -81,6 +81,12 @@ impl Version {
         Version(isa().min(if size_of::<T>() < 8 { Isa::Avx512 } else { Isa::Avx2 }))
     }
 
+    /// The best copy up to `isa`: what waits for memory, or is seldom met, gains nothing from wider ones.
+    #[inline(always)]
+    pub fn up_to(best: Isa) -> Version {
+        Version(isa().min(best))
+    }
+
     /// The copy for `isa`.
     ///
     /// # Panics

@@ -1,6 +1,15 @@
 //! The three products of a convolution, read where the operands lie.
+//!
+//! Note [Tiles of a convolution]
+//! An output, and the gradient of an input, are computed some channels by some positions at a time: a tap is placed
+//! once for all channels that are summed over, and what is loaded serves the whole tile. The gradient of a weight is
+//! computed some channels of the output by some of the input at one tap; the rows of all outputs are shared out between
+//! invocations whose sums are added at the end. Tiles shrink until there are enough of them to keep a device busy, so
+//! that a depthwise convolution comes down to single channels.
 
-use super::device::of;
+mod render;
+
+use super::device::{Gpu, of};
 use super::params::Params;
 use super::pipeline::Launch;
 use super::reduce;
@@ -10,17 +19,30 @@ use crate::backend::conv::{ConvShape, Product};
 use crate::backend::copy::fill;
 use crate::backend::reduce::{Along, Fold};
 use crate::dtype::Scalar;
-use crate::error::{Error, Result};
-use crate::formula::template::{self, binding, stored};
-
-const FRAME: &str = include_str!("../../../shaders/conv.wgsl");
+use crate::error::Result;
 
 /// Invocations in a workgroup.
-const GROUP: usize = 64;
-/// Channels that an invocation computes.
-const BLOCK: usize = 4;
-/// Invocations that keep a device busy.
-const BUSY: usize = 1 << 13;
+const GROUP: usize = 32;
+/// Invocations that keep a GPU busy, and a software adapter.
+const BUSY: usize = 1 << 14;
+const BUSY_CPU: usize = 1 << 8;
+
+/// Channels, and fours of positions (of a weight: of channels of the input), of an invocation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Tile {
+    rows: usize,
+    fours: usize,
+}
+
+/// From the one that reads least to the one that has the most invocations.
+const TILES: [Tile; 6] = [
+    Tile { rows: 8, fours: 2 },
+    Tile { rows: 8, fours: 1 },
+    Tile { rows: 4, fours: 2 },
+    Tile { rows: 4, fours: 1 },
+    Tile { rows: 2, fours: 1 },
+    Tile { rows: 1, fours: 1 },
+];
 
 /// The product of `a` and `b`, and a bias for an output; see `backend::conv`.
 pub fn product(which: Product, s: &ConvShape, a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
@@ -31,75 +53,91 @@ pub fn product(which: Product, s: &ConvShape, a: View, b: View, bias: Option<Vie
         // A sum of nothing; an output of nothing still has its bias, which nobody asks for.
         return fill(out, Scalar::Int(0));
     }
-    let elements = out.layout.numel();
-    let plane = |sizes: [usize; 3]| sizes.iter().product::<usize>();
-    let blocks =
-        |channels: usize, sizes| s.n * s.groups * (channels / s.groups).div_ceil(BLOCK) * plane(sizes);
-    match which {
-        Product::Output => run(which, s, a, b, bias, out, blocks(s.c_out, s.output), 1),
-        Product::Input => run(which, s, a, b, None, out, blocks(s.c_in, s.input), 1),
-        Product::Weight => {
-            let segments = (BUSY / elements).clamp(1, s.n);
-            if segments == 1 {
-                return run(which, s, a, b, None, out, elements, 1);
-            }
-            let partial = Temporary::new(of(out)?, elements * segments, out.dtype)?;
-            run(which, s, a, b, None, partial.view(), elements * segments, segments)?;
-            reduce::fold(Fold::Sum, partial.view(), Along { outer: 1, n: segments, inner: elements }, out)
+    let gpu = of(out)?;
+    let volume = |sizes: [usize; 3]| sizes.iter().product::<usize>();
+    let (rows, depth) = match which {
+        Product::Output | Product::Weight => (s.c_out / s.groups, s.c_in / s.groups),
+        Product::Input => (s.c_in / s.groups, s.c_out / s.groups),
+    };
+    let busy = if gpu.caps.is_cpu { BUSY_CPU } else { BUSY };
+    let tiles = |t: Tile| {
+        let rows = s.groups * rows.div_ceil(t.rows);
+        match which {
+            Product::Output => s.n * rows * volume(s.output).div_ceil(4 * t.fours),
+            Product::Input => s.n * rows * volume(s.input).div_ceil(4 * t.fours),
+            Product::Weight => rows * depth.div_ceil(4 * t.fours) * volume(s.kernel),
         }
+    };
+    // Sums over the rows of all outputs can be shared out, which makes up for few tiles.
+    let lines = s.n * s.output[0] * s.output[1];
+    let splits = if which == Product::Weight { lines.div_ceil(4) } else { 1 };
+    let fits = |t: &Tile| t.rows < 2 * rows && tiles(*t) * splits >= busy;
+    let tile = TILES.into_iter().find(|t| fits(t)).unwrap_or(TILES[if rows > 1 { 4 } else { 5 }]);
+    let call = Call { which, s, rows, depth, tile };
+    let share = match which {
+        Product::Weight => lines.div_ceil((busy / tiles(tile)).clamp(1, splits)),
+        _ => lines,
+    };
+    let segments = if which == Product::Weight { lines.div_ceil(share) } else { 1 };
+    let count = tiles(tile) * segments;
+    if segments == 1 {
+        return call.run(gpu, count, segments, share, a, b, bias, out);
     }
+    let elements = out.layout.numel();
+    let partial = Temporary::new(gpu, elements * segments, out.dtype)?;
+    call.run(gpu, count, segments, share, a, b, None, partial.view())?;
+    reduce::fold(Fold::Sum, partial.view(), Along { outer: 1, n: segments, inner: elements }, out)
 }
 
-fn run(
+struct Call<'a> {
     which: Product,
-    s: &ConvShape,
-    a: View,
-    b: View,
-    bias: Option<View>,
-    out: View,
-    count: usize,
-    segments: usize,
-) -> Result<()> {
-    let gpu = of(out)?;
-    gpu.expect("convolution", out.dtype)?;
-    let mut params = Params::new(count as u32);
-    for v in [s.n, s.c_in / s.groups, s.c_out / s.groups, s.groups, segments] {
-        params.u32(v as u32);
-    }
-    for v in [Some(a), Some(b), bias, Some(out)] {
-        params.u32(v.map_or(0, |v| v.layout.offset) as u32);
-    }
-    params.u32(0);
-    for sizes in [s.input, s.kernel, s.output, s.stride, s.padding, s.dilation] {
-        params.sizes(sizes);
-    }
-    let source = || {
-        let kind = stored(out.dtype);
-        let mut bindings = binding(1, "read_write", "result", kind);
-        bindings += &binding(2, "read", "a", kind);
-        bindings += &binding(3, "read", "b", kind);
-        let mut bias_of = "fn bias_of(channel: u32) -> T { return T(0); }\n";
-        if bias.is_some() {
-            bindings += &binding(4, "read", "bias", kind);
-            bias_of = "fn bias_of(channel: u32) -> T { return bias[params.first_bias + channel]; }\n";
-        }
-        let call = match which {
-            Product::Output => "    output_of(i);\n",
-            Product::Input => "    input_of(i);\n",
-            Product::Weight => "    weight_of(i);\n",
+    s: &'a ConvShape,
+    /// Channels of a group that are computed, and that are summed over.
+    rows: usize,
+    depth: usize,
+    tile: Tile,
+}
+
+impl Call<'_> {
+    fn run(
+        &self,
+        gpu: &Gpu,
+        count: usize,
+        segments: usize,
+        share: usize,
+        a: View,
+        b: View,
+        bias: Option<View>,
+        out: View,
+    ) -> Result<()> {
+        gpu.expect("convolution", out.dtype)?;
+        let s = self.s;
+        let taps = s.kernel.iter().product::<usize>();
+        let (w_row, w_depth) = match self.which {
+            Product::Input => (taps, self.rows * taps),
+            _ => (self.depth * taps, taps),
         };
-        let slots = [("bindings", &*bindings), ("bias", bias_of), ("call", call)];
-        template::shader(FRAME, out.dtype, &slots).map_err(Error::NotImplemented)
-    };
-    let read = [a, b, bias.unwrap_or(b)];
-    gpu.launch(Launch {
-        op: "convolution",
-        kernel: "conv",
-        variant: &[which as u8, out.dtype as u8, bias.is_some() as u8],
-        source: &source,
-        written: &[out],
-        read: &read[..2 + bias.is_some() as usize],
-        params: &params,
-        groups: count.div_ceil(GROUP),
-    })
+        let mut params = Params::new(count as u32);
+        for v in [s.n, s.groups, self.rows, self.depth, w_row, w_depth, segments, share] {
+            params.u32(v as u32);
+        }
+        for v in [Some(a), Some(b), bias, Some(out)] {
+            params.u32(v.map_or(0, |v| v.layout.offset) as u32);
+        }
+        for sizes in [s.input, s.kernel, s.output, s.stride, s.padding, s.dilation] {
+            params.sizes(sizes);
+        }
+        let read = [a, b, bias.unwrap_or(b)];
+        let Tile { rows, fours } = self.tile;
+        gpu.launch(Launch {
+            op: "convolution",
+            kernel: "conv",
+            variant: &[self.which as u8, out.dtype as u8, bias.is_some() as u8, rows as u8, fours as u8],
+            source: &|| render::source(self.which, out.dtype, bias.is_some(), rows, fours),
+            written: &[out],
+            read: &read[..2 + bias.is_some() as usize],
+            params: &params,
+            groups: count.div_ceil(GROUP),
+        })
+    }
 }

@@ -1,16 +1,18 @@
 //! An open device: its handles, what it can do, and the parts of the runtime that belong to it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use wgpu::{Device, DeviceDescriptor, DeviceType, Features, MemoryHints, Queue};
+use wgpu::{Adapter, Device, DeviceDescriptor, DeviceType, Features, MemoryHints, PollType, Queue};
 
+use super::cache::{self, Cache};
 use super::error::Fault;
 use super::fault::FaultSlot;
 use super::instance;
 use super::pipeline::Pipelines;
 use super::pool::{Allocation, Pool};
 use super::queue::Stream;
+use super::tune::Tuner;
 use crate::backend::View;
 use crate::bail;
 use crate::dtype::DType;
@@ -25,8 +27,16 @@ pub struct Caps {
     pub is_cpu: bool,
     pub int64: bool,
     pub float64: bool,
+    /// Storage buffers that a shader may bind.
+    pub max_buffers: usize,
+    /// Whether kernels can be timed.
+    pub timestamps: bool,
     /// Bytes of a buffer that one binding may show.
     pub max_binding: u64,
+    /// Alignment of the first byte that a binding shows.
+    pub binding_align: u64,
+    /// Bytes of a buffer.
+    pub max_buffer: u64,
     /// Alignment of offsets into uniform buffers.
     pub uniform_align: usize,
 }
@@ -58,6 +68,12 @@ pub struct Gpu {
     pub(super) pool: Mutex<Pool>,
     pub(super) stream: Mutex<Stream>,
     pub(super) pipelines: Mutex<Pipelines>,
+    pub(super) tuner: Tuner,
+    pub(super) cache: Cache,
+    /// Whether memory is filled with NaNs before it is handed out, so that what a kernel forgets to write shows.
+    pub(super) poison: bool,
+    /// Whether there ever was a buffer larger than a binding shows.
+    pub(super) large: AtomicBool,
     /// The process that opened the device; a forked child cannot use it.
     process: u32,
 }
@@ -65,43 +81,83 @@ pub struct Gpu {
 /// More than any machine has; the list must have some length.
 const MOST: usize = 16;
 
+/// The open devices. One that is reset stays in memory for the tensors that still name it.
+static OPEN: [RwLock<Option<&'static Gpu>>; MOST] = [const { RwLock::new(None) }; MOST];
+
 /// The device of a number, opened at its first use.
+///
+/// # Errors
+/// `RuntimeError` where there is none, where it cannot be opened, after it was lost, and in a forked child.
 pub fn gpu(index: u8) -> Result<&'static Gpu> {
-    static OPEN: [OnceLock<Result<Gpu, String>>; MOST] = [const { OnceLock::new() }; MOST];
-    let adapter = instance::adapter(index)?;
     let Some(slot) = OPEN.get(index as usize) else { bail!(Runtime, "gpu:{index}: invalid device ordinal") };
-    match slot.get_or_init(|| open(index, adapter)) {
-        Ok(gpu) if gpu.process == std::process::id() => Ok(gpu),
-        Ok(_) => bail!(
-            Runtime,
-            "Cannot re-initialize the GPU in a forked subprocess. To use the GPU with multiprocessing, you must use the \
-             'spawn' start method"
-        ),
-        Err(message) => bail!(Runtime, "{message}"),
+    if let Some(gpu) = *slot.read().unwrap_or_else(PoisonError::into_inner) {
+        gpu.expect_own_process()?;
+        gpu.expect_alive()?;
+        return Ok(gpu);
     }
+    let adapter = instance::adapter(index)?;
+    let mut slot = slot.write().unwrap_or_else(PoisonError::into_inner);
+    if let Some(gpu) = *slot {
+        return Ok(gpu);
+    }
+    let gpu: &'static Gpu = Box::leak(Box::new(open(index, adapter)?));
+    *slot = Some(gpu);
+    Ok(gpu)
 }
 
-fn open(index: u8, adapter: &wgpu::Adapter) -> Result<Gpu, String> {
+/// Every device that this process has open.
+pub fn opened() -> impl Iterator<Item = &'static Gpu> {
+    OPEN.iter()
+        .filter_map(|slot| *slot.read().unwrap_or_else(PoisonError::into_inner))
+        .filter(|gpu| gpu.process == std::process::id())
+}
+
+/// Closes a device, lost or not: its tensors raise from now on, and the next use of the number opens it anew.
+pub fn reset(index: u8) -> Result<()> {
+    instance::adapter(index)?;
+    let slot = OPEN.get(index as usize);
+    let closed = slot.and_then(|slot| slot.write().unwrap_or_else(PoisonError::into_inner).take());
+    if let Some(gpu) = closed {
+        gpu.expect_own_process()?;
+        gpu.fault.lose("the device was reset".into());
+        gpu.device.destroy();
+        gpu.empty_cache();
+    }
+    Ok(())
+}
+
+fn open(index: u8, adapter: &Adapter) -> Result<Gpu> {
     let info = adapter.get_info();
-    let wanted = Features::SHADER_INT64 | Features::SHADER_F64;
-    let features = adapter.features() & wanted;
+    let wanted =
+        Features::SHADER_INT64 | Features::SHADER_F64 | Features::TIMESTAMP_QUERY | Features::PIPELINE_CACHE;
+    let features = adapter.features() & wanted & !cache::avoided(&info);
     let limits = adapter.limits();
+    let tuner = Tuner::new(&info);
+    let max_binding = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size);
     let caps = Caps {
-        name: info.name,
         is_cpu: info.device_type == DeviceType::Cpu,
         int64: features.contains(Features::SHADER_INT64),
         float64: features.contains(Features::SHADER_INT64 | Features::SHADER_F64),
-        max_binding: limits.max_storage_buffer_binding_size.min(limits.max_buffer_size),
+        // What is told of 32 and more is told by a mask of as many bits.
+        max_buffers: limits.max_storage_buffers_per_shader_stage.min(32) as usize,
+        timestamps: features.contains(Features::TIMESTAMP_QUERY),
+        max_binding: number("RGRAD_GPU_MAX_BINDING").map_or(max_binding, |n| n.min(max_binding)),
+        binding_align: limits.min_storage_buffer_offset_alignment.into(),
+        max_buffer: limits.max_buffer_size,
         uniform_align: limits.min_uniform_buffer_offset_alignment as usize,
+        name: info.name.clone(),
     };
-    let (device, queue) = pollster::block_on(adapter.request_device(&DeviceDescriptor {
+    let opened = pollster::block_on(adapter.request_device(&DeviceDescriptor {
         required_features: features,
         required_limits: limits,
         // The pool keeps and reuses buffers.
         memory_hints: MemoryHints::MemoryUsage,
         ..DeviceDescriptor::default()
-    }))
-    .map_err(|e| format!("gpu:{index} ({}) cannot be opened: {e}", caps.name))?;
+    }));
+    let (device, queue) = match opened {
+        Ok(opened) => opened,
+        Err(e) => bail!(Runtime, "gpu:{index} ({}) cannot be opened: {e}", caps.name),
+    };
     let fault = Arc::new(Fault::default());
     let uncaptured = fault.clone();
     device.on_uncaptured_error(Arc::new(move |e: wgpu::Error| uncaptured.raise(e.to_string())));
@@ -117,6 +173,10 @@ fn open(index: u8, adapter: &wgpu::Adapter) -> Result<Gpu, String> {
         pool: Mutex::new(Pool::new(&caps)),
         stream: Mutex::new(Stream::new(&device, &caps)),
         pipelines: Mutex::new(Pipelines::default()),
+        tuner,
+        cache: Cache::load(&device, &info),
+        poison: number("RGRAD_GPU_POISON") == Some(1),
+        large: AtomicBool::new(false),
         process: std::process::id(),
         caps,
         device,
@@ -124,10 +184,18 @@ fn open(index: u8, adapter: &wgpu::Adapter) -> Result<Gpu, String> {
     })
 }
 
+/// A variable of the environment that is a number.
+pub(super) fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.trim().parse().ok()
+}
+
 /// The device of a view.
 pub fn of(view: View) -> Result<&'static Gpu> {
     match allocation(view.storage) {
-        Some(a) => Ok(a.gpu()),
+        Some(a) => {
+            a.gpu().expect_alive()?;
+            Ok(a.gpu())
+        }
         None => bail!(Error::DevicesDiffer(view.storage.device(), crate::device::Device::current_gpu())),
     }
 }
@@ -138,6 +206,44 @@ pub fn allocation(storage: &Storage) -> Option<&Allocation> {
 }
 
 impl Gpu {
+    /// Errors in a forked child: the driver's threads do not exist there.
+    pub(super) fn expect_own_process(&self) -> Result<()> {
+        if self.process == std::process::id() {
+            return Ok(());
+        }
+        bail!(
+            Runtime,
+            "Cannot re-initialize the GPU in a forked subprocess. To use the GPU with multiprocessing, you must use the \
+             'spawn' start method"
+        )
+    }
+
+    /// Errors once the device is lost.
+    pub(super) fn expect_alive(&self) -> Result<()> {
+        match self.fault.lost() {
+            None => Ok(()),
+            Some(why) => bail!(
+                Runtime,
+                "GPU error: {why}. Tensors of gpu:{} cannot be used any more; rgrad.gpu.reset({}) opens it again",
+                self.index,
+                self.index
+            ),
+        }
+    }
+
+    /// Writes what the driver has compiled to disk.
+    pub fn save_cache(&self) {
+        self.cache.save();
+    }
+
+    /// Has the driver drop the device, as if it had failed: what happens then can be tried out.
+    pub fn lose(&self) {
+        self.device.destroy();
+        // The callback runs while somebody waits.
+        let _ = self.device.poll(PollType::Poll);
+        self.fault.lose("the device was lost (Destroyed)".into());
+    }
+
     /// Errors unless kernels on this adapter can load and compute `dtype`.
     pub fn expect(&self, op: &str, dtype: DType) -> Result<()> {
         let able = match dtype {

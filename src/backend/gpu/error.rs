@@ -21,10 +21,18 @@ impl Fault {
         self.raised.store(true, Ordering::Release);
     }
 
-    /// Notes that the device is gone for good.
+    /// Notes that the device is gone for good; the first reason stays.
     pub fn lose(&self, message: String) {
-        self.lost.store(true, Ordering::Release);
-        self.raise(message);
+        let mut kept = lock(&self.message);
+        if !self.lost.swap(true, Ordering::AcqRel) {
+            *kept = Some(message);
+        }
+        self.raised.store(true, Ordering::Release);
+    }
+
+    /// Why the device is gone, if it is.
+    pub fn lost(&self) -> Option<String> {
+        if self.lost.load(Ordering::Acquire) { lock(&self.message).clone() } else { None }
     }
 
     /// The error, which is then told; that of a lost device stays.
@@ -62,6 +70,8 @@ mod tests {
         assert_eq!(told, "GPU error: first (operations of the batch: add, mul)");
         assert!(fault.check(&[]).is_ok());
         fault.lose("gone".into());
+        fault.lose("gone again".into());
         assert!(fault.check(&[]).is_err() && fault.check(&[]).is_err());
+        assert_eq!(fault.lost().as_deref(), Some("gone"));
     }
 }

@@ -83,6 +83,7 @@ pub const LISTED: u32 = 2;
 pub const FLAT: u32 = 3;
 pub const DIMENSION: u32 = 4;
 pub const ALONG: u32 = 5;
+pub const DIVISION: u32 = 6;
 
 /// The word for a fault in a dimension.
 pub const fn in_dimension(kind: u32, dim: usize) -> u32 {
@@ -93,10 +94,11 @@ fn fault(word: u32, index: i64, size: u32) -> Error {
     let outside = format!("index {index} is out of bounds for dimension {} with size {size}", word >> 8);
     match word & 0xff {
         CLASS => out_of_bounds(index),
-        LISTED => Error::Index("index out of range in self".into()),
+        LISTED => Error::Index(format!("index out of range in self: index {index} of {size}")),
         FLAT => Error::Index(format!(
             "out of range: tried to access index {index} on a tensor of {size} elements."
         )),
+        DIVISION => Error::ZeroDivision,
         ALONG => Error::Runtime(outside),
         _ => Error::Index(outside),
     }

@@ -67,6 +67,10 @@ fn offsets(gpu: &'static Gpu, picks: &[Pick], n: usize, base: usize, places: &Wa
             groups: n.div_ceil(GROUP),
         })?;
     }
+    // On software a wait costs little beside the work itself: a wrong index is told where it is used.
+    if gpu.caps.is_cpu && !picks.is_empty() {
+        gpu.finish()?;
+    }
     Ok(out)
 }
 
@@ -301,6 +305,23 @@ fn offsets_along(x: View, dim: usize, pick: Pick) -> Result<Temporary> {
     strides[dim] = 0;
     let n = pick.index.layout.numel();
     offsets(of(x)?, &[pick], n, x.layout.offset, &Walk::over(&pick.index.layout.shape, &strides))
+}
+
+/// Adds `src` to the elements that `out` shows, some of them several times.
+pub fn accumulate(src: View, out: View) -> Result<()> {
+    let n = out.layout.numel();
+    if n == 0 {
+        return Ok(());
+    }
+    let gpu = of(out)?;
+    let (none, still) = (Temporary::new(gpu, n, DType::I64)?, Layout::contiguous(Dims::from([n])));
+    copy::fill(none.view(), Scalar::Int(0))?;
+    let index = View { layout: &still, ..none.view() };
+    let pick = Pick { index, size: 1, stride: 0, rule: Rule::Listed };
+    let at = offsets(gpu, &[pick], n, out.layout.offset, &Walk::new(out.layout))?;
+    let (values, dense) = (Temporary::new(gpu, n, out.dtype)?, Layout::contiguous(out.layout.shape.clone()));
+    copy::copy(src, View { layout: &dense, ..values.view() })?;
+    scatter_by(out, at.view(), &Around::nothing(n), values.view(), n, Combine::Add)
 }
 
 pub fn gather_along(x: View, dim: usize, pick: Pick, out: View) -> Result<()> {

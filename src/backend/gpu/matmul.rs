@@ -1,87 +1,318 @@
-//! Products of matrices. Which kernel is faster depends on the adapter: a software one has no workgroup memory to gain
-//! from.
+//! Products of matrices.
+//!
+//! Note [Kernels of a product]
+//! There are two shaders, each rendered for a tile and for how the operands lie. The direct one computes a tile an
+//! invocation from where the operands are: it is the fastest on software adapters, which gain nothing from workgroup
+//! memory, and for products that are thin. The tiled one carries both operands through workgroup memory. Either loads
+//! four neighbours at once where an operand has them, along the depth or along its side.
+//! A product of few results and great depth is split: segments of the depth are summed by a reduction.
+//! For large products the tuner times the candidates once per adapter and class of shapes; others go by size.
 
-use super::device::of;
+mod direct;
+mod tiled;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::device::{Gpu, of};
 use super::params::Params;
 use super::pipeline::Launch;
+use super::reduce;
+use super::temporary::Temporary;
+use super::tune;
 use crate::backend::View;
 use crate::backend::copy::fill;
-use crate::dtype::Scalar;
+use crate::backend::reduce::{Along, Fold};
+use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
-use crate::formula::template::{self, binding, stored};
+use crate::formula::template::{self, stored};
 
-const DIRECT: &str = include_str!("../../../shaders/matmul.wgsl");
-const TILED: &str = include_str!("../../../shaders/matmul_tiled.wgsl");
+/// Multiplications from which on the candidates are timed.
+const WORTH_TUNING: usize = 1 << 26;
+/// Invocations that keep a GPU busy, and a software adapter.
+const BUSY: usize = 1 << 14;
+const BUSY_CPU: usize = 1 << 8;
+/// The depth that a segment has at least.
+const SEGMENT: usize = 256;
 
-/// Rows and columns of a workgroup's part of the result.
-const DIRECT_SIDE: usize = 32;
-const TILED_SIDE: usize = 64;
+/// A kernel for a product.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kernel {
+    /// Rows, and fours of columns, of an invocation's tile.
+    Direct(u8, u8),
+    /// Rows and columns of a workgroup's tile, 64 or 128.
+    Tiled(u8),
+}
+
+/// Direct kernels from the one that reads least to the one that has the most invocations.
+pub const DIRECT: [Kernel; 6] = [
+    Kernel::Direct(8, 4),
+    Kernel::Direct(4, 4),
+    Kernel::Direct(4, 2),
+    Kernel::Direct(4, 1),
+    Kernel::Direct(2, 1),
+    Kernel::Direct(1, 1),
+];
+
+/// How elements of an operand are loaded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Load {
+    Single,
+    /// Four along the dimension that is summed over.
+    Depth,
+    /// Four along the other one.
+    Side,
+}
+
+/// The sizes of a product, and how it is read and written.
+#[derive(Clone, Copy)]
+struct Shape {
+    batch: usize,
+    m: usize,
+    n: usize,
+    k: usize,
+    a: Load,
+    b: Load,
+    /// The result is written four elements at a time.
+    quads: bool,
+    dtype: DType,
+}
 
 /// `out = a @ b + bias`; see `backend::matmul`.
 pub fn product(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
-    let r = a.layout.rank();
-    let (m, k, n) = (a.layout.shape[r - 2], a.layout.shape[r - 1], b.layout.shape[r - 1]);
-    let batch = if r == 3 { a.layout.shape[0] } else { 1 };
+    let s = Shape::of(a, b, out);
     if out.layout.numel() == 0 {
         return Ok(());
     }
-    if k == 0 {
+    if s.k == 0 {
         return match bias {
-            Some(bias) => super::copy::copy(View { layout: &bias_rows(bias, m), ..bias }, out),
+            Some(bias) => super::copy::copy(View { layout: &bias_rows(bias, s.m), ..bias }, out),
             None => fill(out, Scalar::Int(0)),
         };
     }
     let gpu = of(out)?;
     gpu.expect("matmul", out.dtype)?;
-    let tiled = !gpu.caps.is_cpu && m.min(n) >= TILED_SIDE / 2;
-    let side = if tiled { TILED_SIDE } else { DIRECT_SIDE };
-    let (rows, columns) = (m.div_ceil(side), n.div_ceil(side));
-    let count = batch * rows * columns;
+    let kernel = choose(gpu, &s, |kernel| run(kernel, a, b, bias, out))?;
+    let segments = match kernel {
+        Kernel::Direct(..) => (busy(gpu) / invocations(&s, kernel)).min(s.k / SEGMENT).max(1),
+        Kernel::Tiled(_) => 1,
+    };
+    if segments == 1 {
+        return run(kernel, a, b, bias, out);
+    }
+    let lanes = out.layout.numel();
+    let partial = Temporary::new(gpu, lanes * segments, out.dtype)?;
+    launch(gpu, kernel, segments, a, b, bias, partial.view(), &Shape { quads: s.n.is_multiple_of(4), ..s })?;
+    reduce::fold(Fold::Sum, partial.view(), Along { outer: 1, n: segments, inner: lanes }, out)
+}
+
+/// A product that is not empty, by a kernel of choice.
+pub fn run(kernel: Kernel, a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
+    launch(of(out)?, kernel, 1, a, b, bias, out, &Shape::of(a, b, out))
+}
+
+impl Shape {
+    fn of(a: View, b: View, out: View) -> Shape {
+        let r = a.layout.rank();
+        let (m, k, n) = (a.layout.shape[r - 2], a.layout.shape[r - 1], b.layout.shape[r - 1]);
+        Shape {
+            batch: if r == 3 { a.layout.shape[0] } else { 1 },
+            m,
+            n,
+            k,
+            a: load_of(a, r - 1, r - 2, k),
+            b: load_of(b, r - 2, r - 1, k),
+            quads: n.is_multiple_of(4) && out.layout.offset.is_multiple_of(4),
+            dtype: out.dtype,
+        }
+    }
+}
+
+/// How an operand is loaded whose dimensions `depth` and `side` are a matrix.
+fn load_of(v: View, depth: usize, side: usize, k: usize) -> Load {
+    let strides = &v.layout.strides;
+    let fours = |rest: usize| {
+        let others = strides.iter().enumerate().filter(|(d, _)| *d != rest).all(|(_, s)| s % 4 == 0);
+        strides[rest] == 1 && others && v.layout.offset.is_multiple_of(4)
+    };
+    match () {
+        () if fours(side) => Load::Side,
+        () if fours(depth) && k.is_multiple_of(4) => Load::Depth,
+        () => Load::Single,
+    }
+}
+
+fn busy(gpu: &Gpu) -> usize {
+    if gpu.caps.is_cpu { BUSY_CPU } else { BUSY }
+}
+
+fn invocations(s: &Shape, kernel: Kernel) -> usize {
+    match kernel {
+        Kernel::Direct(rows, fours) => {
+            s.batch * s.m.div_ceil(rows as usize) * s.n.div_ceil(4 * fours as usize)
+        }
+        Kernel::Tiled(side) => s.batch * s.m.div_ceil(side as usize) * s.n.div_ceil(side as usize) * 256,
+    }
+}
+
+/// The kernels that may be the fastest for a large product, the likeliest first.
+fn candidates(gpu: &Gpu, dtype: DType) -> SmallVec<[Kernel; 4]> {
+    let direct = [Kernel::Direct(8, 4), Kernel::Direct(4, 4), Kernel::Direct(4, 2)];
+    match (gpu.caps.is_cpu, dtype.size()) {
+        (true, _) => SmallVec::from_slice(&direct),
+        (false, 4) => smallvec![Kernel::Tiled(64), Kernel::Tiled(128), direct[1], direct[0]],
+        // Tiles of wide elements are more than the workgroup memory that every adapter has.
+        (false, _) => SmallVec::from_slice(&direct),
+    }
+}
+
+/// The kernel by size alone.
+fn usual(gpu: &Gpu, s: &Shape) -> Kernel {
+    if !gpu.caps.is_cpu && s.dtype.size() == 4 && s.m.min(s.n) >= 32 {
+        let busy_with = |kernel| invocations(s, kernel) >= BUSY;
+        return if s.m.min(s.n) >= 96 && busy_with(Kernel::Tiled(128)) {
+            Kernel::Tiled(128)
+        } else {
+            Kernel::Tiled(64)
+        };
+    }
+    let fits = |k: &&Kernel| matches!(k, Kernel::Direct(rows, _) if (*rows as usize) < 2 * s.m);
+    let enough = |k: &&Kernel| fits(k) && invocations(s, **k) >= busy(gpu);
+    DIRECT.iter().find(enough).copied().unwrap_or(if s.m > 1 {
+        Kernel::Direct(2, 1)
+    } else {
+        Kernel::Direct(1, 1)
+    })
+}
+
+fn choose(gpu: &'static Gpu, s: &Shape, run: impl Fn(Kernel) -> Result<()>) -> Result<Kernel> {
+    if s.batch * s.m * s.n * s.k < WORTH_TUNING {
+        return Ok(usual(gpu, s));
+    }
+    let kernels = candidates(gpu, s.dtype);
+    // Shapes of one class differ by less than a factor of two.
+    let class = |n: usize| n.ilog2();
+    let key = format!(
+        "matmul {} {:?} {:?} {} {} {} {}",
+        s.dtype.name(),
+        s.a,
+        s.b,
+        class(s.batch),
+        class(s.m),
+        class(s.n),
+        class(s.k)
+    );
+    let names: SmallVec<[String; 4]> = kernels.iter().map(|k| format!("{k:?}")).collect();
+    let best = tune::fastest(gpu, &key, &names, |i| run(kernels[i]))?;
+    Ok(kernels[best])
+}
+
+fn launch(
+    gpu: &Gpu,
+    kernel: Kernel,
+    segments: usize,
+    a: View,
+    b: View,
+    bias: Option<View>,
+    out: View,
+    s: &Shape,
+) -> Result<()> {
+    // Tiles, and how many of them side by side form a strip that is gone through row by row.
+    let (rows, columns, strip) = match kernel {
+        Kernel::Direct(rows, fours) => {
+            let columns = s.n.div_ceil(4 * fours as usize);
+            (s.m.div_ceil(rows as usize), columns, columns.div_ceil(columns.div_ceil(direct::STRIP)))
+        }
+        Kernel::Tiled(side) => (s.m.div_ceil(side as usize), s.n.div_ceil(side as usize), 1),
+    };
+    let strips = columns.div_ceil(strip);
+    let count = s.batch * segments * strips * rows * strip;
+    let depth = s.k.div_ceil(segments).next_multiple_of(4);
     let mut params = Params::new(count as u32);
-    for v in [m, n, k, rows, columns] {
+    for v in [s.m, s.n, s.k, rows, strip, strips, segments, depth] {
         params.u32(v as u32);
     }
+    let r = a.layout.rank();
     for v in [a, b] {
-        let s = &v.layout.strides;
-        params.u32(v.layout.offset as u32).u32(if r == 3 { s[0] as u32 } else { 0 });
-        params.u32(s[r - 2] as u32).u32(s[r - 1] as u32);
+        let strides = &v.layout.strides;
+        params.u32(v.layout.offset as u32).u32(if r == 3 { strides[0] as u32 } else { 0 });
+        params.u32(strides[r - 2] as u32).u32(strides[r - 1] as u32);
     }
     params.u32(bias.map_or(0, |v| v.layout.offset) as u32);
     params.u32(bias.map_or(0, |v| v.layout.strides[0]) as u32);
     params.u32(out.layout.offset as u32);
-    // Threads that are neighbours read what are neighbours in memory.
-    let (a_along_k, b_along_k) = (a.layout.strides[r - 1] == 1, b.layout.strides[r - 2] == 1);
-    let source = || {
-        let kind = stored(out.dtype);
-        let mut bindings = binding(1, "read_write", "result", kind);
-        bindings += &binding(2, "read", "a", kind);
-        bindings += &binding(3, "read", "b", kind);
-        let mut bias_of = "fn bias_of(column: u32) -> T { return T(0); }\n";
-        if bias.is_some() {
-            bindings += &binding(4, "read", "bias", kind);
-            bias_of = "fn bias_of(column: u32) -> T { return bias[params.first_bias + column * params.bias_column]; }\n";
-        }
-        let order = format!("{}{}", place("a_place", a_along_k), place("b_place", b_along_k));
-        let slots = [("bindings", &*bindings), ("bias", bias_of), ("order", &*order)];
-        template::shader(if tiled { TILED } else { DIRECT }, out.dtype, &slots).map_err(Error::NotImplemented)
-    };
     let read = [a, b, bias.unwrap_or(b)];
+    let (name, tag, groups) = match kernel {
+        Kernel::Direct(rows, fours) => ("matmul", [rows, fours], count.div_ceil(direct::GROUP)),
+        Kernel::Tiled(side) => ("matmul_tiled", [side, 0], count),
+    };
+    // Steps of four along the depth must not pass the end of it.
+    let fours = s.k.is_multiple_of(4);
+    let variant = [
+        s.dtype as u8,
+        bias.is_some() as u8,
+        s.a as u8,
+        s.b as u8,
+        s.quads as u8,
+        fours as u8,
+        tag[0],
+        tag[1],
+    ];
     gpu.launch(Launch {
         op: "matmul",
-        kernel: if tiled { "matmul_tiled" } else { "matmul" },
-        variant: &[out.dtype as u8, bias.is_some() as u8, a_along_k as u8, b_along_k as u8],
-        source: &source,
+        kernel: name,
+        variant: &variant,
+        source: &|| match kernel {
+            Kernel::Direct(rows, columns) => {
+                direct::source(s, bias.is_some(), rows.into(), columns.into(), fours)
+            }
+            Kernel::Tiled(side) => tiled::source(s, bias.is_some(), side.into()),
+        },
         written: &[out],
         read: &read[..2 + bias.is_some() as usize],
         params: &params,
-        groups: count,
+        groups,
     })
 }
 
-/// Where the elements that a thread loads stand in a tile of 16 by 64, as (depth, side).
-fn place(name: &str, along_depth: bool) -> String {
-    let place = if along_depth { "i & 15u, i >> 4u" } else { "i >> 6u, i & 63u" };
-    format!("fn {name}(i: u32) -> vec2<u32> {{ return vec2<u32>({place}); }}\n")
+/// The declarations that both shaders begin with: the bindings, and the bias of a column.
+fn declarations(s: &Shape, bias: bool) -> (String, &'static str) {
+    let kind = |fours: bool| {
+        if fours { format!("vec4<{}>", stored(s.dtype)) } else { stored(s.dtype).to_owned() }
+    };
+    let mut bindings = template::binding(1, "read_write", "result", &kind(s.quads));
+    bindings += &template::binding(2, "read", "a", &kind(s.a != Load::Single));
+    bindings += &template::binding(3, "read", "b", &kind(s.b != Load::Single));
+    if !bias {
+        return (bindings, "fn bias_of(column: u32) -> T { return T(0); }\n");
+    }
+    bindings += &template::binding(4, "read", "bias", &kind(false));
+    (
+        bindings,
+        "fn bias_of(column: u32) -> T { return bias[params.first_bias + column * params.bias_column]; }\n",
+    )
+}
+
+/// The function that writes four results beside one another.
+fn write(s: &Shape) -> &'static str {
+    if s.quads {
+        "fn write(at: u32, row: u32, column: u32, v: vec4<T>) {
+    if row < params.m && column < params.n {
+        result[(params.first_result + (at * params.m + row) * params.n + column) >> 2u] = v;
+    }
+}
+"
+    } else {
+        "fn write(at: u32, row: u32, column: u32, v: vec4<T>) {
+    if row >= params.m { return; }
+    let to = params.first_result + (at * params.m + row) * params.n + column;
+    for (var i = 0u; i < 4u && column + i < params.n; i++) { result[to + i] = v[i]; }
+}
+"
+    }
+}
+
+fn rendered(frame: &str, s: &Shape, slots: &[(&str, &str)]) -> Result<String> {
+    template::shader(frame, s.dtype, slots).map_err(Error::NotImplemented)
 }
 
 fn bias_rows(bias: View, m: usize) -> crate::layout::Layout {

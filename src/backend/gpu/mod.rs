@@ -31,9 +31,11 @@
 //! call that waits (`error`). Nothing here is done before the first use of a device.
 
 pub mod axis;
+pub mod cache;
 pub mod conv;
 pub mod copy;
 pub mod device;
+pub mod divide;
 mod elements;
 mod error;
 mod fault;
@@ -47,14 +49,19 @@ mod pipeline;
 pub mod plane;
 pub mod pointwise;
 mod pool;
+pub mod profile;
 mod queue;
 pub mod random;
 pub mod reduce;
 pub mod scan;
 pub mod softmax;
 pub mod sort;
+pub mod svd;
 mod temporary;
 pub mod triangle;
+mod tune;
+pub mod user;
+mod window;
 
 pub use device::{Caps, Gpu, of};
 pub use params::Params;

@@ -23,6 +23,13 @@ impl Params {
         &self.0
     }
 
+    /// Sets the bytes from `at` on.
+    pub fn put(&mut self, at: usize, bytes: &[u8]) -> &mut Params {
+        self.0.resize(self.0.len().max(at + bytes.len()), 0);
+        self.0[at..at + bytes.len()].copy_from_slice(bytes);
+        self
+    }
+
     fn align(&mut self, to: usize) {
         self.0.resize(self.0.len().next_multiple_of(to), 0);
     }

@@ -14,11 +14,16 @@ use super::device::{Counters, Gpu, allocation};
 use super::lock;
 use super::params::{MAX_PARAMS, Params};
 use super::pool::Block;
+use super::window::Window;
 use crate::backend::View;
+use crate::bail;
 use crate::error::{Error, Result};
 
 /// Workgroups in the first dimension of a grid.
 pub const MAX_GROUPS: u32 = 65_535;
+
+/// After how many new pipelines those of the driver are written to disk; else when the process ends.
+const SAVE_EVERY: usize = 64;
 
 /// A launch of a kernel. See the top of the module.
 pub struct Launch<'a> {
@@ -44,7 +49,7 @@ pub struct Pipeline {
 struct Key {
     kernel: &'static str,
     variant: SmallVec<[u8; 24]>,
-    writable: u16,
+    writable: u32,
 }
 
 #[derive(Clone)]
@@ -58,11 +63,11 @@ struct Layouts {
 pub struct Pipelines {
     made: HashMap<Key, Arc<Pipeline>>,
     /// By number of buffers and which of them are written.
-    layouts: HashMap<(usize, u16), Layouts>,
+    layouts: HashMap<(usize, u32), Layouts>,
 }
 
 impl Pipelines {
-    fn layouts(&mut self, gpu: &Gpu, buffers: usize, writable: u16) -> Layouts {
+    fn layouts(&mut self, gpu: &Gpu, buffers: usize, writable: u32) -> Layouts {
         let number = self.layouts.len() as u32;
         let make = || {
             let entry = |binding: usize, ty, dynamic| BindGroupLayoutEntry {
@@ -97,32 +102,54 @@ impl Pipelines {
 impl Gpu {
     /// Records a launch.
     pub fn launch(&self, l: Launch) -> Result<()> {
+        self.launch_in(l, &[])
+    }
+
+    /// Records a launch that binds windows of its buffers, if there are any; else all of them.
+    pub(super) fn launch_in(&self, l: Launch, windows: &[Window]) -> Result<()> {
         if l.groups == 0 {
             return Ok(());
         }
         let mut blocks: SmallVec<[&Arc<Block>; 8]> = SmallVec::new();
         for v in l.written.iter().chain(l.read) {
             match allocation(v.storage) {
-                Some(a) if a.gpu().index == self.index => match a.block() {
+                Some(a) if std::ptr::eq(a.gpu(), self) => match a.block() {
                     Some(b) => blocks.push(b),
                     None => return Err(Error::Runtime(format!("{}: an empty tensor cannot be bound", l.op))),
                 },
-                _ => {
+                other => {
+                    if let Some(a) = other {
+                        // Perhaps this number, before it was reset.
+                        a.gpu().expect_alive()?;
+                    }
                     let here = crate::device::Device::Gpu(self.index);
                     return Err(Error::DevicesDiffer(here, v.storage.device()));
                 }
             }
         }
+        if windows.is_empty()
+            && let Some(b) = blocks.iter().find(|b| b.size > self.caps.max_binding)
+        {
+            bail!(
+                NotImplemented,
+                "'{}' is not implemented for tensors in {} bytes on {}, which shows a kernel {} at once; copy a part of \
+                 the tensor, or move it with .cpu()",
+                l.op,
+                b.size,
+                self.caps.name,
+                self.caps.max_binding
+            );
+        }
         // A buffer that is written and read must be bound as writable wherever it is bound.
         let is_written = |b: &Arc<Block>| blocks[..l.written.len()].iter().any(|w| w.id == b.id);
-        let writable = blocks.iter().enumerate().fold(0, |m, (i, b)| m | (is_written(b) as u16) << i);
+        let writable = blocks.iter().enumerate().fold(0, |m, (i, b)| m | (is_written(b) as u32) << i);
         let pipeline = self.pipeline(&l, blocks.len(), writable)?;
         let x = l.groups.min(MAX_GROUPS as usize);
         let grid = [x as u32, l.groups.div_ceil(x) as u32, 1];
-        self.record(l.op, &pipeline, &blocks, l.params, grid)
+        self.record(l.op, l.kernel, &pipeline, &blocks, windows, l.params, grid)
     }
 
-    fn pipeline(&self, l: &Launch, buffers: usize, writable: u16) -> Result<Arc<Pipeline>> {
+    fn pipeline(&self, l: &Launch, buffers: usize, writable: u32) -> Result<Arc<Pipeline>> {
         let key = Key { kernel: l.kernel, variant: SmallVec::from_slice(l.variant), writable };
         let mut pipelines = lock(&self.pipelines);
         if let Some(p) = pipelines.made.get(&key) {
@@ -144,7 +171,7 @@ impl Gpu {
                 zero_initialize_workgroup_memory: false,
                 ..PipelineCompilationOptions::default()
             },
-            cache: None,
+            cache: self.cache.handle(),
         });
         if let Some(e) = pollster::block_on(scope.pop()) {
             return Err(Error::Runtime(format!(
@@ -157,12 +184,15 @@ impl Gpu {
         let made =
             Arc::new(Pipeline { pipeline, id, layout: layouts.number, group_layout: layouts.group.clone() });
         pipelines.made.insert(key, made.clone());
+        if pipelines.made.len().is_multiple_of(SAVE_EVERY) {
+            self.cache.save();
+        }
         Ok(made)
     }
 }
 
 /// Declares bindings as writable that a shader declares as read-only.
-fn writable_bindings(mut source: String, buffers: usize, writable: u16) -> String {
+fn writable_bindings(mut source: String, buffers: usize, writable: u32) -> String {
     for i in (0..buffers).filter(|i| writable >> i & 1 == 1) {
         let binding = format!("@binding({}) var<storage, read", i + 1);
         source = source.replace(&format!("{binding}>"), &format!("{binding}_write>"));

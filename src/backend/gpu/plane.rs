@@ -49,6 +49,34 @@ const MAXIMUM: Function = Function {
 ",
 };
 
+const SHARES_MAXIMUM: Function = Function {
+    name: "largest",
+    tag: 7,
+    text: "fn largest(i: u32) {
+    let output = volume(params.output);
+    let plane = i / output;
+    let s = share(split(i - plane * output, params.output));
+    let start = params.first + plane * volume(params.input);
+    var best = -m_inf();
+    var place = join(s[0], params.input);
+    for (var d = s[0].x; d < s[1].x; d++) {
+        for (var h = s[0].y; h < s[1].y; h++) {
+            for (var w = s[0].z; w < s[1].z; w++) {
+                let j = join(vec3<u32>(d, h, w), params.input);
+                let v = x[start + j];
+                if v > best || is_nan(v) {
+                    best = v;
+                    place = j;
+                }
+            }
+        }
+    }
+    result[params.first_result + i] = best;
+    indices[params.first_index + i] = vec2<u32>(place, 0u);
+}
+",
+};
+
 const AVERAGE: Function = Function {
     name: "average",
     tag: 1,
@@ -162,6 +190,10 @@ const PLACE: Function = Function {
 
 pub fn max_pool(s: &PoolShape, x: View, out: View, indices: View) -> Result<()> {
     run(&MAXIMUM, s, None, x, out, Some((indices, true)), out.layout.numel())
+}
+
+pub fn adaptive_max_pool(s: &ResizeShape, x: View, out: View, indices: View) -> Result<()> {
+    run(&SHARES_MAXIMUM, &resized(*s), None, x, out, Some((indices, true)), out.layout.numel())
 }
 
 /// A plane that is shared out, as windows.

@@ -5,6 +5,7 @@ use smallvec::{SmallVec, smallvec};
 use super::device::of;
 use super::params::{MAX_PARAMS, Params};
 use super::pipeline::Launch;
+use super::window::{Window, fits, pieces};
 use crate::backend::View;
 use crate::backend::pointwise::{Operand, Program};
 use crate::dtype::{DType, Scalar};
@@ -36,6 +37,42 @@ pub fn run(
     if n == 0 {
         return Ok(());
     }
+    let gpu = of(out)?;
+    let views: SmallVec<[View; ARGS + 1]> = operands.iter().filter_map(read).chain([out]).collect();
+    if fits(gpu, &views) {
+        return whole(program, compute, operands, numbers, out, &[]);
+    }
+    pieces(gpu, &views, &mut |piece, windows| {
+        let Some((out, (last, others))) = piece.last().zip(windows.split_last()) else { return Ok(()) };
+        let mut pieces = piece.iter();
+        let operands: SmallVec<[Operand; ARGS]> = operands
+            .iter()
+            .map(|o| match o {
+                Operand::View(v) => Operand::View(*pieces.next().unwrap_or(v)),
+                Operand::Number(n) => Operand::Number(*n),
+                Operand::Unread => Operand::Unread,
+            })
+            .collect();
+        // Bindings begin with the result.
+        let windows: SmallVec<[Window; ARGS + 1]> = [last].into_iter().chain(others).copied().collect();
+        whole(program, compute, &operands, numbers, *out, &windows)
+    })
+}
+
+fn read<'a>(operand: &Operand<'a>) -> Option<View<'a>> {
+    if let Operand::View(v) = operand { Some(*v) } else { None }
+}
+
+/// As `run`, in one launch; `windows` say what of the result and of each view to bind, where that is not everything.
+fn whole(
+    program: &Program,
+    compute: DType,
+    operands: &[Operand],
+    numbers: &[Scalar],
+    out: View,
+    windows: &[Window],
+) -> Result<()> {
+    let n = out.layout.numel();
     let gpu = of(out)?;
     gpu.expect(program.name, compute)?;
     gpu.expect(program.name, out.dtype)?;
@@ -84,7 +121,7 @@ pub fn run(
             ))
         })
     };
-    gpu.launch(Launch {
+    let launch = Launch {
         op: program.name,
         kernel: program.name,
         variant: &variant(program.part, compute, &inputs, out.dtype, form),
@@ -93,7 +130,8 @@ pub fn run(
         read: &views,
         params: &params,
         groups: invocations.div_ceil(GROUP),
-    })
+    };
+    gpu.launch_in(launch, windows)
 }
 
 fn collapsed(operands: &[Operand], out: View) -> Collapsed {

@@ -11,10 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use wgpu::{Buffer, BufferDescriptor, BufferUsages, ErrorFilter};
 
-use super::device::{Caps, Counters, Gpu};
+use super::copy::fill;
+use super::device::{Caps, Counters, Gpu, number};
 use super::lock;
+use crate::backend::View;
 use crate::device::Device;
+use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
+use crate::layout::Layout;
 use crate::storage::Storage;
 
 /// A buffer and what the runtime knows of it.
@@ -38,6 +42,11 @@ impl Allocation {
         self.gpu
     }
 
+    /// The number of the buffer, and its bytes.
+    pub fn memory(&self) -> Option<(u64, u64)> {
+        self.block.as_ref().map(|b| (b.id, b.size))
+    }
+
     pub(super) fn block(&self) -> Option<&Arc<Block>> {
         self.block.as_ref()
     }
@@ -45,7 +54,9 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        if let Some(block) = self.block.take() {
+        if let Some(block) = self.block.take()
+            && self.gpu.fault.lost().is_none()
+        {
             lock(&self.gpu.pool).put(block);
         }
     }
@@ -73,8 +84,7 @@ const CPU_BUDGET: u64 = 2 << 30;
 
 impl Pool {
     pub fn new(caps: &Caps) -> Pool {
-        let limit = std::env::var("RGRAD_GPU_MEM_LIMIT").ok().and_then(|v| v.parse().ok());
-        let budget = limit.unwrap_or(if caps.is_cpu { CPU_BUDGET } else { u64::MAX });
+        let budget = number("RGRAD_GPU_MEM_LIMIT").unwrap_or(if caps.is_cpu { CPU_BUDGET } else { u64::MAX });
         Pool { free: HashMap::new(), next: 1, usage: Usage::default(), budget }
     }
 
@@ -143,22 +153,28 @@ impl Gpu {
     /// Memory of unspecified contents.
     ///
     /// # Errors
-    /// `RuntimeError` above what the adapter can bind; `OutOfMemoryError` where nothing is left after everything that
+    /// `RuntimeError` above what a buffer can hold; `OutOfMemoryError` where nothing is left after everything that
     /// could be given back was.
     pub fn allocate(&'static self, len: usize) -> Result<Storage> {
         let device = Device::Gpu(self.index);
         if len == 0 {
             return Storage::on_device(device, 0, Box::new(Allocation { gpu: self, block: None }));
         }
+        let most = |class| [self.caps.max_binding, self.caps.max_buffer].into_iter().find(|m| class <= *m);
         let mut class = class(len as u64);
-        if class > self.caps.max_binding {
-            class = (len as u64).next_multiple_of(256);
+        // No larger than need be where a limit is near.
+        let exact = (len as u64).next_multiple_of(256);
+        if most(class) != most(exact) {
+            class = exact;
+        }
+        if class > self.caps.max_buffer {
+            return Err(Error::Runtime(format!(
+                "a tensor of {len} bytes is larger than a buffer of {} can be ({} bytes); split it, or keep it on the CPU",
+                self.caps.name, self.caps.max_buffer
+            )));
         }
         if class > self.caps.max_binding {
-            return Err(Error::Runtime(format!(
-                "a tensor of {len} bytes is larger than {} can bind ({} bytes); split it, or keep it on the CPU",
-                self.caps.name, self.caps.max_binding
-            )));
+            self.large.store(true, Ordering::Relaxed);
         }
         let recycled = lock(&self.pool).take(class);
         let block = match recycled {
@@ -173,7 +189,15 @@ impl Gpu {
                 }
             }),
         };
-        Storage::on_device(device, len, Box::new(Allocation { gpu: self, block: Some(block) }))
+        let size = block.size as usize;
+        let memory = Box::new(Allocation { gpu: self, block: Some(block) });
+        let storage = Storage::on_device(device, len, memory)?;
+        if self.poison {
+            // All bits set: NaN in every float type, and no number that an integer kernel would be likely to make.
+            let layout = Layout::contiguous([size / 4].into());
+            fill(View { storage: &storage, layout: &layout, dtype: DType::I32 }, Scalar::Int(-1))?;
+        }
+        Ok(storage)
     }
 
     #[cold]

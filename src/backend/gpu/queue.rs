@@ -16,11 +16,13 @@ use super::lock;
 use super::params::{MAX_PARAMS, Params};
 use super::pipeline::Pipeline;
 use super::pool::Block;
+use super::profile::Profile;
+use super::window::Window;
 use crate::error::{Error, Result};
 
 /// Launches of a batch, on a GPU and on a software adapter, where a submission costs more than what it starts.
 const BATCH: usize = 64;
-const BATCH_CPU: usize = 256;
+pub(super) const BATCH_CPU: usize = 256;
 /// Bytes of uploads that may wait for a submission.
 const UPLOADS: usize = 64 << 20;
 /// Submissions that may run while another is recorded.
@@ -30,7 +32,7 @@ const ARENA: usize = 64 << 10;
 /// Bind groups that are kept.
 const GROUPS: usize = 4096;
 
-/// The buffers of a bind group and the layout they are bound by.
+/// The buffers of a bind group, with the windows on them if any, and the layout they are bound by.
 #[derive(PartialEq, Eq, Hash)]
 struct GroupKey {
     layout: u32,
@@ -52,6 +54,7 @@ pub struct Stream {
     /// The open batch.
     batch: u64,
     in_flight: VecDeque<SubmissionIndex>,
+    pub(super) profile: Option<Profile>,
     groups: HashMap<GroupKey, BindGroup>,
     staging: Vec<Buffer>,
 }
@@ -76,6 +79,7 @@ impl Stream {
             uploaded: 0,
             batch: 1,
             in_flight: VecDeque::new(),
+            profile: None,
             groups: HashMap::new(),
             staging: Vec::new(),
         }
@@ -86,8 +90,15 @@ impl Stream {
         self.groups.clear();
     }
 
-    fn group(&mut self, gpu: &Gpu, pipeline: &Pipeline, blocks: &[&Arc<Block>]) -> BindGroup {
-        let key = GroupKey { layout: pipeline.layout, buffers: blocks.iter().map(|b| b.id).collect() };
+    fn group(
+        &mut self,
+        gpu: &Gpu,
+        pipeline: &Pipeline,
+        blocks: &[&Arc<Block>],
+        windows: &[Window],
+    ) -> BindGroup {
+        let mut key = GroupKey { layout: pipeline.layout, buffers: blocks.iter().map(|b| b.id).collect() };
+        key.buffers.extend(windows.iter().flat_map(|w| [w.first, w.bytes]));
         if let Some(group) = self.groups.get(&key) {
             return group.clone();
         }
@@ -99,7 +110,14 @@ impl Stream {
         let mut entries: SmallVec<[BindGroupEntry; 8]> = SmallVec::new();
         entries.push(BindGroupEntry { binding: 0, resource: BindingResource::Buffer(params) });
         for (i, b) in blocks.iter().enumerate() {
-            entries.push(BindGroupEntry { binding: i as u32 + 1, resource: b.buffer.as_entire_binding() });
+            let resource = match windows.get(i) {
+                None => b.buffer.as_entire_binding(),
+                Some(w) => {
+                    let (buffer, size) = (&b.buffer, BufferSize::new(w.bytes));
+                    BindingResource::Buffer(BufferBinding { buffer, offset: w.first, size })
+                }
+            };
+            entries.push(BindGroupEntry { binding: i as u32 + 1, resource });
         }
         let group = gpu.device.create_bind_group(&BindGroupDescriptor {
             label: None,
@@ -126,8 +144,10 @@ impl Stream {
         &mut self,
         gpu: &Gpu,
         op: &'static str,
+        kernel: &'static str,
         pipeline: &Pipeline,
         blocks: &[&Arc<Block>],
+        windows: &[Window],
         params: &Params,
         grid: [u32; 3],
     ) -> Result<()> {
@@ -140,11 +160,18 @@ impl Stream {
         };
         self.params.resize(at, 0);
         self.params.extend_from_slice(params.bytes());
-        let group = self.group(gpu, pipeline, blocks);
+        let group = self.group(gpu, pipeline, blocks, windows);
         let batch = self.batch;
         blocks.iter().for_each(|b| b.used_by(batch));
+        if self.profile.is_some() {
+            // Times are those of passes: each launch has one of its own.
+            self.close_pass();
+        }
         if self.pass.is_none() {
-            let pass = self.encoder(gpu).begin_compute_pass(&ComputePassDescriptor::default());
+            let encoder =
+                self.encoder.get_or_insert_with(|| gpu.device.create_command_encoder(&Default::default()));
+            let timestamp_writes = self.profile.as_mut().map(|p| p.next(op, kernel, grid));
+            let pass = encoder.begin_compute_pass(&ComputePassDescriptor { label: None, timestamp_writes });
             self.pass = Some(pass.forget_lifetime());
         }
         if let Some(pass) = &mut self.pass {
@@ -165,9 +192,10 @@ impl Stream {
     }
 
     /// Hands what was recorded to the device, in order; keeps few submissions in flight.
-    fn submit(&mut self, gpu: &Gpu) -> Result<()> {
+    pub(super) fn submit(&mut self, gpu: &Gpu) -> Result<()> {
+        gpu.expect_own_process()?;
         self.close_pass();
-        let Some(encoder) = self.encoder.take() else {
+        let Some(mut encoder) = self.encoder.take() else {
             if self.uploaded > 0 {
                 self.in_flight.push_back(gpu.queue.submit([]));
                 self.uploaded = 0;
@@ -178,6 +206,9 @@ impl Stream {
             self.params.resize(self.params.len().next_multiple_of(4), 0);
             gpu.queue.write_buffer(&self.arena, 0, &self.params);
             self.params.clear();
+        }
+        if let Some(profile) = &mut self.profile {
+            profile.close_batch(gpu, &mut encoder);
         }
         self.in_flight.push_back(gpu.queue.submit([encoder.finish()]));
         Counters::add(&gpu.counters.submissions);
@@ -194,7 +225,7 @@ impl Stream {
     }
 }
 
-fn wait(gpu: &Gpu, submission: Option<SubmissionIndex>) -> Result<()> {
+pub(super) fn wait(gpu: &Gpu, submission: Option<SubmissionIndex>) -> Result<()> {
     match gpu.device.poll(PollType::Wait { submission_index: submission, timeout: None }) {
         Ok(_) => Ok(()),
         Err(e) => Err(Error::Runtime(format!("GPU error: waiting for the device failed: {e}"))),
@@ -205,12 +236,14 @@ impl Gpu {
     pub(super) fn record(
         &self,
         op: &'static str,
+        kernel: &'static str,
         pipeline: &Pipeline,
         blocks: &[&Arc<Block>],
+        windows: &[Window],
         params: &Params,
         grid: [u32; 3],
     ) -> Result<()> {
-        lock(&self.stream).dispatch(self, op, pipeline, blocks, params, grid)
+        lock(&self.stream).dispatch(self, op, kernel, pipeline, blocks, windows, params, grid)
     }
 
     /// Starts everything recorded so far.
@@ -238,6 +271,7 @@ impl Gpu {
 
     /// Writes bytes to a buffer, at a multiple of 4; what is written up to the next multiple of 4 is unspecified.
     pub(super) fn upload(&self, block: &Arc<Block>, at: u64, data: &[u8]) -> Result<()> {
+        self.expect_own_process()?;
         let mut stream = lock(&self.stream);
         // An upload runs before what the open batch has recorded.
         if block.is_used_by(stream.batch) {

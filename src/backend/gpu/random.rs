@@ -10,6 +10,8 @@ use crate::backend::random::{Draw, Philox};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
 use crate::formula::template::{self, binding};
+use crate::layout::Layout;
+use crate::storage::Storage;
 
 const FRAME: &str = include_str!("../../../shaders/random.wgsl");
 
@@ -30,10 +32,12 @@ pub fn fill(draw: Draw, p: Philox, out: View) -> Result<()> {
     let span = if let Draw::Integers(from, to) = draw { to.wrapping_sub(from) as u64 } else { 0 };
     let real = matches!(draw, Draw::Uniform(..) | Draw::Normal(..) | Draw::Exponential(_));
     if (real && out.dtype != DType::F32) || span > 1 << 32 {
-        return Err(Error::NotImplemented(format!(
-            "random numbers of {} in this range are not implemented for the gpu device; draw float32, or draw on the CPU",
-            out.dtype
-        )));
+        // What is made from nothing may be made anywhere: the host's numbers are the ones wanted.
+        let host = Storage::new(n * out.dtype.size())?;
+        let layout = Layout::contiguous(out.layout.shape.clone());
+        let made = View { storage: &host, layout: &layout, dtype: out.dtype };
+        crate::backend::random::fill(draw, p, made)?;
+        return super::copy::upload(made, out);
     }
     let per_block = if let Draw::Integers(..) = draw { 2 } else { 4 };
     let count = n.div_ceil(per_block);

@@ -8,7 +8,6 @@ use super::pipeline::Launch;
 use super::temporary::Temporary;
 use crate::backend::View;
 use crate::backend::scan::{Along, Running};
-use crate::bail;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::formula::template::{binding, stored};
@@ -227,12 +226,6 @@ impl Job<'_> {
 }
 
 pub fn scan(what: Running, x: View, d: Along, reverse: bool, out: View) -> Result<()> {
-    if what == Running::LogSumExp && out.dtype == DType::F64 {
-        bail!(
-            NotImplemented,
-            "'logcumsumexp' is not implemented for float64 on the GPU; move the tensor with .cpu()"
-        );
-    }
     let (kind, compute) = (Kind::Of(what), out.dtype);
     Job { op: "cumsum", kind, compute, x, d, reverse, out, indices: None }.run()
 }

@@ -1,5 +1,6 @@
 //! Powers: of real numbers through rows, of integers by repeated squaring.
 
+use crate::backend::pointwise::integer_power as integer_power_kernel;
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::{Error, Result};
@@ -32,10 +33,15 @@ pub fn pow(t: &Tensor, exponent: impl Into<Scalar>) -> Result<Tensor> {
 
 /// Power of whole numbers, in wrapping 64 bits; a negative exponent leaves only the powers of 1 and -1.
 fn integer_power(base: Arg, exponent: Arg, common: DType) -> Result<Tensor> {
+    let tensor = |a: Arg| if let Arg::T(t) = a { Some(t.device()) } else { None };
+    let device =
+        [base, exponent].into_iter().filter_map(tensor).max_by_key(|d| d.is_gpu()).unwrap_or_default();
     let dense = |a: Arg| -> Result<Tensor> {
         match a {
+            // A number is at home anywhere, also one that is a tensor of the host.
+            Arg::T(t) if t.rank() == 0 => t.on_device(device)?.dense(DType::I64),
             Arg::T(t) => t.dense(DType::I64),
-            Arg::S(s) => Tensor::scalar(s, DType::I64),
+            Arg::S(s) => Tensor::scalar(s, DType::I64)?.on_device(device),
         }
     };
     let (base, exponent) = (dense(base)?, dense(exponent)?);
@@ -45,30 +51,9 @@ fn integer_power(base: Arg, exponent: Arg, common: DType) -> Result<Tensor> {
         None => t.dense(DType::I64),
     };
     let (base, exponent) = (expanded(&base)?, expanded(&exponent)?);
-    let out = Tensor::empty(shape, DType::I64)?;
-    for ((o, &b), &e) in
-        out.slice_mut::<i64>()?.iter_mut().zip(base.slice::<i64>()?).zip(exponent.slice::<i64>()?)
-    {
-        *o = match (b, e) {
-            (_, 0..) => power_of_i64(b, e as u64),
-            (1, _) => 1,
-            (-1, _) => 1 - 2 * (e & 1),
-            _ => 0,
-        };
-    }
+    let out = Tensor::empty_on(shape, DType::I64, device)?;
+    integer_power_kernel(base.raw(), exponent.raw(), out.raw())?;
     out.dense(common)
-}
-
-fn power_of_i64(mut base: i64, mut exponent: u64) -> i64 {
-    let mut power = 1i64;
-    while exponent > 0 {
-        if exponent & 1 == 1 {
-            power = power.wrapping_mul(base);
-        }
-        base = base.wrapping_mul(base);
-        exponent >>= 1;
-    }
-    power
 }
 
 pub(super) fn pow_op(a: &Args) -> Result<Out> {

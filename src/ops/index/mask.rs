@@ -9,8 +9,10 @@ use crate::dtype::{Bool8, DType, Scalar};
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
 use crate::layout::{Dims, broadcast};
+use crate::ops::index::take;
 use crate::ops::pointwise::{Arg, result_type};
 use crate::ops::schema::{Args, Out};
+use crate::ops::sort::search;
 use crate::ops::view::{self, expand_to};
 use crate::ops::{arith, reduce, rows};
 use crate::tensor::Tensor;
@@ -300,7 +302,7 @@ fn unravel_index(a: &Args) -> Result<Out> {
         indices.dtype()
     );
     let n = shape.numel() as i64;
-    if let Some(i) = indices.on_host()?.to_vec::<i64>().into_iter().find(|&i| i < 0 || i >= n) {
+    if let Some(i) = first_outside(indices, n)? {
         bail!(Value, "index {i} is out of bounds for array of size {n}");
     }
     let flat = view::reshape_to(&indices.dense(DType::I64)?, &Dims::from([indices.numel()]))?;
@@ -309,15 +311,48 @@ fn unravel_index(a: &Args) -> Result<Out> {
     Ok(Out::Tuple(each.iter().take(shape.len()).map(shaped).collect::<Result<_>>()?))
 }
 
+/// The first of some indices that is not below `n`; the host waits to know it.
+pub(in crate::ops) fn first_outside(indices: &Tensor, n: i64) -> Result<Option<i64>> {
+    if !indices.device().is_gpu() {
+        return Ok(indices.to_vec::<i64>().into_iter().find(|&i| i < 0 || i >= n));
+    }
+    // Narrow indices could not be compared with a large bound.
+    let indices = &indices.dense(DType::I64)?;
+    let below = rows::lt.call(&[indices.into(), 0i64.into()], &[])?;
+    let above = rows::ge.call(&[indices.into(), n.into()], &[])?;
+    let outside = rows::logical_or.call(&[(&below).into(), (&above).into()], &[])?;
+    let found = masked_select(&indices.detach(), &outside)?;
+    if found.numel() == 0 { Ok(None) } else { Ok(Some(view::cut::select(&found, 0, 0)?.item()?.to_i64())) }
+}
+
+/// Whether each of `elements` is in the sorted vector `tests`, both of one dtype.
+fn among_sorted(elements: &Tensor, tests: &Tensor) -> Result<Tensor> {
+    let place = search(tests, elements.into(), None, false, false)?;
+    let last = rows::clamp_max.call(&[(&place).into(), (tests.numel() as i64 - 1).into()], &[])?;
+    // NaN equals nothing, wherever it stands.
+    rows::eq.call(&[(&take(tests, &last)?).into(), elements.into()], &[])
+}
+
 /// Whether each element is among `tests`.
 fn isin(a: &Args) -> Result<Out> {
     let (elements, tests, invert) = (a.operand(0)?, a.operand(1)?, a.bool(3)?);
     let dtype = result_type(&[elements, tests]);
+    let tensor = |x: Arg| if let Arg::T(t) = x { Some(t.device()) } else { None };
+    let device = tensor(elements).or(tensor(tests)).unwrap_or_default();
     let whole = |x: Arg| match x {
         Arg::T(t) => t.dense(dtype),
-        Arg::S(s) => Tensor::scalar(s, dtype),
+        Arg::S(s) => Tensor::scalar(s, dtype)?.on_device(device),
     };
-    let (elements, tests) = (whole(elements)?, whole(tests)?);
+    let (elements, tests) = (whole(elements)?.detach(), whole(tests)?.detach());
+    if device.is_gpu() {
+        let found = if tests.numel() == 0 {
+            elements.new_zeros(elements.shape().clone())?.dense(DType::Bool)?
+        } else {
+            let flat = view::reshape_to(&tests, &Dims::from([tests.numel()]))?;
+            among_sorted(&elements, &crate::ops::sort::sort(&flat, 0, false, "SortBackward0")?[0])?
+        };
+        return Ok(if invert { rows::logical_not.call(&[(&found).into()], &[])? } else { found }.into());
+    }
     let out = Tensor::empty(elements.shape().clone(), DType::Bool)?;
     with_dtype!(dtype, T => {
         // NaN equals nothing, so it is left out of the sorted list.

@@ -90,7 +90,7 @@ impl Term {
             let rest: Vec<usize> = (0..self.t.rank()).filter(|&d| d != i && d != j).collect();
             let order: Vec<usize> = rest.iter().copied().chain([i, j]).collect();
             let moved = view::permute_dims(&self.t, &order, "PermuteBackward0")?;
-            let on_diagonal = arith::mul(&moved, &identity(n, n, self.t.dtype())?)?;
+            let on_diagonal = arith::mul(&moved, &identity(n, n, &self.t)?)?;
             self.t = sum_mask(&on_diagonal, 1 << (rest.len() + 1), false, Some(self.t.dtype()))?;
             self.labels = rest.iter().copied().chain([i]).map(|d| self.labels[d]).collect();
         }

@@ -3,14 +3,12 @@
 use smallvec::smallvec;
 
 use crate::backend::copy;
-use crate::backend::cpu::parallel::for_chunks_mut;
-use crate::backend::cpu::svd::{Factors, svd as decompose};
-use crate::dtype::DType;
+use crate::backend::svd::{self as kernel, Matrices};
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record_all};
 use crate::layout::{Dims, Layout, Strides};
 use crate::ops::schema::{Args, Out};
-use crate::ops::{arith, matmul, view};
+use crate::ops::{arith, matmul, reduce, rows, view};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
@@ -51,26 +49,20 @@ fn factors(t: &Tensor, vectors: Vectors) -> Result<[Tensor; 3]> {
     };
     // Each matrix by columns, the longer dimension being that of a column.
     let tall = if m >= n { view::swap(&t.detach(), rank - 2, rank - 1)? } else { t.detach() };
-    let tall = tall.dense(DType::F64)?;
-    let elements = tall.slice::<f64>()?;
+    let compute = kernel::compute_type(tall.raw())?;
+    let tall = tall.dense(compute)?;
+    let finite = rows::isfinite.call(&[(&tall).into()], &[])?;
     ensure!(
-        elements.iter().all(|x| x.is_finite()),
+        !reduce::all(&finite, None, false)?.item()?.is_zero(),
         LinAlg,
         "linalg.svd: The algorithm failed to converge because the input matrix contained non-finite values."
     );
     let batch = Dims::from(&t.shape()[..rank - 2]);
+    let matrices = Matrices { count: batch.numel(), rows: long, columns: k, left: counts.0, right: counts.1 };
     // Per matrix: the long vectors, the values, the short vectors.
-    let (values, short) = (counts.0 * long, counts.0 * long + k);
-    let each = short + counts.1 * k;
-    let packed = Tensor::empty([batch.numel(), each], DType::F64)?;
-    if each > 0 {
-        for_chunks_mut(packed.slice_mut::<f64>()?, each, |i, out| {
-            let (left, rest) = out.split_at_mut(values);
-            let (values, right) = rest.split_at_mut(k);
-            let w = elements[i * long * k..][..long * k].to_vec();
-            decompose(w, long, k, Factors { left, values, right });
-        });
-    }
+    let (values, short, each) = (counts.0 * long, counts.0 * long + k, matrices.each());
+    let packed = tall.new_empty([batch.numel(), each])?;
+    kernel::decompose(&matrices, tall.raw(), packed.raw())?;
     // Vectors of U and of V lie one after the other: U is stored by columns and the transpose of V by rows.
     let part = |offset: usize, shape: &[usize], strides: &[isize]| -> Result<Tensor> {
         let outer = batch.contiguous_strides().iter().map(|s| s * each as isize).collect::<Vec<_>>();
@@ -155,7 +147,7 @@ fn turned(u: &Tensor, s: &Tensor, vh: &Tensor, gu: Option<&Tensor>, gvh: Option<
     let apart = arith::sub(&view::unsqueeze(&squares, -2)?, &view::unsqueeze(&squares, -1)?)?;
     let k = s.shape()[s.rank() - 1];
     // Ones on the diagonal, where the numerator is zero.
-    let apart = arith::add(&apart, &super::identity(k, k, s.dtype())?)?;
+    let apart = arith::add(&apart, &super::identity(k, k, &s)?)?;
     let by_u = gu.map(|g| arith::mul(&skew(&matmul::matmul(&transposed(u)?, g)?)?, &row)).transpose()?;
     let by_v = gvh.map(|g| arith::mul(&column, &skew(&matmul::matmul(vh, &transposed(g)?)?)?)).transpose()?;
     let sum = match (by_u, by_v) {
@@ -186,7 +178,7 @@ impl Function for SvdBackward {
         }
         let mut core = turned(&u, &s, &vh, gu, gvh)?;
         if let Some(gs) = &grads[1] {
-            let eye = super::identity(k, k, gs.dtype())?;
+            let eye = super::identity(k, k, gs)?;
             core = arith::add(&core, &arith::mul(&view::unsqueeze(gs, -1)?, &eye)?)?;
         }
         let g = match (gu, gvh) {
@@ -243,7 +235,7 @@ pub(super) fn torch_svd(a: &Args) -> Result<Out> {
         let s = svdvals(t)?;
         let square = |n: usize| {
             let shape: Dims = t.shape()[..t.rank() - 2].iter().copied().chain([n, n]).collect();
-            Tensor::zeros(shape, t.dtype())
+            t.new_zeros(shape)
         };
         [square(t.shape()[t.rank() - 2])?, s, square(t.shape()[t.rank() - 1])?]
     };

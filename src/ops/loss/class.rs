@@ -310,19 +310,24 @@ fn smoothed(
     let spread = match how {
         Reduction::None => all,
         Reduction::Sum => super::total(&all)?,
-        Reduction::Mean => arith::div(&super::total(&all)?, total_weight(target, weight, ignore_index)?)?,
+        Reduction::Mean => arith::div(&super::total(&all)?, &total_weight(&ignored, target, weight)?)?,
     };
     let share = smoothing / x.shape()[dim] as f64;
     arith::add(&arith::mul(&picked, 1.0 - smoothing)?, &arith::mul(&spread, share)?)
 }
 
 /// The sum of the weights of the targets that count.
-fn total_weight(target: &Tensor, weight: Option<&Tensor>, ignore_index: i64) -> Result<f64> {
-    let weight = weight.map(|w| w.on_host().map(|w| w.to_vec::<f64>())).transpose()?;
-    let classes = target.on_host()?.to_vec::<i64>();
-    // The classes were checked when their losses were picked.
-    let of = |&c: &i64| weight.as_ref().map_or(1.0, |w| w.get(c as usize).copied().unwrap_or(0.0));
-    Ok(classes.iter().filter(|c| **c != ignore_index).map(of).sum())
+fn total_weight(ignored: &Tensor, target: &Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
+    let counts = match weight {
+        // An ignored class need not be one.
+        Some(w) => {
+            let class = rows::select_where.call(&[ignored.into(), 0i64.into(), target.into()], &[])?;
+            let of_class = crate::ops::index::take(&w.detach(), &class)?;
+            rows::select_where.call(&[ignored.into(), 0.0.into(), (&of_class).into()], &[])?
+        }
+        None => rows::logical_not.call(&[ignored.into()], &[])?,
+    };
+    super::total(&counts)
 }
 
 pub fn nll_loss_op(a: &Args) -> Result<Out> {

@@ -4,12 +4,15 @@ use smallvec::smallvec;
 
 use super::{float_compute, rounded};
 use crate::backend::index::{self as kernel, Lattice, Pick, Rule};
-use crate::dtype::DType;
+use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
 use crate::layout::{Dims, Layout};
+use crate::ops::index::{first_outside, index_fill, scatter_add, take};
+use crate::ops::reduce::vector_norm;
 use crate::ops::schema::{Args, Call, Op, Out, Overload, Surface};
+use crate::ops::{arith, rows, view};
 use crate::tensor::{Tensor, write_untracked};
 
 /// What backward of an embedding leaves out or scales.
@@ -102,12 +105,11 @@ impl Function for SumRowsBackward {
         if self.options.padding.is_none() && !self.options.by_frequency {
             return Ok(smallvec![Some(rows)]);
         }
-        let scale = row_scales(index.slice()?, self.count, self.options);
         let mut shape: Dims = self.shape.clone();
         let last = shape.len() - 1;
         shape[last] = 1;
-        let scale = Tensor::from_slice(&scale, shape)?.copied(g.dtype())?;
-        Ok(smallvec![Some(crate::ops::arith::mul(&rows, &scale)?)])
+        let scale = view::reshape_to(&row_scales(&index, self.count, self.options)?, &shape)?;
+        Ok(smallvec![Some(arith::mul(&rows, &scale.dense(g.dtype())?)?)])
     }
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
@@ -115,37 +117,38 @@ impl Function for SumRowsBackward {
     }
 }
 
-/// By what the gradient of each look-up enters the sum of its row.
-fn row_scales(index: &[i64], count: usize, options: Options) -> Vec<f64> {
-    let mut often = vec![0usize; count];
-    index.iter().for_each(|&i| often[i as usize] += 1);
-    let scale = |&i: &i64| match i as usize {
-        row if options.padding == Some(row) => 0.0,
-        row if options.by_frequency => 1.0 / often[row] as f64,
-        _ => 1.0,
-    };
-    index.iter().map(scale).collect()
+/// By what the gradient of each look-up enters the sum of its row, as float64 of the shape of the index.
+fn row_scales(index: &Tensor, count: usize, options: Options) -> Result<Tensor> {
+    let ones = Tensor::full_on([1usize; 0], 1.0, DType::F32, index.device())?;
+    let mut scale = view::expand_to(&ones, index.shape())?;
+    if options.by_frequency {
+        let flat = view::reshape_to(index, &Dims::from([index.numel()]))?;
+        let each = view::expand_to(&ones, flat.shape())?.dense(DType::F32)?;
+        let often = scatter_add(&each.new_zeros([count])?, 0, &flat, &each)?;
+        scale = arith::div(&scale, &take(&often, index)?)?;
+    }
+    if let Some(row) = options.padding {
+        let pads = rows::eq.call(&[index.into(), (row as i64).into()], &[])?;
+        scale = rows::select_where.call(&[(&pads).into(), 0.0.into(), (&scale).into()], &[])?;
+    }
+    Ok(scale)
 }
 
 /// Scales the rows that are looked up down to the norm `max`, in place and without history.
-fn limit_norms(weight: &Tensor, index: &[i64], max: f64, p: f64) -> Result<()> {
-    let dim = weight.shape()[1];
-    let mut rows: Vec<i64> = index.to_vec();
-    rows.sort_unstable();
-    rows.dedup();
-    let mut values = weight.on_host()?.to_vec::<f64>();
-    for &r in &rows {
-        let row = &mut values[r as usize * dim..][..dim];
-        let norm = match p {
-            p if p == f64::INFINITY => row.iter().fold(0.0, |m: f64, v| m.max(v.abs())),
-            p => row.iter().map(|v| v.abs().powf(p)).sum::<f64>().powf(1.0 / p),
-        };
-        if norm > max {
-            let scale = max / (norm + 1e-7);
-            row.iter_mut().for_each(|v| *v *= scale);
-        }
-    }
-    write_untracked(weight, &Tensor::from_slice(&values, weight.shape().clone())?)?;
+fn limit_norms(weight: &Tensor, index: &Tensor, max: f64, p: f64) -> Result<()> {
+    let (rows, flat) = (weight.shape()[0], view::reshape_to(index, &Dims::from([index.numel()]))?);
+    let named = Tensor::zeros_on([rows], DType::Bool, weight.device())?;
+    let named = index_fill(&named, 0, &flat.dense(DType::I64)?, Scalar::Bool(true).into())?;
+    let plain = weight.detach();
+    // Rounded to the dtype, but scaled in one that is no half.
+    let norms =
+        vector_norm(&plain, p, Some(&[1]), true, None)?.dense(float_compute("embedding", weight.dtype())?)?;
+    let large = rows::gt.call(&[(&norms).into(), max.into()], &[])?;
+    let large = rows::logical_and.call(&[(&large).into(), (&view::unsqueeze(&named, 1)?).into()], &[])?;
+    let scale = arith::div(max, &arith::add(&norms, 1e-7)?)?;
+    let scaled = arith::mul(&plain, &scale)?;
+    let limited = rows::select_where.call(&[(&large).into(), (&scaled).into(), (&plain).into()], &[])?;
+    write_untracked(weight, &limited)?;
     Ok(())
 }
 
@@ -161,9 +164,8 @@ fn embedding_op(a: &Args) -> Result<Out> {
         None => None,
     };
     if let Some(max) = a.opt_float(3)? {
-        let index = indices.on_host()?.to_vec::<i64>();
-        ensure!(index.iter().all(|i| (0..count).contains(i)), Index, "index out of range in self");
-        limit_norms(weight, &index, max, a.float(4)?)?;
+        ensure!(first_outside(indices, count)?.is_none(), Index, "index out of range in self");
+        limit_norms(weight, indices, max, a.float(4)?)?;
     }
     Ok(embedding(indices, weight, Options { padding, by_frequency: a.bool(5)? })?.into())
 }

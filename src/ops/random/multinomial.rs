@@ -6,7 +6,12 @@ use crate::backend::random::{self as kernel, Draw};
 use crate::dtype::DType;
 use crate::ensure;
 use crate::error::Result;
+use crate::ops::reduce::{all, any};
+use crate::ops::scan::cumsum;
 use crate::ops::schema::{Args, Out};
+use crate::ops::sort::{search, sort};
+use crate::ops::view::cut::narrow;
+use crate::ops::{arith, rows};
 use crate::tensor::Tensor;
 
 /// Draws `num_samples` indices per row of weights.
@@ -30,11 +35,14 @@ pub(super) fn multinomial(a: &Args) -> Result<Out> {
     let mut shape = t.shape().clone();
     let last = shape.len() - 1;
     shape[last] = samples;
-    let out = Tensor::empty(shape, DType::I64)?;
-    if out.numel() == 0 {
-        return Ok(out.into());
+    if shape.contains(&0) {
+        return Ok(Tensor::empty_on(shape, DType::I64, t.device())?.into());
     }
-    let weights = t.on_host()?.to_vec::<f64>();
+    if t.device().is_gpu() {
+        return draw_on_device(t, samples, replacement, a);
+    }
+    let out = Tensor::empty(shape, DType::I64)?;
+    let weights = t.to_vec::<f64>();
     check_weights(&weights, categories)?;
     let per_row = if replacement { samples } else { categories };
     let draws = Tensor::empty([out.numel() / samples, per_row], DType::F64)?;
@@ -50,14 +58,38 @@ pub(super) fn multinomial(a: &Args) -> Result<Out> {
     Ok(out.into())
 }
 
+const NOT_A_WEIGHT: &str = "probability tensor contains either `inf`, `nan` or element < 0";
+const NO_WEIGHT: &str = "invalid multinomial distribution (sum of probabilities <= 0)";
+
+/// As on the host, from the same draws; the host waits for whether the weights are some.
+fn draw_on_device(t: &Tensor, samples: usize, replacement: bool, a: &Args) -> Result<Out> {
+    let (last, weights) = (t.rank() - 1, t.detach().dense(DType::F64)?);
+    let finite = rows::isfinite.call(&[(&weights).into()], &[])?;
+    let negative = rows::lt.call(&[(&weights).into(), 0.0.into()], &[])?;
+    let valid = all(&rows::gt.call(&[(&finite).into(), (&negative).into()], &[])?, None, false)?;
+    ensure!(!valid.item()?.is_zero(), Runtime, "{NOT_A_WEIGHT}");
+    let positive = rows::lt.call(&[0.0.into(), (&weights).into()], &[])?;
+    let valid = all(&any(&positive, Some(&[last as i64]), false)?, None, false)?;
+    ensure!(!valid.item()?.is_zero(), Runtime, "{NO_WEIGHT}");
+    let mut shape = t.shape().clone();
+    shape[last] = if replacement { samples } else { t.shape()[last] };
+    let draws = weights.new_empty(shape)?;
+    let p = stream(a.opt_generator(3)?, draws.numel());
+    if replacement {
+        kernel::fill(Draw::Uniform(0.0, 1.0), p, draws.raw())?;
+        let upto = cumsum(&weights, last, false, None)?;
+        let total = narrow(&upto, last as i64, t.shape()[last] as i64 - 1, 1)?;
+        return Ok(search(&upto, (&arith::mul(&draws, &total)?).into(), None, true, false)?.into());
+    }
+    kernel::fill(Draw::Exponential(1.0), p, draws.raw())?;
+    let order = sort(&arith::div(&draws, &weights)?, last as i64, false, "SortBackward0")?.swap_remove(1);
+    Ok(narrow(&order, last as i64, 0, samples as i64)?.dense(DType::I64)?.into())
+}
+
 fn check_weights(weights: &[f64], categories: usize) -> Result<()> {
-    ensure!(
-        weights.iter().all(|w| w.is_finite() && *w >= 0.0),
-        Runtime,
-        "probability tensor contains either `inf`, `nan` or element < 0"
-    );
+    ensure!(weights.iter().all(|w| w.is_finite() && *w >= 0.0), Runtime, "{NOT_A_WEIGHT}");
     let positive = weights.chunks(categories).all(|row| row.iter().any(|&w| w > 0.0));
-    ensure!(positive, Runtime, "invalid multinomial distribution (sum of probabilities <= 0)");
+    ensure!(positive, Runtime, "{NO_WEIGHT}");
     Ok(())
 }
 

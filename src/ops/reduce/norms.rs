@@ -186,7 +186,7 @@ pub fn matrix_norm(
             let values = values_of(t, [rows_dim, columns], dtype)?;
             if p > 0.0 && values.numel() == 0 {
                 let shape = super::reduced_shape(values.shape(), last_dim(&values), false);
-                return restored_at(&Tensor::zeros(shape, values.dtype())?, [rows_dim, columns], keepdim);
+                return restored_at(&values.new_zeros(shape)?, [rows_dim, columns], keepdim);
             }
             let chosen =
                 if p > 0.0 { amax(&values, Some(&[-1]), false)? } else { amin(&values, &[-1], false)? };
@@ -196,7 +196,7 @@ pub fn matrix_norm(
     };
     let empty = super::reduced_shape(t.shape(), dim_mask(Some(dims), t.rank())?, keepdim);
     if p > 0.0 && t.shape()[compared] == 0 {
-        return Tensor::zeros(empty, dtype.unwrap_or(t.dtype()));
+        return Tensor::zeros_on(empty, dtype.unwrap_or(t.dtype()), t.device());
     }
     let sums = vector_norm(t, 1.0, Some(&[summed as i64]), true, dtype)?;
     let compared = compared as i64;

@@ -1,13 +1,13 @@
 //! Order statistics: median, mode, quantiles.
 
 use super::extremum::Shared;
-use super::{Chosen, pick};
+use super::{Chosen, pick, ranks};
 use crate::backend::cpu::sort as kernels;
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
 use crate::graph::{record, record_all};
 use crate::layout::{Dims, wrap_dim};
-use crate::ops::pointwise::Arg;
+use crate::ops::pointwise::{Arg, Row};
 use crate::ops::schema::{Args, Out};
 use crate::ops::sort::{one_per_row, to_rows};
 use crate::ops::{arith, rows, view};
@@ -25,13 +25,18 @@ fn median_rank<T: Element>(sorted: &[T], ignore_nan: bool) -> usize {
     }
 }
 
-/// Per row of `t` along `dim`, the element that `choose` names in the sorted row, and where it stood.
-fn choose_in_rows(
-    t: &Tensor,
-    dim: usize,
-    keepdim: bool,
-    choose: impl Fn(&Sorted) -> Result<usize>,
-) -> Result<Vec<Tensor>> {
+/// What names an element of a sorted row.
+#[derive(Clone, Copy)]
+pub(super) enum Statistic {
+    Median { ignore_nan: bool },
+    Mode,
+}
+
+/// Per row of `t` along `dim`, the element that the statistic names in the sorted row, and where it stood.
+fn choose_in_rows(t: &Tensor, dim: usize, keepdim: bool, what: Statistic) -> Result<Vec<Tensor>> {
+    if t.device().is_gpu() {
+        return ranks::choose(t, dim, keepdim, what);
+    }
     let (x, n) = to_rows(t, dim)?;
     let mut shape = x.shape().clone();
     if let Some(last) = shape.last_mut() {
@@ -44,7 +49,11 @@ fn choose_in_rows(
         kernels::sort::<T>(x.slice()?, n, false, s, o);
         let (values, indices) = (values.slice_mut::<T>()?, indices.slice_mut::<i64>()?);
         for (row, (value, index)) in values.iter_mut().zip(indices).enumerate() {
-            let at = row * n + choose(&Sorted { t: &sorted, row, n })?;
+            let row = Sorted { t: &sorted, row, n };
+            let at = row.row * n + match what {
+                Statistic::Median { ignore_nan } => row.median(ignore_nan)?,
+                Statistic::Mode => row.mode()?,
+            };
             (*value, *index) = (s[at], o[at]);
         }
     });
@@ -95,7 +104,7 @@ fn median_of_all(t: &Tensor, ignore_nan: bool, node: &'static str) -> Result<Out
     } else {
         let flat = t.detach().dense(t.dtype())?;
         let flat = view::view_as(&flat, &Dims::from([t.numel()]))?;
-        choose_in_rows(&flat, 0, false, |row| row.median(ignore_nan))?.swap_remove(0)
+        choose_in_rows(&flat, 0, false, Statistic::Median { ignore_nan })?.swap_remove(0)
     };
     Ok(record(out, &[t], |y| Shared::new(node, t, &[y], super::dim_mask(None, t.rank()).unwrap_or(0)))?
         .into())
@@ -113,7 +122,7 @@ fn median_of_dim(a: &Args, op: &'static str, node: &'static str, ignore_nan: boo
     let (t, keepdim) = (a.tensor(0)?, a.bool(2)?);
     let dim = expect_row("median", t, a.int(1)?)?;
     ensure!(t.dtype() != DType::Bool, Error::DtypeNotImplemented { op: "median_out", dtype: t.dtype() });
-    let found = choose_in_rows(&t.detach(), dim, keepdim, |row| row.median(ignore_nan))?;
+    let found = choose_in_rows(&t.detach(), dim, keepdim, Statistic::Median { ignore_nan })?;
     Ok(Out::Named(op, CHOSEN, record_all(found, &[t], |o| Chosen::new(node, t, dim, &o[1]))?))
 }
 
@@ -128,7 +137,7 @@ pub(super) fn nanmedian_dim(a: &Args) -> Result<Out> {
 pub(super) fn mode(a: &Args) -> Result<Out> {
     let (t, keepdim) = (a.tensor(0)?, a.bool(2)?);
     let dim = expect_row("mode", t, a.int(1)?)?;
-    let found = choose_in_rows(&t.detach(), dim, keepdim, |row| row.mode())?;
+    let found = choose_in_rows(&t.detach(), dim, keepdim, Statistic::Mode)?;
     Ok(Out::Named("mode", CHOSEN, record_all(found, &[t], |o| Chosen::new("ModeBackward0", t, dim, &o[1]))?))
 }
 
@@ -155,8 +164,9 @@ fn quantile_of(a: &Args, op: &'static str, ignore_nan: bool) -> Result<Out> {
                 Runtime,
                 "{op}() q tensor must be same dtype as the input tensor"
             );
+            // Elsewhere, as in PyTorch, nobody waits to see them.
             ensure!(
-                q.on_host()?.to_vec::<f64>().iter().all(|v| (0.0..=1.0).contains(v)),
+                q.device().is_gpu() || q.to_vec::<f64>().iter().all(|v| (0.0..=1.0).contains(v)),
                 Runtime,
                 "{op}() q values must be in the range [0, 1]"
             );
@@ -188,11 +198,27 @@ fn quantile_of(a: &Args, op: &'static str, ignore_nan: bool) -> Result<Out> {
 
 /// For each row and each of `q`: the two sorted positions around the quantile, the weight of the upper one, and the
 /// number of steps between the row's ends.
-struct Neighbours {
-    lower: Tensor,
-    upper: Tensor,
-    weight: Tensor,
-    scale: Tensor,
+pub(super) struct Neighbours {
+    pub lower: Tensor,
+    pub upper: Tensor,
+    pub weight: Tensor,
+    pub scale: Tensor,
+}
+
+/// How an interpolation finds the two positions from a rank, and the weight of the upper one where it is no matter of
+/// the rank.
+pub(super) fn weight_of(interpolation: &str, op: &str) -> Result<(&'static Row, &'static Row, Option<f64>)> {
+    Ok(match interpolation {
+        "linear" => (&rows::floor, &rows::ceil, None),
+        "lower" => (&rows::floor, &rows::floor, Some(0.0)),
+        "higher" => (&rows::ceil, &rows::ceil, Some(0.0)),
+        "midpoint" => (&rows::floor, &rows::ceil, Some(0.5)),
+        "nearest" => (&rows::round, &rows::round, Some(0.0)),
+        other => bail!(
+            Runtime,
+            "{op}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {other}"
+        ),
+    })
 }
 
 fn neighbours(
@@ -203,6 +229,10 @@ fn neighbours(
     interpolation: &str,
     op: &str,
 ) -> Result<Neighbours> {
+    if sorted.device().is_gpu() {
+        return ranks::neighbours(sorted, dim, q, ignore_nan, interpolation, op);
+    }
+    weight_of(interpolation, op)?;
     let d = super::lanes(sorted.shape(), dim);
     let mut shape = sorted.shape().clone();
     shape[dim] = q.numel();
@@ -232,11 +262,7 @@ fn neighbours(
                 "lower" => (from, from, 0.0),
                 "higher" => (to, to, 0.0),
                 "midpoint" => (from, to, 0.5),
-                "nearest" => (rank.round_ties_even(), rank.round_ties_even(), 0.0),
-                other => bail!(
-                    Runtime,
-                    "{op}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {other}"
-                ),
+                _ => (rank.round_ties_even(), rank.round_ties_even(), 0.0),
             };
             let to_write = (outer * count + j) * d.inner + inner;
             (lo[to_write], hi[to_write], w[to_write]) = (from as i64, to as i64, share);

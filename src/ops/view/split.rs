@@ -1,6 +1,7 @@
 //! Views that come in tuples.
 
 use super::cut::{Cut, narrow, take_one_of};
+use crate::device::Device;
 use crate::error::Result;
 use crate::layout::{MemoryFormat, wrap_dim};
 use crate::ops::schema::{Args, Out};
@@ -143,7 +144,8 @@ fn tensor_split_by_tensor(a: &Args) -> Result<Out> {
     );
     Ok(Out::Tuple(match by.rank() {
         0 => tensor_split(t, by.item()?.to_i64(), a.int(2)?)?,
-        1 => tensor_split_at(t, &by.on_host()?.to_vec::<i64>(), a.int(2)?)?,
+        // The shapes of the parts depend on it: the host waits for one that is on a device.
+        1 => tensor_split_at(t, &by.on_device(Device::Cpu)?.to_vec::<i64>(), a.int(2)?)?,
         r => bail!(
             Runtime,
             "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but \

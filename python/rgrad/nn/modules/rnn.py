@@ -117,7 +117,7 @@ class RNNBase(Module):
 
     def _check_input(self, input: Tensor, packed: bool) -> None:
         dtype = self.weight_ih_l0.dtype
-        if input.dtype != dtype and not _C._get_autocast()[0]:
+        if input.dtype != dtype and not _C._get_autocast(input.device.type)[0]:
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({dtype}). "
                 f"Convert input: input.to({dtype}), or convert model: model.to({input.dtype})"

@@ -60,8 +60,14 @@ def clip_grads_with_norm_(
     with rgrad.no_grad():
         # Always multiplied, by 1 if need be: asking whether to would wait for the device.
         factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+        alike: dict[rgrad.device, list[_C.Tensor]] = {}
         for grad in grads:
-            grad.mul_(factor.to(grad.device))
+            if grad.dtype == rgrad.float32:
+                alike.setdefault(grad.device, []).append(grad)
+            else:
+                grad.mul_(factor.to(grad.device))
+        for device, some in alike.items():
+            _C._optim.scale_all(some, factor.to(device))
 
 
 def clip_grad_norm_(

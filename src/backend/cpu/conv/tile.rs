@@ -323,8 +323,32 @@ macro_rules! narrow_tiles {
     };
 }
 
+/// The 32 registers of AVX-512 take larger tiles.
+static WIDE: Tiles<f32> = Tiles {
+    lanes: 16,
+    pixel: &[
+        tile!([f32; 16], Fused512, pixel_8x3 8 3),
+        tile!([f32; 16], Fused512, pixel_6x4 6 4),
+        tile!([f32; 16], Fused512, pixel_4x4 4 4),
+        tile!([f32; 16], Fused512, pixel_2x6 2 6),
+        tile!([f32; 16], Fused512, pixel_1x8 1 8),
+    ],
+    channel: &[
+        tile!([f32; 16], Fused512, channel_14x2 14 2),
+        tile!([f32; 16], Fused512, channel_14x1 14 1),
+        tile!([f32; 16], Fused512, channel_10x1 10 1),
+        tile!([f32; 16], Fused512, channel_7x2 7 2),
+    ],
+    outer: &[outer!([f32; 16], Fused512, outer_12x2 12 2), outer!([f32; 16], Fused512, outer_12x1 12 1)],
+    dot: &[
+        tile!(dot [f32; 16], Fused512, dot_6x4 6 4),
+        tile!(dot [f32; 16], Fused512, dot_4x5 4 5),
+        tile!(dot [f32; 16], Fused512, dot_1x8 1 8),
+    ],
+};
+
 macro_rules! conv_elem {
-    ($T:ident $avx512:literal $avx2:literal $baseline:literal) => {
+    ($T:ident $avx2:literal $baseline:literal, $wide:expr) => {
         impl ConvElem for $T {
             #[inline(always)]
             fn fused_mul_add(self, b: Self, c: Self) -> Self {
@@ -332,36 +356,10 @@ macro_rules! conv_elem {
             }
 
             fn tiles() -> &'static Tiles<Self> {
-                type Wide = [$T; $avx512];
-                static AVX512: Tiles<$T> = Tiles {
-                    lanes: $avx512,
-                    pixel: &[
-                        tile!(Wide, Fused512, pixel_8x3 8 3),
-                        tile!(Wide, Fused512, pixel_6x4 6 4),
-                        tile!(Wide, Fused512, pixel_4x4 4 4),
-                        tile!(Wide, Fused512, pixel_2x6 2 6),
-                        tile!(Wide, Fused512, pixel_1x8 1 8),
-                    ],
-                    channel: &[
-                        tile!(Wide, Fused512, channel_14x2 14 2),
-                        tile!(Wide, Fused512, channel_14x1 14 1),
-                        tile!(Wide, Fused512, channel_10x1 10 1),
-                        tile!(Wide, Fused512, channel_7x2 7 2),
-                    ],
-                    outer: &[
-                        outer!(Wide, Fused512, outer_12x2 12 2),
-                        outer!(Wide, Fused512, outer_12x1 12 1),
-                    ],
-                    dot: &[
-                        tile!(dot Wide, Fused512, dot_6x4 6 4),
-                        tile!(dot Wide, Fused512, dot_4x5 4 5),
-                        tile!(dot Wide, Fused512, dot_1x8 1 8),
-                    ],
-                };
                 static AVX2: Tiles<$T> = narrow_tiles!($T, [$T; $avx2], Fused256);
                 static BASELINE: Tiles<$T> = narrow_tiles!($T, [$T; $baseline], Split);
                 match isa() {
-                    Isa::Avx512 => &AVX512,
+                    Isa::Avx512 => $wide.unwrap_or(&AVX2),
                     Isa::Avx2 => &AVX2,
                     Isa::Baseline => &BASELINE,
                 }
@@ -369,5 +367,6 @@ macro_rules! conv_elem {
         }
     };
 }
-conv_elem!(f32 16 8 4);
-conv_elem!(f64 8 4 2);
+conv_elem!(f32 8 4, Some(&WIDE));
+// Few convolutions are computed in it: the tiles of AVX2 do.
+conv_elem!(f64 4 2, None);

@@ -1,0 +1,185 @@
+"""The doctor: every operation of the table on a GPU against the CPU, and how fast the GPU is."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import platform
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import rgrad
+from rgrad import _C
+from rgrad.random import fork_rng
+
+# Dtypes that a driver may have and get wrong, with one that every driver has and that runs the same kernels.
+_OPTIONAL = {"int64": "int32", "float64": "float32"}
+# Of operations that are right in the other dtype, the share whose being wrong speaks against the driver.
+_TOO_MANY_WRONG = 0.1
+
+
+def doctor(
+    device: Any = None,
+    *,
+    ops: Iterable[str] | None = None,
+    dtypes: Iterable[str] | None = None,
+    report: str | Path | None = "rgrad-doctor.json",
+    record: bool = True,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Runs the operations of the table on a GPU and on the CPU, forward and backward, compares, and measures speed.
+
+    Prints a table (operation by dtype: exact, within how many units in the last place, wrong, unsupported) and writes
+    the same as JSON, which a report of a bug should hold.
+
+    Args:
+        device: The GPU, by default the current one.
+        ops: Names of operations, by default all.
+        dtypes: Names of dtypes, by default all.
+        report: Where the JSON goes; None for nowhere.
+        record: Whether to note down which features of the driver gave wrong numbers; the GPU is opened without
+            them from the next process on. Nothing is noted unless all operations and dtypes were run.
+        quiet: Whether to print nothing.
+
+    Returns:
+        What the JSON holds: `adapter`, `speed`, `operations` (by name and dtype), `counts`, `avoid`.
+
+    Example:
+        >>> import rgrad as torch
+        >>> if torch.gpu.is_available():
+        ...     found = torch.doctor(ops=["add"], dtypes=["float32"], report=None, quiet=True)
+        ...     assert found["operations"]["add"]["float32"]["verdict"] == "exact"
+    """
+    from rgrad import gpu
+    from rgrad._samples import DTYPES
+
+    if not gpu.is_available():
+        raise RuntimeError("No GPU is available: no Vulkan, Metal or DX12 driver offers an adapter.")
+    index = gpu._index(device)
+    say: Callable[[str], None] = (lambda _: None) if quiet else print
+    adapter = gpu.get_device_properties(index)
+    say(f"gpu:{index}  {adapter['name']}  ({adapter['backend']}, {adapter['driver']} {adapter['driver_info']})")
+    names, kinds = (None if ops is None else set(ops)), list(DTYPES if dtypes is None else dtypes)
+    with fork_rng():
+        operations = _operations(f"gpu:{index}", names, kinds, say)
+    counts = Counter(cell["kind"] for row in operations.values() for cell in row.values())
+    found = {
+        "rgrad": rgrad.__version__,
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "adapter": adapter,
+        "speed": _speed(f"gpu:{index}"),
+        "operations": operations,
+        "counts": dict(counts),
+        "avoid": _faulty(operations),
+    }
+    for name, value in found["speed"].items():
+        say(f"{name:<32}{value:>10.2f}")
+    say(", ".join(f"{n} {kind}" for kind, n in sorted(counts.items())))
+    if record and ops is None and dtypes is None:
+        _C._gpu_avoid(index, sorted({*found["avoid"], *adapter["avoided"]}))
+    if found["avoid"]:
+        say(f"wrong on this driver, to be avoided: {', '.join(found['avoid'])}")
+    if report is not None:
+        Path(report).write_text(json.dumps(found, indent=1))
+        say(f"written to {report}")
+    return found
+
+
+def _operations(device: str, names: set[str] | None, dtypes: list[str], say: Callable[[str], None]) -> dict[str, Any]:
+    """Verdicts by name of operation and dtype."""
+    from rgrad._parity import check, worst
+    from rgrad._samples import samples
+
+    say(f"{'operation':<32}" + "".join(f"{d:>15}" for d in dtypes))
+    table: dict[str, Any] = {}
+    for op in _C._op_table():
+        calls = list(samples(op)) if names is None or op["name"] in names else []
+        if not calls:
+            continue
+        row = {}
+        for dtype in dtypes:
+            verdict = worst(check(sample, dtype, device) for sample in calls)
+            ulps = verdict.ulps if math.isfinite(verdict.ulps) else None
+            row[dtype] = {"verdict": str(verdict), "kind": verdict.kind, "ulps": ulps, "why": verdict.why}
+        table[calls[0].name] = row
+        say(f"{calls[0].name:<32}" + "".join(f"{row[d]['verdict']:>15}" for d in dtypes))
+    return table
+
+
+def _faulty(operations: dict[str, Any]) -> list[str]:
+    """The optional dtypes that are wrong too often where the dtype of 32 bits is right."""
+    faulty = []
+    for dtype, other in _OPTIONAL.items():
+        pairs = [(row[dtype]["kind"], row[other]["kind"]) for row in operations.values() if {dtype, other} <= set(row)]
+        comparable = [kind for kind, sure in pairs if sure == "agrees" and kind in ("agrees", "wrong")]
+        if comparable and comparable.count("wrong") > _TOO_MANY_WRONG * len(comparable):
+            faulty.append(dtype)
+    return faulty
+
+
+def _best_time(device: str, work: Callable[[], Any], repeats: int = 5) -> float:
+    """Seconds, the device's work included."""
+    times = []
+    for _ in range(repeats):
+        _C._synchronize(device)
+        start = time.perf_counter()
+        work()
+        _C._synchronize(device)
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def _speed(device: str) -> dict[str, float]:
+    """Bandwidth of a copy (bytes read and written), speed of products, cost of a launch."""
+    n, launches = 512, 1000
+    large = rgrad.ones(1 << 22, device=device)
+    target = rgrad.empty_like(large)
+    matrix, small = rgrad.ones(n, n, device=device), rgrad.ones(4, 4, device=device)
+
+    def launch() -> None:
+        for _ in range(launches):
+            small.neg_()
+
+    return {
+        "copy, GB/s": 2 * large.nbytes / _best_time(device, lambda: target.copy_(large)) / 1e9,
+        f"matmul {n} float32, GFLOP/s": 2 * n**3 / _best_time(device, lambda: matrix @ matrix) / 1e9,
+        "launch on 4 × 4, µs": _best_time(device, launch, 3) / launches * 1e6,
+        "round trip of .item(), µs": _best_time(device, lambda: small[0, 0].item()) * 1e6,
+    }
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command `python -m rgrad.doctor`; its status is 1 if anything was wrong.
+
+    Args:
+        arguments: Those of the command line by default.
+    """
+    parser = argparse.ArgumentParser(prog="python -m rgrad.doctor", description=__doc__)
+    parser.add_argument("--device", default=None, help="the GPU, such as gpu:1")
+    parser.add_argument("--ops", default=None, help="operations by name, with commas between")
+    parser.add_argument("--dtypes", default=None, help="dtypes by name, with commas between")
+    parser.add_argument("--report", default="rgrad-doctor.json", help="where the JSON goes")
+    parser.add_argument("--no-record", action="store_true", help="note down no faulty features")
+    given = parser.parse_args(arguments)
+
+    def names(text: str | None) -> list[str] | None:
+        return None if text is None else text.split(",")
+
+    try:
+        found = doctor(
+            given.device,
+            ops=names(given.ops),
+            dtypes=names(given.dtypes),
+            report=given.report,
+            record=not given.no_record,
+        )
+    except RuntimeError as e:
+        print(e, file=sys.stderr)
+        return 2
+    return 1 if found["counts"].get("wrong") else 0

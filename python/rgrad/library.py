@@ -1,0 +1,231 @@
+"""Operations of one's own: `wgsl_op` makes one for the GPU from a piece of WGSL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import rgrad
+from rgrad import _C, Tensor
+from rgrad.autograd import Function
+
+__all__ = ["wgsl_op"]
+
+_DTYPES = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64"}
+
+# Invocations in a workgroup of a kernel that is made of a formula.
+_GROUP = 64
+
+
+def wgsl_op(
+    name: str,
+    source: str,
+    *,
+    backward: Callable[..., Any] | None = None,
+    result: Callable[..., Any] | None = None,
+    invocations: Callable[..., int] | None = None,
+    cpu: Callable[..., Any] | None = None,
+) -> Callable[..., Any]:
+    """Makes an operation for the GPU from WGSL.
+
+    `source` is one of two things:
+
+    - A formula: `fn name(x: f32, y: f32, k: f32) -> f32 { … }`, with what other functions it needs. It is applied to
+      corresponding elements of tensors, which are broadcast; an argument may be a number in a call.
+    - A kernel: a module with `@compute fn main`. The arrays that it writes stand at `@group(0) @binding(1)` and on,
+      those that it reads after them; they are the results and the arguments of the operation, in that order. A
+      uniform struct at `@binding(0)` takes numbers, which a call passes by their names; its field `count`, if it has
+      one, is how many elements the first result has. Elements of less than 32 bits lie in words, so an array of
+      u32 takes any such dtype. Workgroups are laid out as (x, y) with x up to 65,535.
+
+    Args:
+        name: The operation's name, in errors and profiles; of a formula, its function's.
+        source: The WGSL.
+        backward: Called with the gradients of the results, then the arguments; returns the gradient of each argument
+            that is a tensor, None where there is none. It may use operations made here.
+        result: For a kernel: called with the arguments, returns `(shape, dtype)` of the result or a list of
+            such pairs. By default every result is like the first argument.
+        invocations: For a kernel: called with the arguments, returns how many invocations `main` needs. By default one
+            for each element of the first result.
+        cpu: What to do with tensors of the CPU, which are refused otherwise.
+
+    Returns:
+        The operation.
+
+    Raises:
+        RuntimeError: `source` is not valid; the message shows the line and a caret.
+
+    Example:
+        >>> import rgrad as torch
+        >>> slope = torch.library.wgsl_op("slope", "fn slope(g: f32, x: f32) -> f32 { return g * 2.0 * x; }")
+        >>> square = torch.library.wgsl_op(
+        ...     "square", "fn square(x: f32) -> f32 { return x * x; }", backward=lambda g, x: slope(g, x)
+        ... )
+        >>> if torch.gpu.is_available():
+        ...     x = torch.tensor([1.0, 2.0], device="gpu", requires_grad=True)
+        ...     square(x).sum().backward()
+        ...     assert x.grad.tolist() == [2.0, 4.0]
+    """
+    make = _Kernel if re.search(r"@compute\b", source) else _Formula
+    run = make(name, source, result, invocations)
+
+    def operation(*args: Any, **numbers: Any) -> Any:
+        tensors = [a for a in args if isinstance(a, Tensor)]
+        if cpu is not None and tensors and all(t.device.type == "cpu" for t in tensors):
+            return cpu(*args, **numbers)
+        return _Differentiable.apply(run, backward, numbers, *args)
+
+    operation.__name__ = operation.__qualname__ = name
+    operation.__doc__ = f"`{name}`, made by `rgrad.library.wgsl_op`."
+    return operation
+
+
+class _Differentiable(Function):
+    """The node of a call."""
+
+    @staticmethod
+    def forward(ctx: Any, run: Any, backward: Any, numbers: dict[str, Any], *args: Any) -> Any:
+        ctx.backward_of, ctx.name, ctx.numbers = backward, run.name, numbers
+        ctx.places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
+        ctx.plain = [None if isinstance(a, Tensor) else a for a in args]
+        ctx.save_for_backward(*(a for a in args if isinstance(a, Tensor)))
+        results = run(args, numbers)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        if ctx.backward_of is None:
+            raise RuntimeError(
+                f"Trying to backward through {ctx.name} but no autograd formula was registered: "
+                "pass backward= to wgsl_op"
+            )
+        args = list(ctx.plain)
+        for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
+            args[place] = tensor
+        found = ctx.backward_of(*grads, *args, **ctx.numbers)
+        found = list(found) if isinstance(found, (tuple, list)) else [found]
+        if len(found) != len(ctx.places):
+            raise RuntimeError(
+                f"backward of {ctx.name} returned {len(found)} gradients for {len(ctx.places)} tensors"
+            )
+        given: list[Any] = [None] * len(args)
+        for place, gradient in zip(ctx.places, found, strict=True):
+            given[place] = gradient
+        return (None, None, None, *given)
+
+
+def _dense(t: Tensor) -> Tensor:
+    """A tensor of the same elements that begins with its storage."""
+    t = t.detach().contiguous()
+    return t if t.storage_offset() == 0 else t.clone()
+
+
+def _on_one_gpu(name: str, tensors: Sequence[Tensor]) -> Any:
+    if not tensors:
+        raise TypeError(f"{name}() takes at least one tensor")
+    devices = {str(t.device) for t in tensors}
+    if len(devices) > 1:
+        raise RuntimeError(
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"{' and '.join(sorted(devices))}!"
+        )
+    if tensors[0].device.type != "gpu":
+        raise NotImplementedError(
+            f"'{name}' is not implemented for the {tensors[0].device} device: it is written in WGSL; move its "
+            "arguments with .to('gpu'), or pass cpu= to wgsl_op"
+        )
+    return tensors[0].device
+
+
+class _Kernel:
+    """A whole module."""
+
+    def __init__(self, name: str, source: str, result: Any, invocations: Any) -> None:
+        self.name, self._result, self._invocations = name, result, invocations
+        self._kernel = _C._WgslKernel(name, source)
+
+    def __call__(self, args: tuple[Any, ...], numbers: dict[str, Any]) -> list[Tensor]:
+        unknown = set(numbers) - {*self._kernel.numbers, "count"}
+        if unknown or not all(isinstance(a, Tensor) for a in args):
+            what = f"an unexpected number '{min(unknown)}'" if unknown else "a number that is not named"
+            raise TypeError(f"{self.name}() got {what}")
+        device = _on_one_gpu(self.name, args)
+        count = len(self._kernel.results)
+        wanted = [(args[0].shape, args[0].dtype)] * count if self._result is None else self._result(*args, **numbers)
+        pairs = [wanted] if isinstance(wanted, tuple) else wanted
+        results = [rgrad.empty(*shape, dtype=dtype, device=device) for shape, dtype in pairs]
+        inputs = [_dense(a) for a in args]
+        if all(t.numel() for t in (*results, *inputs)):
+            n = results[0].numel() if self._invocations is None else self._invocations(*args, **numbers)
+            self._kernel.launch(results, inputs, numbers, n)
+        return results
+
+
+class _Formula:
+    """A function of elements, for which kernels are made by which arguments are tensors."""
+
+    def __init__(self, name: str, source: str, result: Any, invocations: Any) -> None:
+        if result is not None or invocations is not None:
+            raise TypeError(f"wgsl_op '{name}': a formula has the shape of its arguments; result= is for kernels")
+        head = re.search(rf"\bfn\s+{re.escape(name)}\s*\(([^)]*)\)\s*->\s*(\w+)", source)
+        if head is None:
+            raise RuntimeError(f"wgsl_op '{name}': there is neither 'fn {name}(…) -> …' nor '@compute fn main'")
+        self.name, self._source, self._type = name, source, head[2]
+        self._arguments = re.findall(r"(\w+)\s*:\s*(\w+)", head[1])
+        strange = {self._type, *(kind for _, kind in self._arguments)} - set(_DTYPES)
+        if strange:
+            raise RuntimeError(
+                f"wgsl_op '{name}': elements are {', '.join(_DTYPES)}, not {min(strange)}; write a kernel for others"
+            )
+        self._kernels: dict[tuple[bool, ...], Any] = {}
+        # Valid or not is known at once.
+        self._kernel(tuple(True for _ in self._arguments))
+
+    def _kernel(self, tensors: tuple[bool, ...]) -> Any:
+        if tensors not in self._kernels:
+            self._kernels[tensors] = _C._WgslKernel(self.name, self._module(tensors))
+        return self._kernels[tensors]
+
+    def _module(self, tensors: tuple[bool, ...]) -> str:
+        fields, arrays, values = ["count: u32"], [], []
+        for (argument, kind), is_tensor in zip(self._arguments, tensors, strict=True):
+            if is_tensor:
+                binding = len(arrays) + 2
+                arrays.append(f"@group(0) @binding({binding}) var<storage, read> op_{argument}: array<{kind}>;")
+                values.append(f"op_{argument}[i]")
+            else:
+                fields.append(f"{argument}: {kind}")
+                values.append(f"op_params.{argument}")
+        # After the user's text, so that its lines keep their numbers.
+        return "\n".join(
+            [
+                self._source,
+                f"struct OpParams {{ {', '.join(fields)} }}",
+                "@group(0) @binding(0) var<uniform> op_params: OpParams;",
+                f"@group(0) @binding(1) var<storage, read_write> op_result: array<{self._type}>;",
+                *arrays,
+                f"@compute @workgroup_size({_GROUP})",
+                "fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {",
+                f"    let i = id.x + id.y * groups.x * {_GROUP}u;",
+                f"    if i < op_params.count {{ op_result[i] = {self.name}({', '.join(values)}); }}",
+                "}",
+            ]
+        )
+
+    def __call__(self, args: tuple[Any, ...], numbers: dict[str, Any]) -> list[Tensor]:
+        names = [name for name, _ in self._arguments]
+        given = dict(zip(names, args, strict=False)) | numbers
+        named_tensors = any(isinstance(v, Tensor) for v in numbers.values())
+        if len(args) > len(names) or set(given) != set(names) or named_tensors:
+            raise TypeError(f"{self.name}() takes {', '.join(names)}, tensors by position")
+        values = [given[name] for name in names]
+        which = tuple(isinstance(v, Tensor) for v in values)
+        tensors = [v for v in values if isinstance(v, Tensor)]
+        device = _on_one_gpu(self.name, tensors)
+        inputs = [_dense(t) for t in rgrad.broadcast_tensors(*tensors)]
+        out = rgrad.empty(*inputs[0].shape, dtype=getattr(rgrad, _DTYPES[self._type]), device=device)
+        if out.numel():
+            plain = {name: v for name, v in given.items() if not isinstance(v, Tensor)}
+            self._kernel(which).launch([out], inputs, plain, out.numel())
+        return [out]

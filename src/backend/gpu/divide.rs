@@ -1,0 +1,40 @@
+//! Division of integers by zero, told like an index out of range.
+
+use super::device::of;
+use super::elements::{GROUP, loader, render};
+use super::fault;
+use super::params::Params;
+use super::pipeline::Launch;
+use crate::backend::View;
+use crate::backend::pointwise::compute_type;
+use crate::error::Result;
+use crate::formula::template::{binding, stored};
+
+const FRAME: &str = include_str!("../../../shaders/divisor.wgsl");
+
+/// Reports a zero among dense integers; on software at once, else at the next call that waits.
+pub fn expect_divisors(x: View) -> Result<()> {
+    let n = x.layout.numel();
+    if n == 0 {
+        return Ok(());
+    }
+    let (gpu, compute) = (of(x)?, compute_type(x.dtype));
+    gpu.expect("division", x.dtype)?;
+    let mut params = Params::new(n as u32);
+    params.u32(x.layout.offset as u32).u32(fault::DIVISION);
+    let source = || {
+        let (bindings, load) = (binding(2, "read", "x", stored(x.dtype)), loader("x", x.dtype));
+        render("division", FRAME, compute, &[("bindings", &*bindings), ("load", &*load)])
+    };
+    gpu.launch(Launch {
+        op: "division",
+        kernel: "divisor",
+        variant: &[x.dtype as u8],
+        source: &source,
+        written: &[gpu.faults()?.view()],
+        read: &[x],
+        params: &params,
+        groups: n.div_ceil(GROUP),
+    })?;
+    if gpu.caps.is_cpu { gpu.finish() } else { Ok(()) }
+}

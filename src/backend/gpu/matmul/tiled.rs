@@ -1,0 +1,88 @@
+//! The shader of a product whose tiles go through workgroup memory.
+
+use super::{Load, Shape};
+use crate::error::Result;
+use crate::formula::template::line;
+
+const FRAME: &str = include_str!("../../../../shaders/matmul_tiled.wgsl");
+
+/// The shader for tiles of `side` rows and columns, 64 or 128, of which a thread computes 4 × 4 or 8 × 8 elements.
+pub fn source(s: &Shape, bias: bool, side: usize) -> Result<String> {
+    let (bindings, bias_of) = super::declarations(s, bias);
+    // The threads load 256 blocks of 4 × 4 elements at a time.
+    let (fours, depth) = (side / 4, 2048 / side);
+    let sizes = format!("const FOURS: u32 = {fours}u;\nconst DEPTH: u32 = {depth}u;\n");
+    let load = block("a", s.a, "a_row", "a_column", "m") + &block("b", s.b, "b_column", "b_row", "n");
+    let (begin, multiply, end) = threads(side / 64);
+    let slots = [
+        ("bindings", &*bindings),
+        ("bias", bias_of),
+        ("write", super::write(s)),
+        ("sizes", &*sizes),
+        ("load", &*load),
+        ("begin", &*begin),
+        ("multiply", &*multiply),
+        ("end", &*end),
+    ];
+    super::rendered(FRAME, s, &slots)
+}
+
+/// The functions that say which block of an operand a thread loads, and load it: four vectors along the side.
+fn block(name: &str, load: Load, side: &str, depth: &str, limit: &str) -> String {
+    let place = match load {
+        Load::Depth => "i / (DEPTH / 4u), i & (DEPTH / 4u - 1u)",
+        Load::Side | Load::Single => "i & (FOURS - 1u), i / FOURS",
+    };
+    let mut t = format!("fn {name}_block(i: u32) -> vec2<u32> {{ return vec2<u32>({place}); }}\n");
+    line(&mut t, format!("fn load_{name}(start: u32, side: u32, k: u32) -> mat4x4<T> {{"));
+    let row = |i: usize| format!("start + inside(side + {i}u, params.{limit}) * params.{side}");
+    match load {
+        Load::Depth => {
+            line(&mut t, "    if k >= params.k { return mat4x4<T>(); }");
+            let rows = [0, 1, 2, 3].map(|i| format!("{name}[({} + k) >> 2u]", row(i)));
+            line(&mut t, format!("    return transpose(mat4x4<T>({}));", rows.join(",\n        ")));
+        }
+        Load::Side => {
+            line(&mut t, "    var v = mat4x4<T>();");
+            line(&mut t, format!("    let first = {};", row(0)));
+            for d in 0..4 {
+                let at = format!("(first + (k + {d}u) * params.{depth}) >> 2u");
+                line(&mut t, format!("    if k + {d}u < params.k {{ v[{d}] = {name}[{at}]; }}"));
+            }
+            line(&mut t, "    return v;");
+        }
+        Load::Single => {
+            line(&mut t, "    var v = mat4x4<T>();");
+            (0..4).for_each(|i| line(&mut t, format!("    let p{i} = {};", row(i))));
+            for d in 0..4 {
+                line(&mut t, format!("    let d{d} = (k + {d}u) * params.{depth};"));
+                let elements = [0, 1, 2, 3].map(|i| format!("{name}[p{i} + d{d}]"));
+                let elements = elements.join(", ");
+                line(&mut t, format!("    if k + {d}u < params.k {{ v[{d}] = vec4<T>({elements}); }}"));
+            }
+            line(&mut t, "    return v;");
+        }
+    }
+    t + "}\n"
+}
+
+/// What a thread does with its part of a tile: squares of 4 × 4 elements, 64 apart, `n` in each direction.
+fn threads(n: usize) -> (String, String, String) {
+    let (mut begin, mut multiply, mut end) = (String::new(), String::new(), String::new());
+    let component = |i: usize| ["x", "y", "z", "w"][i % 4];
+    for p in 0..n {
+        line(&mut multiply, format!("            let l{p} = left[d * FOURS + y + {}u];", 16 * p));
+        line(&mut multiply, format!("            let r{p} = right[d * FOURS + x + {}u];", 16 * p));
+        line(&mut end, format!("    let beside{p} = column + (x + {}u) * 4u;", 16 * p));
+        line(&mut end, format!("    let bias{p} = biases(beside{p});"));
+    }
+    for r in 0..4 * n {
+        for q in 0..n {
+            line(&mut begin, format!("    var c{r}_{q} = vec4<T>();"));
+            line(&mut multiply, format!("            c{r}_{q} += l{}.{} * r{q};", r / 4, component(r)));
+            let row = format!("row + (y + {}u) * 4u + {}u", r / 4 * 16, r % 4);
+            line(&mut end, format!("    write(batch, {row}, beside{q}, c{r}_{q} + bias{q});"));
+        }
+    }
+    (begin, multiply, end)
+}

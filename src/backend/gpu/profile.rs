@@ -1,0 +1,150 @@
+//! Time per launch, from timestamps that the device writes at the beginning and the end of a pass.
+
+use std::time::Instant;
+
+use wgpu::{
+    Buffer, BufferDescriptor, BufferUsages, CommandEncoder, ComputePassTimestampWrites, MapMode, QuerySet,
+    QuerySetDescriptor, QueryType,
+};
+
+use super::device::Gpu;
+use super::lock;
+use super::queue::{BATCH_CPU, wait};
+use crate::bail;
+use crate::error::{Error, Result};
+
+/// Launches that a set of timestamps is for: those of a batch.
+const MOST: u32 = BATCH_CPU as u32;
+/// Bytes of a timestamp.
+const TIMESTAMP: u64 = 8;
+
+/// A launch, in microseconds since profiling began; the clock of the device is set by its first launch.
+#[derive(Clone, Debug)]
+pub struct Timed {
+    pub op: &'static str,
+    pub kernel: &'static str,
+    pub groups: u64,
+    /// When the host recorded it.
+    pub recorded: f64,
+    pub begin: f64,
+    pub end: f64,
+}
+
+struct Recorded {
+    op: &'static str,
+    kernel: &'static str,
+    groups: u64,
+    at: f64,
+}
+
+/// Timestamps of a submission, on their way to the host.
+struct Batch {
+    stamps: Buffer,
+    launches: Vec<Recorded>,
+}
+
+pub struct Profile {
+    start: Instant,
+    set: QuerySet,
+    open: Vec<Recorded>,
+    done: Vec<Batch>,
+}
+
+impl Profile {
+    /// Where the pass of a launch writes its times.
+    pub fn next(
+        &mut self,
+        op: &'static str,
+        kernel: &'static str,
+        grid: [u32; 3],
+    ) -> ComputePassTimestampWrites<'_> {
+        let at = self.open.len() as u32 * 2;
+        let groups = grid.into_iter().map(u64::from).product();
+        self.open.push(Recorded { op, kernel, groups, at: self.start.elapsed().as_secs_f64() * 1e6 });
+        ComputePassTimestampWrites {
+            query_set: &self.set,
+            beginning_of_pass_write_index: Some(at),
+            end_of_pass_write_index: Some(at + 1),
+        }
+    }
+
+    /// Records the copy of the open batch's timestamps into memory that the host can read.
+    pub fn close_batch(&mut self, gpu: &Gpu, encoder: &mut CommandEncoder) {
+        let launches = std::mem::take(&mut self.open);
+        if launches.is_empty() {
+            return;
+        }
+        let size = 2 * TIMESTAMP * launches.len() as u64;
+        let buffer = |usage| {
+            gpu.device.create_buffer(&BufferDescriptor {
+                label: None,
+                size,
+                usage,
+                mapped_at_creation: false,
+            })
+        };
+        let resolved = buffer(BufferUsages::QUERY_RESOLVE | BufferUsages::COPY_SRC);
+        let stamps = buffer(BufferUsages::MAP_READ | BufferUsages::COPY_DST);
+        encoder.resolve_query_set(&self.set, 0..2 * launches.len() as u32, &resolved, 0);
+        encoder.copy_buffer_to_buffer(&resolved, 0, &stamps, 0, size);
+        self.done.push(Batch { stamps, launches });
+    }
+}
+
+impl Gpu {
+    /// Times every launch from now on.
+    ///
+    /// # Errors
+    /// `NotImplementedError` where the adapter has no timestamps, `RuntimeError` while it is profiled already.
+    pub fn start_profile(&self) -> Result<()> {
+        if !self.caps.timestamps {
+            bail!(NotImplemented, "{} has no timestamps: kernels cannot be timed there", self.caps.name);
+        }
+        let mut stream = lock(&self.stream);
+        if stream.profile.is_some() {
+            bail!(Runtime, "gpu:{} is being profiled already", self.index);
+        }
+        stream.submit(self)?;
+        let descriptor = QuerySetDescriptor { label: None, ty: QueryType::Timestamp, count: 2 * MOST };
+        let set = self.device.create_query_set(&descriptor);
+        stream.profile = Some(Profile { start: Instant::now(), set, open: Vec::new(), done: Vec::new() });
+        Ok(())
+    }
+
+    /// Ends it, waits, and returns what was timed, in the order of launching.
+    pub fn stop_profile(&self) -> Result<Vec<Timed>> {
+        let profile = {
+            let mut stream = lock(&self.stream);
+            stream.submit(self)?;
+            stream.profile.take()
+        };
+        let Some(profile) = profile else { bail!(Runtime, "gpu:{} is not being profiled", self.index) };
+        for batch in &profile.done {
+            batch.stamps.map_async(MapMode::Read, .., |_| {});
+        }
+        wait(self, None)?;
+        let period = f64::from(self.queue.get_timestamp_period()) / 1e3;
+        let mut timed = Vec::new();
+        let mut first = None;
+        for Batch { stamps, launches } in profile.done {
+            let bytes = match stamps.get_mapped_range(..) {
+                Ok(bytes) => bytes,
+                Err(e) => return Err(Error::Runtime(format!("GPU error: {e}"))),
+            };
+            for (launch, stamps) in launches.into_iter().zip(bytes.chunks_exact(2 * TIMESTAMP as usize)) {
+                let (begin, end) = (stamp(stamps), stamp(&stamps[TIMESTAMP as usize..]));
+                let (zero, offset) = *first.get_or_insert((begin, launch.at));
+                let micros = |t: u64| offset + t.wrapping_sub(zero) as i64 as f64 * period;
+                let (begin, end) = (micros(begin), micros(end));
+                let Recorded { op, kernel, groups, at: recorded } = launch;
+                timed.push(Timed { op, kernel, groups, recorded, begin, end });
+            }
+        }
+        Ok(timed)
+    }
+}
+
+/// The number that a slice begins with.
+fn stamp(bytes: &[u8]) -> u64 {
+    bytes.first_chunk().map_or(0, |b| u64::from_le_bytes(*b))
+}

@@ -1,0 +1,179 @@
+//! Which of several kernels is the fastest on an adapter: timed at first use, remembered in memory and on disk.
+//!
+//! Note [The file of the tuner]
+//! There is a file for each adapter, driver and version of this crate, in the directory that `RGRAD_CACHE_DIR` names, or
+//! in `rgrad` under the user's directory for caches. Its first line says whose it is; each other line is a question, a
+//! tab and the name of the kernel. A file that cannot be read, or whose first line says otherwise, counts as none and is
+//! written anew; a choice that is no candidate is made again. Files are replaced whole, so that no reader sees half of
+//! one, and a file that cannot be written is no error.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use super::device::Gpu;
+use super::lock;
+use crate::error::Result;
+
+/// Times that a kernel runs for its best time, unless it takes longer than `LONG`.
+const RUNS: usize = 3;
+const LONG: Duration = Duration::from_millis(500);
+
+/// What was found out so far.
+pub struct Tuner {
+    /// Says whose choices these are.
+    title: String,
+    file: Option<PathBuf>,
+    choices: Mutex<BTreeMap<String, String>>,
+}
+
+impl Tuner {
+    /// The tuner of an adapter with what its file holds.
+    pub fn new(info: &wgpu::AdapterInfo) -> Tuner {
+        let title = format!(
+            "rgrad {} on {} ({:?}, {} {})",
+            env!("CARGO_PKG_VERSION"),
+            info.name,
+            info.backend,
+            info.driver,
+            info.driver_info
+        )
+        .replace(['\n', '\t'], " ");
+        let mut hash = DefaultHasher::new();
+        title.hash(&mut hash);
+        let file = directory().map(|d| d.join(format!("tuned-{:016x}.txt", hash.finish())));
+        Tuner::open(title, file)
+    }
+
+    fn open(title: String, file: Option<PathBuf>) -> Tuner {
+        let mut tuner = Tuner { title, file, choices: Mutex::default() };
+        tuner.choices = Mutex::new(tuner.saved());
+        tuner
+    }
+
+    /// What the file holds.
+    fn saved(&self) -> BTreeMap<String, String> {
+        let text = self.file.as_ref().and_then(|f| fs::read_to_string(f).ok()).unwrap_or_default();
+        let mut lines = text.lines();
+        if lines.next() != Some(&self.title) {
+            return BTreeMap::new();
+        }
+        lines.filter_map(|l| l.split_once('\t')).map(|(q, a)| (q.to_owned(), a.to_owned())).collect()
+    }
+
+    fn choice(&self, question: &str) -> Option<String> {
+        lock(&self.choices).get(question).cloned()
+    }
+
+    fn keep(&self, question: &str, answer: &str) {
+        let mut choices = lock(&self.choices);
+        choices.insert(question.to_owned(), answer.to_owned());
+        let Some(file) = &self.file else { return };
+        // What other processes found out meanwhile.
+        let mut all = self.saved();
+        all.extend(choices.clone());
+        let mut text = format!("{}\n", self.title);
+        all.iter().for_each(|(q, a)| text += &format!("{q}\t{a}\n"));
+        let own = file.with_extension(std::process::id().to_string());
+        let written = file.parent().map(fs::create_dir_all).transpose().and_then(|_| fs::write(&own, text));
+        if written.and_then(|()| fs::rename(&own, file)).is_err() {
+            let _ = fs::remove_file(&own);
+        }
+    }
+}
+
+/// The directory of this crate's caches.
+fn directory() -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let user = || {
+        set("XDG_CACHE_HOME").or_else(|| set("LOCALAPPDATA")).or_else(|| Some(set("HOME")?.join(".cache")))
+    };
+    set("RGRAD_CACHE_DIR").or_else(|| Some(user()?.join("rgrad")))
+}
+
+/// The fastest of the candidates, of which `run` launches the one of a number.
+///
+/// Nothing is timed where `RGRAD_GPU_TUNE=0`; the first candidate is taken then.
+pub fn fastest(
+    gpu: &'static Gpu,
+    question: &str,
+    candidates: &[String],
+    run: impl Fn(usize) -> Result<()>,
+) -> Result<usize> {
+    let known = gpu.tuner.choice(question);
+    if let Some(i) = known.and_then(|name| candidates.iter().position(|c| *c == name)) {
+        return Ok(i);
+    }
+    if candidates.len() < 2 || std::env::var("RGRAD_GPU_TUNE").is_ok_and(|v| v == "0") {
+        return Ok(0);
+    }
+    let timed = |i: usize| {
+        let start = Instant::now();
+        run(i)?;
+        gpu.finish()?;
+        Ok(start.elapsed())
+    };
+    gpu.finish()?;
+    let mut times = Vec::new();
+    for i in 0..candidates.len() {
+        // The first run also compiles.
+        let mut best = timed(i)?;
+        if best < LONG {
+            best = timed(i)?;
+            for _ in 1..RUNS {
+                best = best.min(timed(i)?);
+            }
+        }
+        times.push((best, i));
+    }
+    let best = times.into_iter().min().map_or(0, |(_, i)| i);
+    gpu.tuner.keep(question, &candidates[best]);
+    Ok(best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("rgrad-tune-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        dir.join("tuned.txt")
+    }
+
+    #[test]
+    fn a_choice_is_found_again_by_another_tuner_of_the_same_adapter_alone() {
+        let path = file("again");
+        let open = |title: &str| Tuner::open(title.into(), Some(path.clone()));
+        let (one, two) = (open("A"), open("A"));
+        one.keep("matmul 1", "Tiled(64)");
+        two.keep("matmul 2", "Direct(4, 1)");
+        let later = open("A");
+        assert_eq!(later.choice("matmul 1").as_deref(), Some("Tiled(64)"));
+        assert_eq!(later.choice("matmul 2").as_deref(), Some("Direct(4, 1)"));
+        assert_eq!(open("B").choice("matmul 1"), None);
+        let files = fs::read_dir(path.parent().unwrap()).unwrap().count();
+        assert_eq!(files, 1, "nothing but the file is left");
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_none_of_ours_is_ignored_and_written_anew() {
+        let path = file("corrupt");
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        for bytes in [&b"\xff\xfe\x00"[..], b"", b"A", b"A\nno tab here\n", b"other\nq\tTiled(64)\n"] {
+            fs::write(&path, bytes).unwrap();
+            let tuner = Tuner::open("A".into(), Some(path.clone()));
+            assert_eq!(tuner.choice("q"), None);
+            tuner.keep("q", "Tiled(128)");
+            assert_eq!(
+                Tuner::open("A".into(), Some(path.clone())).choice("q").as_deref(),
+                Some("Tiled(128)")
+            );
+        }
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    }
+}

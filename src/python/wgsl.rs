@@ -1,0 +1,68 @@
+//! Kernels that users write: what `rgrad.library.wgsl_op` is made of.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::convert::{number, tensor_list};
+use super::error::IntoPy;
+use crate::backend::View;
+use crate::backend::gpu::device::of;
+use crate::backend::gpu::user::Kernel;
+use crate::dtype::Scalar;
+
+/// A kernel, known to be valid WGSL.
+#[pyclass(module = "rgrad._C", name = "_WgslKernel", frozen)]
+pub struct PyWgslKernel(Kernel);
+
+#[pymethods]
+impl PyWgslKernel {
+    #[new]
+    fn new(name: &str, source: &str) -> PyResult<PyWgslKernel> {
+        Ok(PyWgslKernel(Kernel::new(name, source).py()?))
+    }
+
+    /// Names of the arrays that it writes.
+    #[getter]
+    fn results(&self) -> Vec<&str> {
+        self.0.tensors(true).collect()
+    }
+
+    /// Names of the arrays that it reads.
+    #[getter]
+    fn inputs(&self) -> Vec<&str> {
+        self.0.tensors(false).collect()
+    }
+
+    /// Names of the numbers that it takes.
+    #[getter]
+    fn numbers(&self) -> Vec<&str> {
+        self.0.numbers().collect()
+    }
+
+    /// Runs it on dense tensors that begin with their storage.
+    fn launch(
+        &self,
+        py: Python<'_>,
+        results: &Bound<'_, PyAny>,
+        inputs: &Bound<'_, PyAny>,
+        numbers: &Bound<'_, PyDict>,
+        invocations: usize,
+    ) -> PyResult<()> {
+        let (results, inputs) = (tensor_list(results)?, tensor_list(inputs)?);
+        let numbers: Vec<(String, Scalar)> = numbers
+            .iter()
+            .map(|(name, value)| match number(&value) {
+                Some(value) => Ok((name.extract()?, value)),
+                None => Err(PyTypeError::new_err(format!("'{name}' is not a number"))),
+            })
+            .collect::<PyResult<_>>()?;
+        py.detach(|| {
+            let written: Vec<View> = results.iter().map(|t| t.raw()).collect();
+            let read: Vec<View> = inputs.iter().map(|t| t.raw()).collect();
+            let Some(first) = written.first() else { return Ok(()) };
+            self.0.launch(of(*first)?, &written, &read, &numbers, invocations)
+        })
+        .py()
+    }
+}

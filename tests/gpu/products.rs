@@ -1,0 +1,76 @@
+//! Every kernel of a product against the CPU.
+
+use rgrad::backend::gpu::matmul::{DIRECT, Kernel, run};
+use rgrad::ops::matmul;
+use rgrad::{DType, Tensor};
+
+use crate::families::numbers;
+use crate::{GPU, near, needs_gpu};
+
+/// How a matrix of `rows` × `columns` lies in memory.
+#[derive(Clone, Copy, Debug)]
+enum Lie {
+    Rows,
+    Columns,
+    /// Every other column of a wider one.
+    Apart,
+    /// Past the first element of its storage.
+    Behind,
+}
+
+fn matrix(batch: usize, rows: usize, columns: usize, seed: u64, lie: Lie) -> Tensor {
+    let turned = |t: Tensor| t.with_layout(t.layout().transpose(1, 2));
+    match lie {
+        Lie::Rows => numbers(&[batch, rows, columns], seed),
+        Lie::Columns => turned(numbers(&[batch, columns, rows], seed)),
+        Lie::Apart => {
+            let wide = numbers(&[batch, rows, 2 * columns], seed);
+            wide.with_layout(wide.layout().slice(2, 1, columns, 2))
+        }
+        Lie::Behind => {
+            let long = numbers(&[batch + 1, rows, columns + 4], seed);
+            let whole = long.layout().slice(0, 1, batch, 1);
+            long.with_layout(whole.slice(2, 4, columns, 1))
+        }
+    }
+}
+
+#[test]
+fn every_kernel_gives_the_numbers_of_the_cpu_for_odd_shapes_and_strides() {
+    needs_gpu!();
+    let kernels = DIRECT.into_iter().chain([Kernel::Tiled(64), Kernel::Tiled(128)]);
+    let shapes = [(1, 1, 1, 1), (2, 5, 3, 7), (1, 33, 20, 36), (1, 130, 36, 68), (3, 8, 17, 4)];
+    let lies = [
+        (Lie::Rows, Lie::Rows),
+        (Lie::Rows, Lie::Columns),
+        (Lie::Columns, Lie::Rows),
+        (Lie::Apart, Lie::Columns),
+        (Lie::Behind, Lie::Behind),
+    ];
+    for kernel in kernels {
+        for (batch, m, k, n) in shapes {
+            for (left, right) in lies {
+                let (a, b) = (matrix(batch, m, k, 1, left), matrix(batch, k, n, 2, right));
+                let wanted = matmul::bmm(&a, &b).unwrap();
+                let out = Tensor::empty_on([batch, m, n], DType::F32, GPU).unwrap();
+                // Views keep how they lie on the way.
+                let there = |t: &Tensor| {
+                    let all =
+                        t.with_layout(rgrad::layout::Layout::contiguous([t.storage().len() / 4].into()));
+                    all.on_device(GPU).unwrap().with_layout(t.layout().clone())
+                };
+                run(kernel, there(&a).raw(), there(&b).raw(), None, out.raw()).unwrap();
+                near(&out, &wanted, 8.0, &format!("{kernel:?} of {batch} {m} {k} {n}, {left:?} {right:?}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_product_of_great_depth_and_few_results_is_summed_in_segments() {
+    needs_gpu!();
+    let (a, b, bias) = (numbers(&[3, 5000], 1), numbers(&[2, 5000], 2), numbers(&[2], 3));
+    let there = [&a, &b, &bias].map(|t| t.on_device(GPU).unwrap());
+    let found = matmul::linear(&there[0], &there[1], Some(&there[2])).unwrap();
+    near(&found, &matmul::linear(&a, &b, Some(&bias)).unwrap(), 60.0, "linear");
+}

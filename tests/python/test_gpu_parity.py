@@ -1,0 +1,86 @@
+"""The GPU gives the CPU's numbers: every operation of the table, by dtype and layout, forward and backward."""
+
+import os
+
+import pytest
+
+import rgrad as torch
+from rgrad._parity import check
+from rgrad._samples import DTYPES, LARGE, LAYOUTS, samples
+
+if torch.gpu.device_count() == 0:
+    if os.environ.get("RGRAD_REQUIRE_GPU"):
+        raise RuntimeError("no adapter was found")
+    pytest.skip("no adapter", allow_module_level=True)
+
+OPS = torch._C._op_table()
+PARTS = 12
+
+
+def _plan(number):
+    """The dtypes and layouts that an entry is run in: float32 in all layouts, the others each in one."""
+    yield from (("float32", layout) for layout in LAYOUTS)
+    others = [d for d in DTYPES if d != "float32"]
+    yield from ((d, LAYOUTS[(number + i) % len(LAYOUTS)]) for i, d in enumerate(others))
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_operation_gives_the_numbers_of_the_cpu(part):
+    wrong, calls = [], 0
+    for number, op in list(enumerate(OPS))[part::PARTS]:
+        for sample in samples(op):
+            for dtype, layout in _plan(number):
+                verdict = check(sample, dtype, "gpu", layout)
+                calls += verdict.kind == "agrees"
+                # What an adapter cannot do at all is a dtype that it lacks.
+                refused = verdict.kind == "unsupported" and "has no such type" not in verdict.why
+                if verdict.kind == "wrong" or refused:
+                    wrong.append(f"{sample.name} {sample.args} {dtype} {layout}: {verdict.why}")
+    assert calls > 500
+    assert wrong == []
+
+
+def test_every_operation_that_takes_tensors_has_a_sample_that_runs():
+    for op in OPS:
+        calls = list(samples(op))
+        assert not calls or any(_runs(s, d) for s in calls for d in ("float32", "int64")), op["name"]
+
+
+def _runs(sample, dtype):
+    try:
+        return bool(sample.call(dtype, "cpu").results)
+    except Exception:
+        return False
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x + 1,
+        lambda x: x * x[0],
+        lambda x: x.t().exp(),
+        lambda x: x.to(torch.float16),
+        lambda x: x.half() + x[:, :1].half(),
+        lambda x: x.long(),
+        lambda x: x.sum(1),
+        lambda x: x.sum(0),
+        lambda x: x.amax(1),
+        lambda x: x.argmax(1),
+        lambda x: x.cumsum(1),
+        lambda x: x.softmax(1),
+        lambda x: x.sort(1).values,
+        lambda x: x.gather(1, x.argsort(1)),
+        lambda x: x.index_select(0, torch.arange(x.shape[0], device=x.device).flip(0)),
+        lambda x: x.masked_select(x > 0),
+        lambda x: torch.cat([x, x], 1),
+        lambda x: torch.where(x > 0, x, -x),
+        lambda x: x @ x[:5].t(),
+        lambda x: torch.nn.functional.layer_norm(x, (x.shape[1],)),
+        lambda x: torch.nn.functional.max_pool1d(x, 2),
+    ],
+)
+def test_more_workgroups_than_a_dimension_holds_are_all_run(call):
+    x = (torch.arange(LARGE[0] * LARGE[1]) * 7 % 1001).reshape(LARGE).float() / 250 - 2
+    want, got = call(x), call(x.to("gpu")).cpu()
+    assert want.dtype == got.dtype
+    assert torch.allclose(want.float(), got.float(), rtol=1e-4, atol=1e-4)

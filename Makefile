@@ -81,6 +81,10 @@ gen: dev ## Rewrite the files that follow from the operation table
 bench: dev ## Measure against PyTorch (PEER_PYTHON names an interpreter that has it; WORKLOADS the driver)
 	PYTHONPATH=python $(PY) benches/run.py
 
+.PHONY: bench-gpu
+bench-gpu: dev ## Measure what the GPU backend promises (RGRAD_GPU_ALLOW_CPU=1 admits software adapters)
+	PYTHONPATH=python $(PY) benches/gpu.py $(ARGS)
+
 .PHONY: wheel
 wheel: $(VENV)/.ready ## Build the wheel into dist/
 	$(VENV)/bin/maturin build --release --out dist

@@ -54,7 +54,7 @@ var<private> runtime_zero: u32;
 fn bias_of(channel: u32) -> T { return T(0); }
 // @end
 
-fn within(i: u32, n: u32) -> u32 { return select(0u, i, i < n); }
+fn clipped(i: u32, n: u32) -> u32 { return select(0u, i, i < n); }
 
 fn volume(s: vec4<u32>) -> u32 { return s.x * s.y * s.z; }
 
@@ -105,10 +105,10 @@ fn compute(i: u32) {
     let of_source = volume(size_of_source());
     let start = params.first_a + image_group * params.depth * of_source;
     let w = params.first_b + group * params.rows * params.depth * volume(params.kernel);
-    let at0 = split(within(position, plane), size_of_result());
-    let at1 = split(within(position + 1u, plane), size_of_result());
-    let at2 = split(within(position + 2u, plane), size_of_result());
-    let at3 = split(within(position + 3u, plane), size_of_result());
+    let at0 = split(clipped(position, plane), size_of_result());
+    let at1 = split(clipped(position + 1u, plane), size_of_result());
+    let at2 = split(clipped(position + 2u, plane), size_of_result());
+    let at3 = split(clipped(position + 3u, plane), size_of_result());
     var c = vec4<T>();
     for (var t = 0u; t < volume(params.kernel); t++) {
         let tap = split(t, params.kernel);

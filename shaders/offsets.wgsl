@@ -30,6 +30,9 @@ struct Params {
 @group(0) @binding(2) var<storage, read_write> faults: array<atomic<u32>>;
 @group(0) @binding(3) var<storage, read> index: array<vec2<u32>>;
 
+// @slot prelude
+// @end
+
 // Whether no fault was found before: the first is kept until somebody is told of it.
 fn is_first() -> bool {
     var first = false;

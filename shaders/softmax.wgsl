@@ -1,4 +1,5 @@
-// Softmax and its logarithm along n of [outer, n, inner], forward and backward: an invocation has a lane.
+// Softmax and its logarithm along n of [outer, n, inner], forward and backward: an invocation has a
+// lane, or a workgroup.
 //
 // As it stands this is the forward softmax of float32.
 
@@ -31,19 +32,35 @@ fn m_maximum(a: T, b: T) -> T { return select(b, a, a > b); }
 fn m_exp(a: T) -> T { return a; }
 // @end
 
+// @slot together
+const STEP: u32 = 1u;
+fn largest(v: T) -> T { return v; }
+fn sum(v: T) -> T { return v; }
+// @end
+
 @compute @workgroup_size(64)
-fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+fn main(
+    @builtin(global_invocation_id) id: vec3<u32>,
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
     runtime_zero = params.zero;
+    // @slot place
     let lane = id.x + id.y * groups.x * 64u;
     if lane >= params.count { return; }
+    let begin = 0u;
+    // @end
     let outer = lane / params.inner;
     let start = outer * params.n * params.inner + (lane - outer * params.inner);
     // @slot body
     var top = x[params.first + start];
-    for (var k = 1u; k < params.n; k++) { top = m_maximum(top, x[params.first + start + k * params.inner]); }
+    for (var k = begin; k < params.n; k += STEP) { top = m_maximum(top, x[params.first + start + k * params.inner]); }
+    top = largest(top);
     var total = T(0);
-    for (var k = 0u; k < params.n; k++) { total += m_exp(x[params.first + start + k * params.inner] - top); }
-    for (var k = 0u; k < params.n; k++) {
+    for (var k = begin; k < params.n; k += STEP) { total += m_exp(x[params.first + start + k * params.inner] - top); }
+    total = sum(total);
+    for (var k = begin; k < params.n; k += STEP) {
         let i = start + k * params.inner;
         result[params.first_result + i] = m_exp(x[params.first + i] - top) / total;
     }

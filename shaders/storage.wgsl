@@ -26,3 +26,12 @@ fn encode_bfloat16(x: f32) -> u32 {
     if (bits & 0x7fffffffu) > 0x7f800000u { return (bits >> 16u) | 0x40u; }
     return (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
 }
+
+// i / n without the division of integers, which adapters are slow at: an estimate, what it leaves, and a last step.
+fn quotient(i: u32, n: u32) -> u32 {
+    let inverse = 1.0 / f32(n);
+    let near = u32(f32(i) * inverse);
+    let nearer = near + u32(i32(floor(f32(i32(i - near * n)) * inverse)));
+    let left = i32(i - nearer * n);
+    return nearer + select(select(0u, 1u, left >= i32(n)), 0xffffffffu, left < 0);
+}

@@ -31,7 +31,15 @@ fn needed(dtypes: impl IntoIterator<Item = DType>) -> Capabilities {
     })
 }
 
-const FORMS: [Form; 5] = [Form::Dense, Form::Quads, Form::Strided(1), Form::Strided(6), Form::Scattered(3)];
+const FORMS: [Form; 7] = [
+    Form::Dense,
+    Form::Quads,
+    Form::Rows(2, 0),
+    Form::Rows(3, 1),
+    Form::Strided(1),
+    Form::Strided(6),
+    Form::Scattered(3),
+];
 
 /// A formula of a row in a dtype.
 struct Case {
@@ -139,7 +147,7 @@ fn every_dtype_is_loaded_and_stored_as_every_other() {
     for from in DType::ALL {
         for to in DType::ALL {
             for (compute, form) in computes.into_iter().flat_map(|c| FORMS.map(|f| (c, f))) {
-                if form == Form::Quads && (from.size() != 4 || to.size() != 4) {
+                if matches!(form, Form::Quads | Form::Rows(..)) && (from.size() != 4 || to.size() != 4) {
                     continue;
                 }
                 let inputs = vec![Input::Tensor(from)];

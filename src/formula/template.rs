@@ -105,7 +105,7 @@ pub fn place(function: &str, rank: usize) -> (String, String) {
             terms += &format!(" + {rest} * params.{function}_s0");
             break;
         }
-        line(&mut s, format!("    let q{d} = {rest} / params.{function}_n{d};"));
+        line(&mut s, format!("    let q{d} = quotient({rest}, params.{function}_n{d});"));
         terms += &format!(" + ({rest} - q{d} * params.{function}_n{d}) * params.{function}_s{d}");
         rest = format!("q{d}");
     }
@@ -118,7 +118,7 @@ pub fn coordinates(rank: usize) -> String {
     let mut s = String::new();
     let mut rest = "i".to_owned();
     for d in (1..rank).rev() {
-        line(&mut s, format!("    let q{d} = {rest} / params.n{d};"));
+        line(&mut s, format!("    let q{d} = quotient({rest}, params.n{d});"));
         line(&mut s, format!("    let c{d} = {rest} - q{d} * params.n{d};"));
         rest = format!("q{d}");
     }

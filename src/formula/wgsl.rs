@@ -26,6 +26,9 @@ pub enum Form {
     Dense,
     /// All are contiguous, of 32 bits, and begin at a multiple of four elements, which an invocation computes.
     Quads,
+    /// As quads, in so many dimensions: of the last, inputs hold fours beside one another, or one element for all of it
+    /// if their bit is set, by number of argument. Sizes and strides count fours.
+    Rows(usize, u8),
     /// So many strides for each input; the result is contiguous.
     Strided(usize),
     /// So many strides for each input and for the result.
@@ -36,7 +39,7 @@ impl Form {
     const fn rank(self) -> usize {
         match self {
             Form::Dense | Form::Quads => 0,
-            Form::Strided(rank) | Form::Scattered(rank) => rank,
+            Form::Rows(rank, _) | Form::Strided(rank) | Form::Scattered(rank) => rank,
         }
     }
 }
@@ -67,7 +70,7 @@ impl Pointwise<'_> {
         let op = self.op();
         let (bindings, loads) = self.bindings();
         let (place, element, store) = (self.place(), self.element(), self.store());
-        let prelude = reached(library, &[&op, &loads, &store]);
+        let prelude = reached(library, &[&op, &loads, &place, &element, &store]);
         Ok(fill(
             FRAME,
             &[
@@ -134,16 +137,18 @@ impl Pointwise<'_> {
 
     /// The declarations of the tensors, and the functions that load an element of each.
     fn bindings(&self) -> (String, String) {
-        let quads = self.form == Form::Quads;
-        let element = |dtype| if quads { format!("vec4<{}>", stored(dtype)) } else { stored(dtype).into() };
+        let quads = self.in_fours();
+        let element = |dtype, fours: bool| {
+            if fours { format!("vec4<{}>", stored(dtype)) } else { stored(dtype).into() }
+        };
         // Neighbours in a word may be written by another invocation.
         let shared = matches!(self.form, Form::Scattered(_)) && lanes(self.result).0 > 1;
-        let result = if shared { "atomic<u32>".into() } else { element(self.result) };
+        let result = if shared { "atomic<u32>".into() } else { element(self.result, quads) };
         let mut bindings = binding(1, "read_write", "result", &result);
         let mut loads = String::new();
         for (n, (k, dtype)) in self.tensors().enumerate() {
             let name = format!("x{k}");
-            bindings += &binding(n + 2, "read", &name, &element(dtype));
+            bindings += &binding(n + 2, "read", &name, &element(dtype, quads && !self.is_splat(k)));
             if !quads {
                 line(&mut loads, format!("fn load{k}(i: u32) -> T {{ return T({}); }}", load(&name, dtype)));
             }
@@ -205,6 +210,16 @@ impl Pointwise<'_> {
         }
     }
 
+    /// Whether an invocation computes four elements.
+    fn in_fours(&self) -> bool {
+        matches!(self.form, Form::Quads | Form::Rows(..))
+    }
+
+    /// Whether an input has one element for all of the last dimension.
+    fn is_splat(&self, k: usize) -> bool {
+        matches!(self.form, Form::Rows(_, splat) if splat >> k & 1 == 1)
+    }
+
     fn place(&self) -> String {
         match self.form {
             Form::Scattered(_) => format!(
@@ -217,7 +232,7 @@ impl Pointwise<'_> {
     }
 
     fn element(&self) -> String {
-        if self.form == Form::Quads {
+        if self.in_fours() {
             return String::new();
         }
         let value = self.call(|k| format!("load{k}({})", self.at(&format!("first{k}"), &format!("s{k}"))));
@@ -229,13 +244,22 @@ impl Pointwise<'_> {
         let ((count, bits), kind) = (lanes(self.result), stored(self.result));
         let mut s = String::new();
         match self.form {
-            Form::Quads => {
-                line(&mut s, "    if word < params.count {");
+            Form::Quads | Form::Rows(..) => {
+                line(&mut s, "    if word < params.count {\n        let i = word;");
+                s += &coordinates(self.form.rank());
                 for (k, _) in self.tensors() {
-                    line(&mut s, format!("        let q{k} = x{k}[(params.first{k} >> 2u) + word];"));
+                    let at = match self.form {
+                        Form::Quads => format!("(params.first{k} >> 2u) + i"),
+                        _ => self.at(&format!("first{k}"), &format!("s{k}")),
+                    };
+                    line(&mut s, format!("        let fours{k} = x{k}[{at}];"));
                 }
+                let element = |k: usize, lane: &str| match self.is_splat(k) {
+                    true => format!("T(fours{k})"),
+                    false => format!("T(fours{k}.{lane})"),
+                };
                 let parts = ["x", "y", "z", "w"]
-                    .map(|lane| format!("            {kind}({})", self.call(|k| format!("T(q{k}.{lane})"))));
+                    .map(|lane| format!("            {kind}({})", self.call(|k| element(k, lane))));
                 let value = format!("vec4<{kind}>(\n{}\n        )", parts.join(",\n"));
                 line(&mut s, format!("        result[(params.first >> 2u) + word] = {value};\n    }}"));
             }

@@ -2,8 +2,8 @@
 #![cfg(feature = "gpu")]
 
 mod families;
+mod kernels;
 mod pointwise;
-mod products;
 mod runtime;
 
 use rgrad::backend::gpu;

@@ -35,7 +35,7 @@ pub fn file(info: &AdapterInfo, purpose: &str) -> Option<PathBuf> {
 }
 
 /// Writes a file so that a reader sees all of it or nothing. A disk that is full or may not be written costs the cache.
-fn write(path: &Path, bytes: &[u8]) -> bool {
+pub(super) fn write(path: &Path, bytes: &[u8]) -> bool {
     let Some(folder) = path.parent() else { return false };
     let temporary = path.with_extension(format!("{}.part", process::id()));
     let done = fs::create_dir_all(folder)

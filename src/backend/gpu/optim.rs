@@ -78,7 +78,7 @@ fn launch(gpu: &Gpu, rule: Rule, shared: Shared, parts: &[&Part], quads: bool) -
     read.extend(shared.factor);
     let name = match rule {
         Rule::Step(name) => name,
-        Rule::Scale => "scale",
+        Rule::Scale => "scale_by",
         Rule::Unscale => "unscale",
     };
     let state = parts[0].written.len();
@@ -137,7 +137,7 @@ fn source(rule: Rule, name: &str, n: usize, state: usize, quads: bool) -> Result
     line(&mut step, format!("    switch part {{\n{stores}        default: {{}}\n    }}"));
     let shared = match rule {
         Rule::Step(_) => "",
-        Rule::Scale => "fn scale() { w0 = w0 * factor[params.first_factor]; }\n",
+        Rule::Scale => "fn scale_by() { w0 = w0 * factor[params.first_factor]; }\n",
         Rule::Unscale => {
             // Not below infinity is also what NaN is.
             "fn unscale() {

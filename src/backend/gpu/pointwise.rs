@@ -90,7 +90,7 @@ fn whole(
         });
     }
     let collapsed = collapsed(operands, out);
-    let form = form(&views, out, &collapsed, n);
+    let form = form(operands, out, &collapsed, n);
     let params = layout_params(compute, operands, numbers, out, form, &collapsed, n);
     ensure!(
         params.bytes().len() <= MAX_PARAMS,
@@ -100,7 +100,7 @@ fn whole(
         collapsed.0.len()
     );
     let invocations = match form {
-        Form::Quads => n.div_ceil(4),
+        Form::Quads | Form::Rows(..) => n.div_ceil(4),
         Form::Scattered(_) => n,
         Form::Dense | Form::Strided(_) => n.div_ceil(lanes(out.dtype).0),
     };
@@ -148,20 +148,38 @@ fn owns_its_words(out: View, lanes: usize, n: usize) -> bool {
     first.is_multiple_of(lanes) && (n.is_multiple_of(lanes) || (first + n) * size == out.storage.len())
 }
 
-fn form(views: &[View], out: View, (shape, _): &Collapsed, n: usize) -> Form {
-    let rank = shape.len().max(1);
+fn form(operands: &[Operand], out: View, collapsed: &Collapsed, n: usize) -> Form {
+    let rank = collapsed.0.len().max(1);
     if !out.layout.is_contiguous() || !owns_its_words(out, lanes(out.dtype).0, n) {
         return Form::Scattered(rank);
     }
-    if !views.iter().all(|v| v.layout.is_contiguous()) {
-        return Form::Strided(rank);
-    }
+    let views = || operands.iter().filter_map(read);
     let quads = |v: &View| v.dtype.size() == 4 && v.layout.offset.is_multiple_of(4);
-    if quads(&out) && views.iter().all(quads) && owns_its_words(out, 4, n) {
-        Form::Quads
-    } else {
-        Form::Dense
+    if views().all(|v| v.layout.is_contiguous()) {
+        let in_quads = quads(&out) && views().all(|v| quads(&v)) && owns_its_words(out, 4, n);
+        return if in_quads { Form::Quads } else { Form::Dense };
     }
+    match splats(operands, collapsed) {
+        Some(splat) if quads(&out) => Form::Rows(rank, splat),
+        _ => Form::Strided(rank),
+    }
+}
+
+/// Which operands have one element for all of the last dimension, where all others can be read in fours along it.
+fn splats(operands: &[Operand], (shape, strides): &Collapsed) -> Option<u8> {
+    let last = shape.len().checked_sub(1).filter(|d| shape[*d].is_multiple_of(4))?;
+    let mut splat = 0;
+    for (k, o) in operands.iter().enumerate() {
+        let Operand::View(v) = o else { continue };
+        let fours = || strides[k][..last].iter().all(|s| s % 4 == 0) && v.layout.offset.is_multiple_of(4);
+        match strides[k][last] {
+            _ if v.dtype.size() != 4 => return None,
+            0 => splat |= 1 << k,
+            1 if fours() => {}
+            _ => return None,
+        }
+    }
+    Some(splat)
 }
 
 /// The parameters in the order that `Pointwise::render` declares them.
@@ -174,7 +192,8 @@ fn layout_params(
     (shape, strides): &Collapsed,
     n: usize,
 ) -> Params {
-    let mut p = Params::new(if form == Form::Quads { n.div_ceil(4) } else { n } as u32);
+    let by = if matches!(form, Form::Quads | Form::Rows(..)) { 4 } else { 1 };
+    let mut p = Params::new(n.div_ceil(by) as u32);
     for s in numbers {
         p.number(*s, compute);
     }
@@ -183,44 +202,53 @@ fn layout_params(
             p.number(*s, compute);
         }
     }
-    let views = || operands.iter().enumerate().filter(|(_, o)| matches!(o, Operand::View(_)));
-    for o in operands {
-        if let Operand::View(v) = o {
-            p.u32(v.layout.offset as u32);
-        }
-    }
+    // How many elements a place of an operand counts.
+    let fours = |k: usize| match form {
+        Form::Rows(_, splat) if splat >> k & 1 == 0 => 4,
+        _ => 1,
+    };
+    let views = || operands.iter().enumerate().filter_map(|(k, o)| Some((k, read(o)?)));
+    views().for_each(|(k, v)| {
+        p.u32((v.layout.offset / fours(k)) as u32);
+    });
     let words = match form {
         Form::Dense | Form::Strided(_) => lanes(out.dtype).0,
-        Form::Quads | Form::Scattered(_) => 1,
+        Form::Quads | Form::Rows(..) | Form::Scattered(_) => 1,
     };
     p.u32((out.layout.offset / words) as u32);
-    let (Form::Strided(rank) | Form::Scattered(rank)) = form else { return p };
+    let rank = match form {
+        Form::Dense | Form::Quads => return p,
+        Form::Rows(rank, _) | Form::Strided(rank) | Form::Scattered(rank) => rank,
+    };
     // A tensor of one element has no dimension left: one of size 1 stands in.
     for d in 0..rank {
-        p.u32(shape.get(d).copied().unwrap_or(1) as u32);
+        let size = shape.get(d).copied().unwrap_or(1);
+        p.u32(if d + 1 == rank { size / by } else { size } as u32);
     }
-    let mut all = |k: usize| {
+    let mut all = |k: usize, by: isize| {
         for d in 0..rank {
-            // Strides may be negative: the sums wrap.
-            p.u32(strides[k].get(d).copied().unwrap_or(0) as u32);
+            // Strides may be negative: the sums wrap. Along fours they lie beside one another.
+            let stride = strides[k].get(d).copied().unwrap_or(0);
+            p.u32(if d + 1 == rank { stride } else { stride / by } as u32);
         }
     };
-    views().for_each(|(k, _)| all(k));
+    views().for_each(|(k, _)| all(k, fours(k) as isize));
     if let Form::Scattered(_) = form {
-        all(ARGS);
+        all(ARGS, 1);
     }
     p
 }
 
 /// What tells the shaders of one formula apart.
 fn variant(part: u8, compute: DType, inputs: &[Input], result: DType, form: Form) -> SmallVec<[u8; 24]> {
-    let (tag, rank) = match form {
-        Form::Dense => (0, 0),
-        Form::Quads => (1, 0),
-        Form::Strided(rank) => (2, rank as u8),
-        Form::Scattered(rank) => (3, rank as u8),
+    let (tag, rank, splat) = match form {
+        Form::Dense => (0, 0, 0),
+        Form::Quads => (1, 0, 0),
+        Form::Strided(rank) => (2, rank as u8, 0),
+        Form::Scattered(rank) => (3, rank as u8, 0),
+        Form::Rows(rank, splat) => (4, rank as u8, splat),
     };
-    let mut v: SmallVec<[u8; 24]> = smallvec![part, compute as u8, result as u8, tag, rank];
+    let mut v: SmallVec<[u8; 24]> = smallvec![part, compute as u8, result as u8, tag, rank, splat];
     v.extend(inputs.iter().map(|i| match i {
         Input::Unread => 0,
         Input::Number => 1,

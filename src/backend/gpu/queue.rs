@@ -246,6 +246,25 @@ impl Gpu {
         lock(&self.stream).dispatch(self, op, kernel, pipeline, blocks, windows, params, grid)
     }
 
+    /// Records a copy between two buffers, from a byte of one to a byte of the other; all are multiples of 4.
+    pub(super) fn copy_bytes(
+        &self,
+        from: (&Arc<Block>, u64),
+        to: (&Arc<Block>, u64),
+        len: u64,
+    ) -> Result<()> {
+        let mut stream = lock(&self.stream);
+        stream.close_pass();
+        let batch = stream.batch;
+        [from.0, to.0].iter().for_each(|b| b.used_by(batch));
+        stream.encoder(self).copy_buffer_to_buffer(&from.0.buffer, from.1, &to.0.buffer, to.1, len);
+        stream.operations.push("copy");
+        if stream.operations.len() >= stream.most {
+            stream.submit(self)?;
+        }
+        Ok(())
+    }
+
     /// Starts everything recorded so far.
     pub fn flush(&self) -> Result<()> {
         lock(&self.stream).submit(self)

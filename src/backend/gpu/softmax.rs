@@ -14,10 +14,80 @@ const NLL: &str = include_str!("../../../shaders/nll.wgsl");
 /// Invocations in a workgroup.
 const GROUP: usize = 64;
 
-/// A loop over the elements of a lane, each at `i` from the start.
+/// Elements from which on a lane is worth the threads of a workgroup, where neighbours lie beside one another.
+const LONG: usize = 2 * GROUP;
+
+/// Who goes through a lane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Walk {
+    /// An invocation.
+    Alone,
+    /// A workgroup, whose threads read neighbours and meet in workgroup memory.
+    Together,
+}
+
+impl Walk {
+    /// A software adapter has nothing to gain from workgroup memory.
+    fn usual(out: View, d: Along) -> Result<Walk> {
+        let together = !of(out)?.caps.is_cpu && d.inner == 1 && d.n >= LONG;
+        Ok(if together { Walk::Together } else { Walk::Alone })
+    }
+
+    /// Which lane an invocation is for and where in it it begins, and what threads do together.
+    fn slots(self) -> (&'static str, &'static str) {
+        match self {
+            Walk::Alone => (
+                "    let lane = id.x + id.y * groups.x * 64u;
+    if lane >= params.count { return; }
+    let begin = 0u;
+",
+                "const STEP: u32 = 1u;
+fn largest(v: T) -> T { return v; }
+fn sum(v: T) -> T { return v; }
+",
+            ),
+            // A group beyond the last does the last again: nobody may leave before a barrier.
+            Walk::Together => (
+                "    let given = group.x + group.y * groups.x;
+    let lane = select(params.count - 1u, given, given < params.count);
+    thread = local;
+    let begin = local;
+",
+                "const STEP: u32 = 64u;
+var<private> thread: u32;
+var<workgroup> parts: array<T, 64>;
+fn largest(v: T) -> T {
+    parts[thread] = v;
+    workgroupBarrier();
+    for (var n = 32u; n > 0u; n >>= 1u) {
+        if thread < n { parts[thread] = m_maximum(parts[thread], parts[thread + n]); }
+        workgroupBarrier();
+    }
+    let all = parts[0];
+    workgroupBarrier();
+    return all;
+}
+fn sum(v: T) -> T {
+    parts[thread] = v;
+    workgroupBarrier();
+    for (var n = 32u; n > 0u; n >>= 1u) {
+        if thread < n { parts[thread] += parts[thread + n]; }
+        workgroupBarrier();
+    }
+    let all = parts[0];
+    workgroupBarrier();
+    return all;
+}
+",
+            ),
+        }
+    }
+}
+
+/// A loop over an invocation's elements of a lane, each at `i` from the start.
 fn each(what: &str) -> String {
     format!(
-        "    for (var k = 0u; k < params.n; k++) {{
+        "    for (var k = begin; k < params.n; k += STEP) {{
         let i = start + k * params.inner;
         {what}
     }}
@@ -26,6 +96,11 @@ fn each(what: &str) -> String {
 }
 
 pub fn softmax(kind: Kind, x: View, d: Along, out: View) -> Result<()> {
+    softmax_by(Walk::usual(out, d)?, kind, x, d, out)
+}
+
+/// As [`softmax`], by a walk of choice.
+pub fn softmax_by(walk: Walk, kind: Kind, x: View, d: Along, out: View) -> Result<()> {
     let (start, result) = match kind {
         Kind::Softmax => ("", "m_exp(x[params.first + i] - top) / total"),
         Kind::LogSoftmax => ("    let rest = m_log(total);\n", "(x[params.first + i] - top) - rest"),
@@ -33,16 +108,22 @@ pub fn softmax(kind: Kind, x: View, d: Along, out: View) -> Result<()> {
     let body = || {
         let mut s = String::from("    var top = x[params.first + start];\n");
         s += &each("top = m_maximum(top, x[params.first + i]);");
-        s += "    var total = T(0);\n";
+        s += "    top = largest(top);\n    var total = T(0);\n";
         s += &each("total += m_exp(x[params.first + i] - top);");
+        s += "    total = sum(total);\n";
         s += start;
         s + &each(&format!("result[params.first_result + i] = {result};"))
     };
-    run("softmax", kind as u8, &body, d, None, x, out)
+    run("softmax", walk, kind as u8, &body, d, None, x, out)
 }
 
 /// The gradient of the input, from the result `y` and the gradient `g` of that.
 pub fn softmax_backward(kind: Kind, g: View, y: View, d: Along, out: View) -> Result<()> {
+    softmax_backward_by(Walk::usual(out, d)?, kind, g, y, d, out)
+}
+
+/// As [`softmax_backward`], by a walk of choice.
+pub fn softmax_backward_by(walk: Walk, kind: Kind, g: View, y: View, d: Along, out: View) -> Result<()> {
     let (term, result) = match kind {
         Kind::Softmax => {
             ("g[params.first_gradient + i] * x[params.first + i]", "(gradient - total) * x[params.first + i]")
@@ -52,16 +133,18 @@ pub fn softmax_backward(kind: Kind, g: View, y: View, d: Along, out: View) -> Re
     let body = || {
         let mut s = String::from("    var total = T(0);\n");
         s += &each(&format!("total += {term};"));
+        s += "    total = sum(total);\n";
         s + &each(&format!(
             "let gradient = g[params.first_gradient + i];
         result[params.first_result + i] = {result};"
         ))
     };
-    run("softmax_backward", kind as u8, &body, d, Some(g), y, out)
+    run("softmax_backward", walk, kind as u8, &body, d, Some(g), y, out)
 }
 
 fn run(
     kernel: &'static str,
+    walk: Walk,
     kind: u8,
     body: &dyn Fn() -> String,
     d: Along,
@@ -84,19 +167,21 @@ fn run(
         if g.is_some() {
             bindings += &binding(3, "read", "g", kind);
         }
-        let slots = [("bindings", &*bindings), ("body", &*body())];
+        let (place, together) = walk.slots();
+        let body = body();
+        let slots = [("bindings", &*bindings), ("together", together), ("place", place), ("body", &*body)];
         template::shader(SOFTMAX, out.dtype, &slots).map_err(|why| no_type(kernel, &why))
     };
     let read = [x, g.unwrap_or(x)];
     gpu.launch(Launch {
         op: kernel,
         kernel,
-        variant: &[kind, out.dtype as u8],
+        variant: &[kind, walk as u8, out.dtype as u8],
         source: &source,
         written: &[out],
         read: &read[..1 + g.is_some() as usize],
         params: &params,
-        groups: lanes.div_ceil(GROUP),
+        groups: if walk == Walk::Together { lanes } else { lanes.div_ceil(GROUP) },
     })
 }
 

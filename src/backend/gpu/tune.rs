@@ -1,26 +1,24 @@
 //! Which of several kernels is the fastest on an adapter: timed at first use, remembered in memory and on disk.
 //!
 //! Note [The file of the tuner]
-//! There is a file for each adapter, driver and version of this crate, in the directory that `RGRAD_CACHE_DIR` names, or
-//! in `rgrad` under the user's directory for caches. Its first line says whose it is; each other line is a question, a
-//! tab and the name of the kernel. A file that cannot be read, or whose first line says otherwise, counts as none and is
-//! written anew; a choice that is no candidate is made again. Files are replaced whole, so that no reader sees half of
-//! one, and a file that cannot be written is no error.
+//! There is a file for each adapter, driver and version of this crate (`cache::file`). Its first line says whose it is;
+//! each other line is a question, a tab and the name of the kernel. A file that cannot be read, or whose first line says
+//! otherwise, counts as none and is written anew; a choice that is no candidate is made again.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use super::cache;
 use super::device::Gpu;
 use super::lock;
 use crate::error::Result;
 
-/// Times that a kernel runs for its best time, unless it takes longer than `LONG`.
-const RUNS: usize = 3;
-const LONG: Duration = Duration::from_millis(500);
+/// Times that each kernel runs for its best time, unless a turn of all of them takes longer than `LONG`.
+const RUNS: usize = 4;
+const LONG: Duration = Duration::from_secs(1);
 
 /// What was found out so far.
 pub struct Tuner {
@@ -42,9 +40,7 @@ impl Tuner {
             info.driver_info
         )
         .replace(['\n', '\t'], " ");
-        let mut hash = DefaultHasher::new();
-        title.hash(&mut hash);
-        let file = directory().map(|d| d.join(format!("tuned-{:016x}.txt", hash.finish())));
+        let file = cache::file(info, "tuned");
         Tuner::open(title, file)
     }
 
@@ -77,21 +73,8 @@ impl Tuner {
         all.extend(choices.clone());
         let mut text = format!("{}\n", self.title);
         all.iter().for_each(|(q, a)| text += &format!("{q}\t{a}\n"));
-        let own = file.with_extension(std::process::id().to_string());
-        let written = file.parent().map(fs::create_dir_all).transpose().and_then(|_| fs::write(&own, text));
-        if written.and_then(|()| fs::rename(&own, file)).is_err() {
-            let _ = fs::remove_file(&own);
-        }
+        cache::write(file, text.as_bytes());
     }
-}
-
-/// The directory of this crate's caches.
-fn directory() -> Option<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let user = || {
-        set("XDG_CACHE_HOME").or_else(|| set("LOCALAPPDATA")).or_else(|| Some(set("HOME")?.join(".cache")))
-    };
-    set("RGRAD_CACHE_DIR").or_else(|| Some(user()?.join("rgrad")))
 }
 
 /// The fastest of the candidates, of which `run` launches the one of a number.
@@ -117,19 +100,20 @@ pub fn fastest(
         Ok(start.elapsed())
     };
     gpu.finish()?;
-    let mut times = Vec::new();
-    for i in 0..candidates.len() {
-        // The first run also compiles.
-        let mut best = timed(i)?;
-        if best < LONG {
-            best = timed(i)?;
-            for _ in 1..RUNS {
-                best = best.min(timed(i)?);
-            }
+    // The first run compiles.
+    (0..candidates.len()).try_for_each(|i| timed(i).map(|_| ()))?;
+    let mut times = vec![Duration::MAX; candidates.len()];
+    // In turns, so that what else the machine does meets all of them.
+    for _ in 0..RUNS {
+        let start = Instant::now();
+        for (i, best) in times.iter_mut().enumerate() {
+            *best = timed(i)?.min(*best);
         }
-        times.push((best, i));
+        if start.elapsed() > LONG {
+            break;
+        }
     }
-    let best = times.into_iter().min().map_or(0, |(_, i)| i);
+    let best = times.iter().enumerate().min_by_key(|(_, t)| **t).map_or(0, |(i, _)| i);
     gpu.tuner.keep(question, &candidates[best]);
     Ok(best)
 }

@@ -72,10 +72,10 @@ fn positions(rows: usize, fours: usize) -> String {
     let w = params.first_b + group * params.rows * params.depth * volume(params.kernel);
 ";
     (0..n).for_each(|j| {
-        line(&mut t, format!("    let at{j} = split(within(position + {j}u, plane), size_of_result());"));
+        line(&mut t, format!("    let at{j} = split(clipped(position + {j}u, plane), size_of_result());"));
     });
     (0..rows).for_each(|r| {
-        line(&mut t, format!("    let w{r} = w + within(row + {r}u, params.rows) * params.w_row;"));
+        line(&mut t, format!("    let w{r} = w + clipped(row + {r}u, params.rows) * params.w_row;"));
     });
     sums(&mut t, rows, fours);
     t += "    for (var t = 0u; t < volume(params.kernel); t++) {
@@ -139,10 +139,10 @@ fn channels(rows: usize, fours: usize) -> String {
     let end = select(all, (segment + 1u) * params.share, (segment + 1u) * params.share < all);
 ";
     (0..rows).for_each(|r| {
-        line(&mut t, format!("    let y{r} = within(row + {r}u, params.rows) * output;"));
+        line(&mut t, format!("    let y{r} = clipped(row + {r}u, params.rows) * output;"));
     });
     (0..n).for_each(|j| {
-        line(&mut t, format!("    let x{j} = within(column + {j}u, params.depth) * input;"));
+        line(&mut t, format!("    let x{j} = clipped(column + {j}u, params.depth) * input;"));
     });
     sums(&mut t, rows, fours);
     t += "    for (var at_line = segment * params.share; at_line < end; at_line++) {

@@ -1,6 +1,8 @@
-//! Every kernel of a product against the CPU.
+//! Kernels that adapters choose between, each against the CPU.
 
 use rgrad::backend::gpu::matmul::{DIRECT, Kernel, run};
+use rgrad::backend::gpu::softmax::{Walk, softmax_backward_by, softmax_by};
+use rgrad::backend::softmax::{self, Along, Kind};
 use rgrad::ops::matmul;
 use rgrad::{DType, Tensor};
 
@@ -73,4 +75,26 @@ fn a_product_of_great_depth_and_few_results_is_summed_in_segments() {
     let there = [&a, &b, &bias].map(|t| t.on_device(GPU).unwrap());
     let found = matmul::linear(&there[0], &there[1], Some(&there[2])).unwrap();
     near(&found, &matmul::linear(&a, &b, Some(&bias)).unwrap(), 60.0, "linear");
+}
+
+#[test]
+fn a_softmax_is_the_same_by_an_invocation_and_by_a_workgroup() {
+    needs_gpu!();
+    for (outer, n) in [(3, 1), (5, 64), (2, 700)] {
+        let d = Along { outer, n, inner: 1 };
+        let (x, g) = (numbers(&[outer, n], 1), numbers(&[outer, n], 2));
+        let there = [&x, &g].map(|t| t.on_device(GPU).unwrap());
+        for kind in [Kind::Softmax, Kind::LogSoftmax] {
+            let (y, dx) = (x.empty_like().unwrap(), x.empty_like().unwrap());
+            softmax::softmax(kind, x.raw(), d, y.raw()).unwrap();
+            softmax::softmax_backward(kind, g.raw(), y.raw(), d, dx.raw()).unwrap();
+            for walk in [Walk::Alone, Walk::Together] {
+                let found = [0, 1].map(|_| there[0].empty_like().unwrap());
+                softmax_by(walk, kind, there[0].raw(), d, found[0].raw()).unwrap();
+                softmax_backward_by(walk, kind, there[1].raw(), found[0].raw(), d, found[1].raw()).unwrap();
+                near(&found[0], &y, 2.0, &format!("{kind:?} of {outer} × {n}, {walk:?}"));
+                near(&found[1], &dx, 2.0, &format!("gradient of {kind:?} of {outer} × {n}, {walk:?}"));
+            }
+        }
+    }
 }

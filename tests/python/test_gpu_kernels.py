@@ -1,0 +1,145 @@
+"""Kernels of the GPU that have several forms, against the CPU: products, convolutions, broadcasts, optimizers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rgrad as torch
+from rgrad import nn
+
+pytestmark = pytest.mark.usefixtures("gpu")
+
+
+def counts() -> tuple[int, int]:
+    """Launches and submissions so far."""
+    stats = torch.gpu.stats()
+    return stats["dispatches"], stats["submissions"]
+
+
+@pytest.mark.parametrize(
+    "shape, other",
+    [
+        ((6, 8), (8,)),
+        ((6, 8), (6, 1)),
+        ((3, 5, 4), (5, 1)),
+        ((3, 5, 4), (3, 1, 4)),
+        ((6, 7), (7,)),
+        ((2, 3, 2, 3, 2, 4), (3, 1, 3, 1, 4)),
+        ((70000, 4), (70000, 1)),
+        ((4, 9), ()),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.float16])
+def test_operands_that_are_broadcast_give_the_numbers_of_the_cpu(shape, other, dtype):
+    torch.manual_seed(0)
+    a, b = (torch.randint(-50, 50, s).to(dtype) for s in (shape, other))
+    for f in (lambda a, b: a + b, lambda a, b: b - a, lambda a, b: torch.where(a > b, a, b)):
+        assert torch.equal(f(a.to("gpu"), b.to("gpu")).cpu(), f(a, b))
+
+
+def test_sizes_that_a_float_cannot_hold_are_divided_exactly():
+    # Three columns: no fours, and positions above 2^24.
+    rows = torch.tensor(0, dtype=torch.uint8).to("gpu").expand(6_000_000, 3)
+    column = torch.tensor([1, 2, 3], dtype=torch.uint8)
+    assert torch.equal((rows + column.to("gpu"))[-100_000:].cpu(), column.expand(100_000, 3))
+
+
+@pytest.mark.parametrize(
+    "name, settings",
+    [
+        ("SGD", {}),
+        ("SGD", {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+        ("Adam", {"weight_decay": 0.1}),
+        ("AdamW", {"amsgrad": True}),
+        ("RMSprop", {}),
+        ("RMSprop", {"centered": True}),
+        ("RMSprop", {"momentum": 0.5}),
+        ("RMSprop", {"momentum": 0.5, "centered": True, "maximize": True}),
+        ("Adagrad", {"lr_decay": 0.1}),
+        ("Adadelta", {"weight_decay": 0.2}),
+    ],
+)
+def test_a_step_over_many_parameters_takes_few_launches_and_the_numbers_of_the_cpu(name, settings):
+    torch.manual_seed(1)
+    shapes = [(3, 5), (7,), (4, 4), (0,), (33,), (1,), (16, 8), (2, 1030)]
+    start = [torch.randn(*s) for s in shapes]
+    grads = [[torch.randn(*s) for s in shapes] for _ in range(3)]
+    found = {}
+    for device in ("cpu", "gpu"):
+        params = [p.clone().to(device).requires_grad_() for p in start]
+        optimizer = getattr(torch.optim, name)(params, lr=0.05, **settings)
+        for step in grads:
+            for p, g in zip(params, step, strict=True):
+                p.grad = g.to(device)
+            before = counts()[0]
+            optimizer.step()
+        if device == "gpu":
+            # Those of whole fours and the others, and one that is too large to share a launch on software.
+            assert counts()[0] - before <= 3
+        found[device] = torch.cat([p.detach().cpu().flatten() for p in params])
+    torch.testing.assert_close(found["gpu"], found["cpu"], rtol=1e-4, atol=1e-5)
+
+
+def test_clipping_reads_nothing_back():
+    torch.manual_seed(2)
+    grads = [torch.randn(*s) for s in ((5, 4), (3,), (8, 8))]
+    norms = {}
+    for device in ("cpu", "gpu"):
+        params = [torch.zeros_like(g).to(device).requires_grad_() for g in grads]
+        for p, g in zip(params, grads, strict=True):
+            p.grad = g.clone().to(device)
+        torch.gpu.synchronize()
+        before = counts()[1]
+        norm = nn.utils.clip_grad_norm_(params, 0.5)
+        assert counts()[1] == before
+        norms[device] = torch.cat([norm.cpu().reshape(1), *(p.grad.cpu().flatten() for p in params)])
+    torch.testing.assert_close(norms["gpu"], norms["cpu"])
+
+
+@pytest.mark.parametrize("bad", [None, float("inf"), float("nan")])
+def test_a_scaler_reads_back_only_whether_to_step(bad):
+    p = torch.tensor([1.0, 2.0, 3.0]).to("gpu").requires_grad_()
+    scaler, optimizer = torch.amp.GradScaler("gpu", init_scale=8.0), torch.optim.SGD([p], lr=0.5)
+    scaler.scale((p * p).sum()).backward()
+    if bad is not None:
+        p.grad[1] = bad
+    torch.gpu.synchronize()
+    before = counts()[1]
+    scaler.unscale_(optimizer)
+    assert counts()[1] == before
+    scaler.step(optimizer)
+    scaler.update()
+    assert p.tolist() == ([0.0, 0.0, 0.0] if bad is None else [1.0, 2.0, 3.0])
+    assert scaler.get_scale() == (8.0 if bad is None else 4.0)
+
+
+def test_a_copy_of_many_bytes_keeps_them_and_the_order_of_what_is_done():
+    x = torch.arange(1 << 19).to("gpu")
+    y = x.clone()
+    x.add_(1)
+    z = x[4:].clone()
+    assert torch.equal(y.cpu(), torch.arange(1 << 19))
+    assert torch.equal(z.cpu(), torch.arange(5, (1 << 19) + 1))
+
+
+def test_what_the_tuner_chose_outlives_the_process(tmp_path: Path):
+    code = (
+        "import rgrad as torch; a = torch.ones(64, 1024).to('gpu'); b = torch.ones(1024, 1024).to('gpu');"
+        "before = torch.gpu.stats()['pipelines']; c = a @ b; torch.gpu.synchronize();"
+        "print(torch.gpu.stats()['pipelines'] - before, c.sum().item() == 64.0 * 1024 * 1024)"
+    )
+    made = []
+    for _ in range(2):
+        env = os.environ | {"RGRAD_CACHE_DIR": str(tmp_path)}
+        env.pop("RGRAD_GPU_TUNE", None)
+        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+        pipelines, right = done.stdout.split()
+        assert right == "True"
+        made.append(int(pipelines))
+    assert made[0] > made[1] == 1
+    assert any(f.name.startswith("tuned-") for f in tmp_path.iterdir())

@@ -33,11 +33,21 @@ struct Params {
 // @slot prelude
 // @end
 
+// Whether no fault was found before: the first is kept until somebody is told of it.
+fn is_first() -> bool {
+    var first = false;
+    loop {
+        let tried = atomicCompareExchangeWeak(&faults[0], 0u, params.fault);
+        first = tried.exchanged;
+        if first || tried.old_value != 0u { break; }
+    }
+    return first;
+}
+
 fn position(i: vec2<u32>) -> u32 {
     if i.y == 0u && i.x < params.size { return i.x; }
     if params.wraps == 1u && i.y == 0xffffffffu && i.x >= 0u - params.size { return i.x + params.size; }
-    // The first fault is kept until somebody is told of it.
-    if params.count > 0u && atomicMax(&faults[0], params.fault) == 0u {
+    if params.count > 0u && is_first() {
         atomicStore(&faults[1], i.x);
         atomicStore(&faults[2], i.y);
         atomicStore(&faults[3], params.size);

@@ -123,6 +123,14 @@ impl Error {
         }
     }
 
+    /// The same error of an index, with more to its text.
+    pub fn map_text(self, more: impl FnOnce(&str) -> String) -> Error {
+        match self {
+            Error::Index(text) => Error::Index(more(&text)),
+            e => e,
+        }
+    }
+
     pub fn kind(&self) -> Kind {
         match self {
             Error::DimRange { .. } | Error::Index(_) => Kind::Index,

@@ -525,7 +525,10 @@ class Tensor:
     @overload
     def resize_(self, size: _int | Sequence[_int], *, memory_format: _memory_format | None = None) -> Tensor: ...
     def resize_as_(self, the_template: Tensor, *, memory_format: _memory_format | None = None) -> Tensor: ...
+    @overload
     def set_(self, source: Tensor | None = None) -> Tensor: ...
+    @overload
+    def set_(self, source: Tensor, storage_offset: _int, size: _int | Sequence[_int], stride: _int | Sequence[_int] | None = None) -> Tensor: ...
     def resolve_conj(self) -> Tensor: ...
     def resolve_neg(self) -> Tensor: ...
     def pin_memory(self, device: Any | None = None) -> Tensor: ...
@@ -1659,6 +1662,7 @@ def alias_copy(input: Tensor, *, out: Any = None) -> Tensor: ...
 OutOfMemoryError: Any
 TensorBase: Any
 _LinAlgError: Any
+_WgslKernel: Any
 _backward: Any
 _current_gpu: Any
 _current_graph_task_id: Any
@@ -1666,11 +1670,17 @@ _default_generator: Any
 _empty_cache: Any
 _get_autocast: Any
 _get_printoptions: Any
+_gpu_avoid: Any
 _gpu_count: Any
 _gpu_empty_cache: Any
+_gpu_lose: Any
+_gpu_memory_of: Any
 _gpu_properties: Any
+_gpu_reset: Any
 _gpu_reset_peak: Any
+_gpu_start_profile: Any
 _gpu_stats: Any
+_gpu_stop_profile: Any
 _grad: Any
 _gradient_edge: Any
 _is_checkpoint_valid: Any

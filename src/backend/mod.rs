@@ -3,6 +3,7 @@
 //! A family that more than one device has stands here as a module of its own, which hands a call to `cpu` or to `gpu`
 //! by the device of the result. All operands must lie there.
 
+pub mod calling;
 pub mod conv;
 pub mod copy;
 pub mod cpu;

@@ -5,6 +5,7 @@ use super::gpu;
 use super::{View, by_device, cpu, elements, results, same_device};
 pub use cpu::reduce::Along;
 
+use crate::dtype::{Bool8, DType};
 use crate::error::{Error, Result};
 use crate::{bail, with_dtype};
 
@@ -46,9 +47,11 @@ fn fold_on_host(f: Fold, x: View, d: Along, out: View) -> Result<()> {
     }
     match f {
         Fold::Sum if x.dtype.is_float() => real!(|x: T, out| kernels::sum::<T>(x, d, out)),
-        Fold::Sum => with_dtype!(wide x.dtype, T => kernels::sum_int::<T>(elements(x), d, results(out))),
+        Fold::Sum if x.dtype == DType::Bool => kernels::sum_int::<Bool8>(elements(x), d, results(out)),
+        Fold::Sum => kernels::sum_int::<i64>(elements(x), d, results(out)),
         Fold::Product if x.dtype.is_float() => real!(|x: T, out| kernels::prod::<T>(x, d, out)),
-        Fold::Product => with_dtype!(wide x.dtype, T => kernels::prod_int::<T>(elements(x), d, results(out))),
+        Fold::Product if x.dtype == DType::Bool => kernels::prod_int::<Bool8>(elements(x), d, results(out)),
+        Fold::Product => kernels::prod_int::<i64>(elements(x), d, results(out)),
         Fold::All => with_dtype!(wide x.dtype, T => kernels::all::<T>(elements(x), d, results(out))),
         Fold::Any => with_dtype!(wide x.dtype, T => kernels::any::<T>(elements(x), d, results(out))),
         Fold::Max | Fold::Min => with_dtype!(wide x.dtype, T => {

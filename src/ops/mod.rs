@@ -30,6 +30,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use smallvec::SmallVec;
 
+use crate::backend::calling::Calling;
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
@@ -100,6 +101,7 @@ fn row_op(row: &'static Row) -> Op {
 /// Calls an overload whose signature the values fit.
 #[inline]
 pub fn call(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Out> {
+    let _calling = Calling::new(op.name);
     call_unnamed(op, overload, values).map_err(|e| e.of_operation(op.name))
 }
 
@@ -150,6 +152,11 @@ pub fn call_inplace(op: &'static Op, overload: &'static Overload, values: &[Valu
         _ => false,
     });
     check_inplace(&t, tracked)?;
+    for value in &values[1..] {
+        if let Value::Tensor(input) = value {
+            check_apart(&t, input)?;
+        }
+    }
     let result = if grad_enabled() && tracked {
         let mut values: SmallVec<[Value; 6]> = values.iter().cloned().collect();
         values[0] = Value::Tensor(t.copy_with_history()?);

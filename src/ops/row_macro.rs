@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use super::pointwise::Row;
 use crate::backend::cpu::pointwise::Loop;
-use crate::backend::cpu::simd::Version;
+use crate::backend::cpu::simd::{Isa, Version};
 use crate::dtype::Bool8;
 use crate::formula::{ARGS, Arith, Bits, Num, PARAMS};
 use crate::multiversion;
@@ -62,7 +62,7 @@ multiversion! { version = Version::worth::<T>();
         each!(F::N, T::zero(), ins, p, out, |a, q| F::f(a, q));
     }
 }
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = Version::up_to(Isa::Avx2);
     fn num_loop[F: NumFormula, T: Arith](ins: &[&[T]], p: &[T], out: &mut [T]) {
         each!(F::N, T::zero(), ins, p, out, |a, q| F::f(a, q));
     }
@@ -71,12 +71,12 @@ multiversion! { version = Version::worth::<T>();
 pub trait Compares: Arith<Bool = bool> {}
 impl<T: Arith<Bool = bool>> Compares for T {}
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = Version::up_to(Isa::Avx2);
     fn truth_loop[F: TruthFormula, T: Compares](ins: &[&[T]], p: &[T], out: &mut [Bool8]) {
         each!(F::N, T::zero(), ins, p, out, |a, q| Bool8(F::f(a, q) as u8));
     }
 }
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = Version::up_to(Isa::Avx2);
     fn bits_loop[F: BitsFormula, T: Bits](ins: &[&[T]], p: &[T], out: &mut [T]) {
         each!(F::N, T::zero(), ins, p, out, |a, q| F::f(a, q));
     }

@@ -136,13 +136,13 @@ def test_an_index_out_of_range_is_told_at_the_next_wait():
     x, i = numbers(5, 3).to("gpu"), rgrad.tensor([1, 5]).to("gpu")
     for call, message in (
         (lambda: x[i], "index 5 is out of bounds for dimension 0 with size 5"),
-        (lambda: x.index_select(0, i), "index out of range in self: index 5 of 5"),
+        (lambda: x.index_select(0, i), "index out of range in self"),
         (lambda: x.take(i + 10), "out of range: tried to access index 15 on a tensor of 15 elements."),
     ):
-        out = call()
+        # On software at the call, on a GPU where the result is looked at.
         with pytest.raises(IndexError) as error:
-            out.cpu()
-        assert str(error.value) == message
+            call().cpu()
+        assert str(error.value).startswith(message + " ('")
         assert x.sum().item() == x.cpu().sum().item()
 
 

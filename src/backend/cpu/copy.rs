@@ -3,6 +3,7 @@
 use super::parallel::parallel_for;
 use super::transpose::{copy_transposed, is_transposed};
 pub use crate::backend::View;
+use crate::backend::cpu::simd::{Isa, Version};
 use crate::dtype::{DType, Element, Scalar, cast};
 use crate::layout::{Odometer, collapse};
 use crate::multiversion;
@@ -101,7 +102,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::up_to(Isa::Avx2);
     fn cast_run[S: Element, T: Element](src: &[S], out: &mut [T]) {
         for (o, s) in out.iter_mut().zip(src) {
             *o = cast(*s);

@@ -518,7 +518,7 @@ macro_rules! kernels {
 }
 
 macro_rules! gemm_elem {
-    ($elem:ident, $avx512:ty, $avx2:ty, $plain:ty) => {
+    ($elem:ident, $avx512:ty [$($rows:literal)*], $avx2:ty, $plain:ty) => {
         impl GemmElem for $elem {
             #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
             fn kernels(isa: Isa) -> &'static Kernels<$elem> {
@@ -526,7 +526,7 @@ macro_rules! gemm_elem {
                 #[cfg(target_arch = "x86_64")]
                 {
                     static AVX512: Kernels<$elem> =
-                        kernels!(avx512, $avx512, dot_cols 4, rows 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
+                        kernels!(avx512, $avx512, dot_cols 4, rows $($rows)*);
                     static AVX2: Kernels<$elem> = kernels!(avx2, $avx2, dot_cols 2, rows 1 2 3 4 5 6);
                     match isa.min(best_isa()) {
                         Isa::Avx512 => return &AVX512,
@@ -539,5 +539,6 @@ macro_rules! gemm_elem {
         }
     };
 }
-gemm_elem!(f32, F32x16, F32x8, Plain<f32, 4>);
-gemm_elem!(f64, F64x8, F64x4, Plain<f64, 2>);
+gemm_elem!(f32, F32x16 [1 2 3 4 5 6 7 8 9 10 11 12 13 14], F32x8, Plain<f32, 4>);
+// Sixteen sums keep the units busy; the larger tiles would only save loads.
+gemm_elem!(f64, F64x8 [1 2 3 4 5 6 7 8], F64x4, Plain<f64, 2>);

@@ -190,7 +190,7 @@ fn merge_in_pairs<R: Reduction>(r: &R, p: &mut [R::Acc], inner: usize) {
 
 /// A reduction whose elements combine in any order: all that most reductions need to say.
 trait Monoid: Copy + Sync {
-    /// Seldom met: the baseline will do.
+    /// Seldom met: small code will do, and the baseline.
     const RARE: bool = false;
     type In: Element;
     type Acc: Copy + Send + Sync;
@@ -299,11 +299,18 @@ impl<M: Monoid> Reduction for Fold<M> {
     type Acc = M::Acc;
     #[inline(always)]
     fn run(&self, x: &[M::In], _: usize) -> M::Acc {
-        fold(self.0, x)
+        if M::RARE { fold_lanes::<M, 8>(self.0, x) } else { fold(self.0, x) }
     }
     #[inline(always)]
     fn columns(&self, x: &[M::In], rows: usize, stride: usize, _: usize, acc: &mut [M::Acc]) {
-        fold_columns(self.0, x, rows, stride, acc)
+        let m = self.0;
+        if !M::RARE {
+            return fold_columns(m, x, rows, stride, acc);
+        }
+        acc.fill(m.identity());
+        for row in x.chunks(stride).take(rows) {
+            acc.iter_mut().zip(row).for_each(|(a, &v)| *a = m.combine(*a, m.lift(v)));
+        }
     }
     #[inline(always)]
     fn merge(&self, a: M::Acc, b: M::Acc) -> M::Acc {

@@ -3,11 +3,13 @@
 //! A kernel that checks indices binds four words: what went wrong (0 while nothing has), the index in two words, and
 //! the bound. The first invocation that finds a fault writes them; results then are unspecified but within bounds.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use super::device::{Gpu, allocation};
+use super::lock;
 use crate::backend::View;
+use crate::backend::calling::called;
 use crate::backend::softmax::out_of_bounds;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -37,6 +39,8 @@ pub struct FaultSlot {
     record: OnceLock<Faults>,
     /// Whether a kernel was launched that may write it.
     open: AtomicBool,
+    /// Who launched such kernels; the words of faults hold a position here.
+    callers: Mutex<Vec<&'static str>>,
 }
 
 impl Gpu {
@@ -52,6 +56,16 @@ impl Gpu {
         }
         let made = Faults { storage, layout: Layout::contiguous([WORDS].into()) };
         Ok(self.fault_slot.record.get_or_init(|| made))
+    }
+
+    /// The word of a kind of fault, for a kernel launched by what is now called.
+    pub fn fault_word(&self, kind: u32) -> u32 {
+        let (name, mut callers) = (called(), lock(&self.fault_slot.callers));
+        let place = callers.iter().position(|c| *c == name).unwrap_or_else(|| {
+            callers.push(name);
+            callers.len() - 1
+        });
+        kind | (place as u32 + 1) << 16
     }
 
     /// The record, if a kernel may have written it since it was last read.
@@ -73,11 +87,24 @@ impl Gpu {
             self.upload(block, 0, &[0; SIZE])?;
         }
         let index = (word(1) as u64 | (word(2) as u64) << 32) as i64;
-        Err(fault(word(0), index, word(3)))
+        let error = fault(word(0), index, word(3));
+        if word(0) & 0xff == DIVISION {
+            return Err(error);
+        }
+        let caller = match (word(0) >> 16) as usize {
+            0 => "nll_loss",
+            place => lock(&self.fault_slot.callers).get(place - 1).copied().unwrap_or_default(),
+        };
+        // Brackets call no entry of the table.
+        let caller = if caller.is_empty() && word(0) & 0xff == DIMENSION { "index" } else { caller };
+        let found = if caller.is_empty() { String::new() } else { format!("'{caller}' on ") };
+        Err(error
+            .map_text(|text| format!("{text} ({found}gpu:{}: index {index}, bound {})", self.index, word(3))))
     }
 }
 
-/// Words that say what went wrong with an index: the kind, and for some the dimension.
+/// Words that say what went wrong with an index: the kind, for some the dimension in the next eight bits, and who
+/// asked in the rest, if that is not known from the kind.
 pub const CLASS: u32 = 1;
 pub const LISTED: u32 = 2;
 pub const FLAT: u32 = 3;
@@ -91,10 +118,11 @@ pub const fn in_dimension(kind: u32, dim: usize) -> u32 {
 }
 
 fn fault(word: u32, index: i64, size: u32) -> Error {
-    let outside = format!("index {index} is out of bounds for dimension {} with size {size}", word >> 8);
+    let outside =
+        format!("index {index} is out of bounds for dimension {} with size {size}", word >> 8 & 0xff);
     match word & 0xff {
         CLASS => out_of_bounds(index),
-        LISTED => Error::Index(format!("index out of range in self: index {index} of {size}")),
+        LISTED => Error::Index("index out of range in self".into()),
         FLAT => Error::Index(format!(
             "out of range: tried to access index {index} on a tensor of {size} elements."
         )),

@@ -49,7 +49,7 @@ fn offsets(gpu: &'static Gpu, picks: &[Pick], n: usize, base: usize, places: &Wa
             Rule::Along(d) => fault::in_dimension(fault::ALONG, d),
         };
         params.u32(0).u32(p.index.layout.offset as u32).u32(p.size as u32).u32(p.stride as u32);
-        params.u32(p.rule.wraps() as u32).u32((k > 0) as u32).u32(kind).u32(base as u32);
+        params.u32(p.rule.wraps() as u32).u32((k > 0) as u32).u32(gpu.fault_word(kind)).u32(base as u32);
         places.params(&mut params);
         fits("index", &params)?;
         let source = || {

@@ -21,7 +21,14 @@ pub fn adapters() -> &'static [wgpu::Adapter] {
         let mut found = pollster::block_on(instance.enumerate_adapters(backends));
         let allow_cpu = std::env::var("RGRAD_GPU_ALLOW_CPU").is_ok_and(|v| v == "1");
         found.retain(|a| allow_cpu || a.get_info().device_type != DeviceType::Cpu);
-        found.sort_by_key(|a| rank(a.get_info().device_type));
+        // By swaps of neighbours, of which there are few: adapters are large, and a sort of them is large code.
+        for end in (1..found.len()).rev() {
+            for i in 0..end {
+                if rank(found[i].get_info().device_type) > rank(found[i + 1].get_info().device_type) {
+                    found.swap(i, i + 1);
+                }
+            }
+        }
         match std::env::var("RGRAD_GPU_ADAPTER") {
             Ok(wanted) if !wanted.is_empty() => choose(found, &wanted),
             _ => found,

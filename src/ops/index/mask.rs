@@ -1,11 +1,9 @@
 //! Elements picked by a mask: fill, select, scatter, where, and the positions of non-zero elements.
 
-use std::cmp::Ordering;
-
 use smallvec::smallvec;
 
 use crate::backend::{copy, index as kernel};
-use crate::dtype::{Bool8, DType, Scalar};
+use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
 use crate::layout::{Dims, broadcast};
@@ -16,7 +14,7 @@ use crate::ops::sort::search;
 use crate::ops::view::{self, expand_to};
 use crate::ops::{arith, reduce, rows};
 use crate::tensor::Tensor;
-use crate::{bail, ensure, table, with_dtype};
+use crate::{bail, ensure, table};
 
 /// Positions (in row-major order) of the non-zero elements.
 pub(super) fn nonzero_positions(t: &Tensor) -> Result<Tensor> {
@@ -86,14 +84,6 @@ pub fn masked_fill(t: &Tensor, mask: &Tensor, value: Arg) -> Result<Tensor> {
             v.item()?
         }
     };
-    if let (Scalar::Float(f), false) = (number, t.dtype().is_float()) {
-        ensure!(
-            t.dtype() == DType::Bool || f.fract() == 0.0,
-            Runtime,
-            "value cannot be converted to type {} without overflow",
-            t.dtype().name()
-        );
-    }
     fill_where(t, mask, value, number, ["MaskedFillBackward0", "MaskedFillBackward1"])
 }
 
@@ -352,27 +342,13 @@ fn isin(a: &Args) -> Result<Out> {
         Arg::S(s) => Tensor::scalar(s, dtype)?.on_device(device),
     };
     let (elements, tests) = (whole(elements)?.detach(), whole(tests)?.detach());
-    if device.is_gpu() {
-        let found = if tests.numel() == 0 {
-            elements.new_zeros(elements.shape().clone())?.dense(DType::Bool)?
-        } else {
-            let flat = view::reshape_to(&tests, &Dims::from([tests.numel()]))?;
-            among_sorted(&elements, &crate::ops::sort::sort(&flat, 0, false, "SortBackward0")?[0])?
-        };
-        return Ok(if invert { rows::logical_not.call(&[(&found).into()], &[])? } else { found }.into());
-    }
-    let out = Tensor::empty(elements.shape().clone(), DType::Bool)?;
-    with_dtype!(dtype, T => {
-        // NaN equals nothing, so it is left out of the sorted list.
-        let mut list: Vec<T> = tests.slice::<T>()?.iter().copied().filter(|v| v.partial_cmp(v).is_some()).collect();
-        list.sort_unstable_by(|x, y| x.partial_cmp(y).unwrap_or(Ordering::Equal));
-        for (o, v) in out.slice_mut::<Bool8>()?.iter_mut().zip(elements.slice::<T>()?) {
-            let found = v.partial_cmp(v).is_some()
-                && list.binary_search_by(|x| x.partial_cmp(v).unwrap_or(Ordering::Less)).is_ok();
-            *o = Bool8(u8::from(found != invert));
-        }
-    });
-    Ok(out.into())
+    let found = if tests.numel() == 0 {
+        elements.new_zeros(elements.shape().clone())?.dense(DType::Bool)?
+    } else {
+        let flat = view::reshape_to(&tests, &Dims::from([tests.numel()]))?;
+        among_sorted(&elements, &crate::ops::sort::sort(&flat, 0, false, "SortBackward0")?[0])?
+    };
+    Ok(if invert { rows::logical_not.call(&[(&found).into()], &[])? } else { found }.into())
 }
 
 table! {

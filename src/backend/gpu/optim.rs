@@ -26,7 +26,7 @@ pub fn step(rule: Rule, shared: Shared, parts: &[Part]) -> Result<()> {
     let gpu = of(first.written[0])?;
     let tensors = first.written.len() + first.gradient.is_some() as usize;
     let others = shared.factor.is_some() as usize + shared.found.is_some() as usize;
-    let most = ((gpu.caps.max_buffers - others) / tensors).min((MAX_PARAMS - HEAD) / EACH).max(1);
+    let most = ((gpu.caps.max_buffers - others) / tensors).clamp(1, (MAX_PARAMS - HEAD) / EACH);
     for quads in [true, false] {
         let alike = |p: &&Part| count(p) > 0 && is_in_quads(p) == quads;
         let of_form: SmallVec<[&Part; 16]> = parts.iter().filter(alike).collect();

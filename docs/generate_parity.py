@@ -21,13 +21,14 @@ HEADER = """# Parity of the GPU with the CPU
 
 Written by docs/generate_parity.py; measured on {adapter}.
 
-Every sample call of an operation (`rgrad._samples`) runs on both devices, forward and, where there is a derivative,
-backward: contiguous, transposed, and in float32 broadcast and at an odd offset with a step too; of no element, of one,
-of six dimensions, and elementwise operations on NaN, infinities, zeros of both signs and denormal numbers. A cell is the
-worst that any of them showed: *exact* (bit for bit, NaN for NaN), or how many units in the last place it was off. Units
-are those of the element itself for what is computed element by element (at most {element}, and 32 for four functions that
-have zeros), and those of the largest element of the result for what adds up several, gradients among them (at most
-{sum}). A dash says that the CPU refuses the dtype too.
+Every sample call of an operation (`rgrad._samples`) runs on both devices, forward and, where there is a
+derivative, backward: contiguous, transposed, and in float32 broadcast and at an odd offset with a step too; of
+no element, of one, of six dimensions, and elementwise operations on NaN, infinities, zeros of both signs and
+denormal numbers. A cell is the worst that any of them showed: *exact* (bit for bit, NaN for NaN), or how many
+units in the last place it was off. Units are those of the element itself for what is computed element by
+element (at most {element}, and 32 for four functions that have zeros), and those of the largest element of the
+result for what adds up several, gradients among them (at most {sum}). A dash says that the CPU refuses the
+dtype too.
 
 | | {count} operations, by dtype |
 | --- | --- |

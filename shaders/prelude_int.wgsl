@@ -36,7 +36,7 @@ fn m_bitwise_left_shift(a: T, b: T) -> T {
     return select(a << u32(b & (WIDTH - 1)), 0, b < 0 || b >= WIDTH);
 }
 fn m_bitwise_right_shift(a: T, b: T) -> T {
-    return select(a >> u32(b & (WIDTH - 1)), select(0, -1, a < 0), b < 0 || b >= WIDTH);
+    return select(a >> u32(b & (WIDTH - 1)), select(T(0), T(-1), a < 0), b < 0 || b >= WIDTH);
 }
 
 // By repeated squaring; a negative exponent leaves only the powers of 1 and -1.

@@ -24,6 +24,9 @@ class Size(tuple[int, ...]):
     def __add__(self, other):
         return Size(tuple.__add__(self, tuple(other)))
 
+    def __radd__(self, other):
+        return Size(tuple(other) + tuple(self)) if isinstance(other, tuple) else NotImplemented
+
     def __mul__(self, n):
         return Size(tuple.__mul__(self, n))
 

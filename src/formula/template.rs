@@ -45,7 +45,8 @@ pub fn load(name: &str, dtype: DType) -> String {
     let range = format!("(i & {}u) * {bits}u, {bits}u", count - 1);
     match dtype {
         DType::F32 | DType::F64 | DType::I32 | DType::I64 => format!("{name}[i]"),
-        DType::Bool | DType::U8 => format!("extractBits({word}, {range})"),
+        // Mesa 22 compares an unsigned number that was widened to 64 bits wrongly.
+        DType::Bool | DType::U8 => format!("bitcast<i32>(extractBits({word}, {range}))"),
         DType::I8 | DType::I16 => format!("extractBits(bitcast<i32>({word}), {range})"),
         DType::F16 => format!("decode_half(extractBits({word}, {range}))"),
         DType::BF16 => format!("decode_bfloat16(extractBits({word}, {range}))"),

@@ -76,7 +76,7 @@ fn add_op(a: &Args) -> Result<Out> {
 }
 
 /// Bools are not subtracted, nor subtracted from.
-fn refuse_bools(a: Arg, b: Arg) -> Result<()> {
+pub fn refuse_bools(a: Arg, b: Arg) -> Result<()> {
     let is_bool = |x: Arg| match x {
         Arg::T(t) => t.dtype() == DType::Bool,
         Arg::S(s) => s.category() == 0,

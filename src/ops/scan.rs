@@ -177,9 +177,19 @@ struct LogcumsumexpBackward {
 }
 
 impl LogcumsumexpBackward {
-    /// The sum over k ≥ i of g_k exp(x_i - y_k) for g ≥ 0, by logarithms so that nothing overflows.
+    /// The sum over k ≥ i of g_k exp(x_i - y_k) where g is positive, by logarithms so that nothing overflows.
     fn positive_part(&self, g: &Tensor, x: &Tensor, y: &Tensor) -> Result<Tensor> {
-        let logs = arith::sub(&rows::log.call(&[g.into()], &[])?, y)?;
+        // A finite number stands for the logarithm of zero, as differences of infinities have no derivative.
+        let nothing = match g.dtype() {
+            DType::F16 => -3e4,
+            DType::F64 => -1e300,
+            _ => -1e38,
+        };
+        let positive = rows::gt.call(&[g.into(), 0.0.into()], &[])?;
+        let or_one = rows::select_where.call(&[(&positive).into(), g.into(), 1.0.into()], &[])?;
+        let logs = rows::log.call(&[(&or_one).into()], &[])?;
+        let logs = rows::select_where.call(&[(&positive).into(), (&logs).into(), nothing.into()], &[])?;
+        let logs = arith::sub(&logs, y)?;
         let sums = flipped(&logcumsumexp(&flipped(&logs, self.dim)?, self.dim)?, self.dim)?;
         rows::exp.call(&[(&arith::add(&sums, x)?).into()], &[])
     }
@@ -193,11 +203,9 @@ impl Function for LogcumsumexpBackward {
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         let (x, y) = (self.input.get(cx)?, self.result.get(cx)?);
-        let plus = rows::clamp_min.call(&[g.into(), 0.0.into()], &[])?;
-        let minus = rows::clamp_min.call(&[(&arith::neg(g)?).into(), 0.0.into()], &[])?;
         Ok(smallvec![Some(arith::sub(
-            &self.positive_part(&plus, &x, &y)?,
-            &self.positive_part(&minus, &x, &y)?
+            &self.positive_part(g, &x, &y)?,
+            &self.positive_part(&arith::neg(g)?, &x, &y)?
         )?)])
     }
 

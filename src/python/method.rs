@@ -364,7 +364,7 @@ fn bind(s: &Signature, args: Positional, given: &Given, values: &mut Values) -> 
         return Ok(Some(Mismatch::TooMany));
     }
     // So many cannot all have a parameter: the next signature may fit, before anything is converted.
-    if args.len().min(s.params.len()) + given.len() > s.params.len() {
+    if !s.gathers && args.len() + given.len() > s.params.len() {
         return Ok(Some(Mismatch::Keyword));
     }
     for (position, p) in s.params.iter().enumerate() {

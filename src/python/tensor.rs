@@ -1,7 +1,7 @@
 //! `rgrad.Tensor`: the Rust class itself, without a Python frame per operation.
 
 use pyo3::basic::CompareOp;
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple, PyType};
 
@@ -11,7 +11,8 @@ use super::error::IntoPy;
 use super::object::as_tensor;
 pub use super::object::{PyTensor, wrap};
 use super::{index, interop};
-use crate::dtype::Scalar;
+use crate::dtype::{DType, Scalar};
+use crate::ops::arith::refuse_bools;
 use crate::ops::pointwise::{Arg, Row};
 use crate::ops::{self, rows};
 use crate::tensor::Tensor;
@@ -61,6 +62,9 @@ pub fn operator(
 ) -> PyResult<Py<PyAny>> {
     let Some(o) = Operand::of(other) else { return Ok(py.NotImplemented()) };
     let args = if swapped { [o.arg(), Arg::T(t)] } else { [Arg::T(t), o.arg()] };
+    if std::ptr::eq(row, &rows::sub) {
+        refuse_bools(args[0], args[1]).py()?;
+    }
     let out = if t.numel().max(o.numel()) >= DETACH_FROM {
         py.detach(|| row.call(&args, &[]))
     } else {
@@ -83,6 +87,9 @@ pub fn operator_inplace(
         )));
     };
     let args = [Arg::T(t), o.arg()];
+    if std::ptr::eq(row, &rows::sub) {
+        refuse_bools(args[0], args[1]).py()?;
+    }
     py.detach(|| ops::row_inplace(row, &args, &[])).py()
 }
 
@@ -340,8 +347,17 @@ impl PyTensor {
         wrap(py, rows::neg.call(&[Arg::T(&self.inner())], &[]).py()?)
     }
 
-    fn __pos__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        slf
+    fn __pos__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        if slf.get().inner().dtype() == DType::Bool {
+            return Err(PyNotImplementedError::new_err(
+                "The `+` operator, on a bool tensor is not supported.",
+            ));
+        }
+        Ok(slf)
+    }
+
+    fn __delitem__(&self, _key: &Bound<'_, PyAny>) -> PyResult<()> {
+        Err(PyTypeError::new_err("Tensor does not support deleting items"))
     }
 
     fn __abs__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {

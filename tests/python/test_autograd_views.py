@@ -13,7 +13,9 @@ def leaf() -> torch.Tensor:
 
 def test_the_error_for_one_of_several_views_names_which():
     _, b = (leaf() * 1).split(2)
-    with pytest.raises(RuntimeError, match="Output 1 of Split is a view and is being modified inplace. This view"):
+    with pytest.raises(
+        RuntimeError, match="Output 1 of Split is a view and is being modified inplace. This view"
+    ):
         b.add_(1)
     with pytest.raises(RuntimeError, match="Output 3 of Unbind is a view"):
         (leaf() * 1).unbind()[3].mul_(2)
@@ -38,7 +40,9 @@ def test_a_view_made_without_recording_is_not_written_with():
     with torch.no_grad():
         view = base.view(2, 2)
     view.add_(1)
-    with pytest.raises(RuntimeError, match="A view was created in no_grad mode and is being modified inplace with"):
+    with pytest.raises(
+        RuntimeError, match="A view was created in no_grad mode and is being modified inplace with"
+    ):
         view.mul_(x.view(2, 2))
 
 
@@ -46,13 +50,17 @@ def test_a_view_made_in_inference_mode_is_not_written_outside():
     x = leaf()
     with torch.inference_mode():
         view = x.view(4)
-    with pytest.raises(RuntimeError, match="A view was created in inference mode and is being modified inplace in"):
+    with pytest.raises(
+        RuntimeError, match="A view was created in inference mode and is being modified inplace in"
+    ):
         view.mul_(x)
 
 
 def test_leaves_and_their_views_are_not_written():
     x = leaf()
-    with pytest.raises(RuntimeError, match="^a leaf Variable that requires grad is being used in an in-place"):
+    with pytest.raises(
+        RuntimeError, match="^a leaf Variable that requires grad is being used in an in-place"
+    ):
         x.add_(1)
     with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad is being used"):
         x[0] = 1.0
@@ -62,7 +70,9 @@ def test_leaves_and_their_views_are_not_written():
 
 
 def test_memory_that_shows_one_element_twice_is_not_written():
-    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory"):
+    with pytest.raises(
+        RuntimeError, match="more than one element of the written-to tensor refers to a single memory"
+    ):
         torch.ones(1).expand(4).add_(1)
 
 
@@ -116,7 +126,9 @@ def test_requires_grad_is_changed_on_leaves_only():
         y.requires_grad = False
     with pytest.raises(RuntimeError, match="only Tensors of floating point dtype can require gradients"):
         torch.ones(2, dtype=torch.int64).requires_grad_()
-    with pytest.raises(RuntimeError, match="data set to a tensor that requires gradients must be floating point"):
+    with pytest.raises(
+        RuntimeError, match="data set to a tensor that requires gradients must be floating point"
+    ):
         leaf().data = torch.ones(2, dtype=torch.int64)
 
 
@@ -135,7 +147,9 @@ def test_the_error_for_a_saved_leaf_that_was_written_names_no_operation_that_mad
     z = w * w
     with torch.no_grad():
         w.add_(1)
-    with pytest.raises(RuntimeError, match=r"\[torch.FloatTensor \[4\]\] is at version 1; expected version 0"):
+    with pytest.raises(
+        RuntimeError, match=r"\[torch.FloatTensor \[4\]\] is at version 1; expected version 0"
+    ):
         z.sum().backward()
 
 
@@ -146,3 +160,116 @@ def test_hooks_registered_before_and_after_a_write_see_their_own_gradient():
     y.register_hook(lambda g: seen.append(("after", g[0].item())))
     y.sum().backward()
     assert seen == [("after", 1.0), ("before", 2.0)]
+
+
+def test_the_second_derivative_of_an_operation_in_place_is_taken_where_the_tensor_was():
+    x = torch.tensor([0.5, -1.0], dtype=torch.float64, requires_grad=True)
+    y = x * 2
+    y.sin_()
+    (g,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    (h,) = torch.autograd.grad(g.sum(), x)
+    assert torch.allclose(h, -4 * (2 * x).sin())
+
+
+def test_a_write_without_history_makes_views_find_their_history_anew_too():
+    y = leaf() * 1
+    a, _ = y.split(2)
+    plain = y[:2]
+    seen = []
+    plain.register_hook(seen.append)
+    with torch.no_grad():
+        y.mul_(2)
+    plain.sum().backward()
+    assert seen == [] and plain.grad_fn.name() == "AsStridedBackward0"
+    for use in (lambda: a.grad_fn, lambda: a.is_leaf, lambda: a + 1, lambda: a.backward(torch.ones(2))):
+        with pytest.raises(
+            RuntimeError, match="Output 0 of Split is a view and its base or another view of its base has"
+        ):
+            use()
+    with torch.no_grad():
+        assert (a + 1).tolist() == [3, 3]
+    assert a.requires_grad and repr(a) == "tensor([2., 2.], grad_fn=<Invalid>)"
+
+
+def test_one_of_several_views_of_a_base_that_was_written_before_is_as_good_as_another():
+    y = torch.ones(4)
+    y.mul_(leaf())
+    a, b = y.split(2)
+    (a * b).sum().backward()
+
+
+@pytest.mark.parametrize("mode, word", [(torch.no_grad, "no_grad"), (torch.inference_mode, "inference")])
+def test_views_from_other_modes_are_lost_once_their_base_is_written(mode, word):
+    y = leaf() * 1
+    with mode():
+        view = y[:2]
+    part = view[:1] if mode is torch.no_grad else view
+    where = "normal mode" if mode is torch.inference_mode else "grad mode enabled"
+    y.mul_(2)
+    with pytest.raises(RuntimeError, match=f"was created in {word} mode and its base or another .* {where}"):
+        part.sum()
+    with pytest.raises(
+        RuntimeError, match=f"was created in {word} mode and is being modified inplace .* {where}"
+    ):
+        part.add_(1)
+
+
+def test_hooks_of_a_view_as_it_was_are_not_met_after_a_write_through_it():
+    y = leaf() * 1
+    view, seen = y[:2], []
+    view.register_hook(lambda g: seen.append("old"))
+    view.retain_grad()
+    view.mul_(2)
+    view.register_hook(lambda g: seen.append("new"))
+    view.sum().backward()
+    assert seen == ["new"] and view.grad.tolist() == [1, 1]
+
+
+def test_a_gradient_that_is_kept_is_that_of_the_view_after_its_base_was_written():
+    y = leaf() * 1
+    view = y[:2]
+    view.retain_grad()
+    y.mul_(3)
+    view.sum().backward()
+    assert view.retains_grad and view.grad.tolist() == [1, 1]
+
+
+def test_writes_through_data_are_counted_apart():
+    x = leaf()
+    with torch.no_grad():
+        x.add_(1)
+    data = x.data
+    data[0].mul_(2)
+    data.add_(1)
+    assert (data._version, data[1:]._version, x._version) == (2, 2, 1)
+    assert x.detach()._version == 1 and x.tolist() == [5, 3, 3, 3]
+
+
+def test_a_write_that_overlaps_what_it_reads_is_refused():
+    x = torch.arange(4.0)
+    for write in (lambda: x[1:].add_(x[:-1]), lambda: x[1:].copy_(x[:-1])):
+        with pytest.raises(
+            RuntimeError, match="some elements of the input tensor and the written-to tensor refer to"
+        ):
+            write()
+    x[::2].add_(x[1::2])
+    x.add_(x)
+    assert x.tolist() == [2, 2, 10, 6]
+
+
+def test_memory_of_others_is_not_resized_and_a_resized_view_stays_one():
+    import numpy as np
+
+    with pytest.raises(RuntimeError, match="Trying to resize storage that is not resizable"):
+        torch.from_numpy(np.ones(3)).resize_(10)
+    x = torch.ones(6)
+    view = x[:3].resize_(2, 3)
+    assert view._is_view() and view._base is x and view.shape == (2, 3)
+    assert torch.ones(3).resize_(2)._version == 1
+
+
+def test_set_takes_a_geometry_over_the_memory_of_another():
+    x, source = torch.zeros(3), torch.arange(6.0)
+    x.set_(source, 1, (2, 2), (2, 1))
+    assert x.tolist() == [[1, 2], [3, 4]] and x.data_ptr() == source.data_ptr() + 4
+    assert torch.zeros(3).set_(source, 2, (2, 2)).tolist() == [[2, 3], [4, 5]]

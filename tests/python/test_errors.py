@@ -52,14 +52,26 @@ CASES = [
     ),
     (lambda: torch.ones(2, 3).view(7), RuntimeError, r"shape '\[7\]' is invalid for input of size 6"),
     (backward_twice, RuntimeError, "Trying to backward through the graph a second time"),
-    (lambda: (leaf(2) * 2).backward(), RuntimeError, "grad can be implicitly created only for scalar outputs"),
+    (
+        lambda: (leaf(2) * 2).backward(),
+        RuntimeError,
+        "grad can be implicitly created only for scalar outputs",
+    ),
     (
         lambda: torch.ones(()).backward(),
         RuntimeError,
         "element 0 of tensors does not require grad and does not have a grad_fn",
     ),
-    (in_place_on_a_leaf, RuntimeError, "a leaf Variable that requires grad is being used in an in-place operation"),
-    (saved_tensor_changed, RuntimeError, "modified by an inplace operation.*is at version 1; expected version 0"),
+    (
+        in_place_on_a_leaf,
+        RuntimeError,
+        "a leaf Variable that requires grad is being used in an in-place operation",
+    ),
+    (
+        saved_tensor_changed,
+        RuntimeError,
+        "modified by an inplace operation.*is at version 1; expected version 0",
+    ),
     (lambda: torch.device("toaster"), RuntimeError, "Expected one of cpu, cuda.*toaster"),
     (lambda: torch.ones(2).to("cuda:9"), RuntimeError, "No GPU is available|invalid device ordinal"),
     (lambda: torch.tensor([1]) // torch.tensor([0]), RuntimeError, "ZeroDivisionError"),
@@ -97,7 +109,11 @@ CASES = [
         TypeError,
         r"sum\(\) got an unexpected keyword argument 'nonsense'",
     ),
-    (lambda: torch.relu("x"), TypeError, r"relu\(\): argument 'input' \(position 1\) must be Tensor, not str"),
+    (
+        lambda: torch.relu("x"),
+        TypeError,
+        r"relu\(\): argument 'input' \(position 1\) must be Tensor, not str",
+    ),
     (lambda: torch.tensor([[1, 2], [3]]), ValueError, r"expected sequence of length 2 at dim 1 \(got 1\)"),
     (
         lambda: nn.Linear(2, 2).load_state_dict({"weight": torch.ones(2, 2), "wieght": torch.ones(2)}),
@@ -145,3 +161,67 @@ def test_ctrl_c_stops_a_long_backward():
     with pytest.raises(KeyboardInterrupt):
         for _ in range(200):
             y.backward(retain_graph=True)
+
+
+def test_arguments_given_one_by_one_leave_room_for_keywords():
+    x = torch.ones(2)
+    assert len(torch.meshgrid(x, x, indexing="ij")) == 2
+    made = torch.zeros(1, 2, 3, 4, dtype=torch.float64, device="cpu", requires_grad=True, pin_memory=False)
+    assert made.shape == (1, 2, 3, 4)
+
+
+@pytest.mark.parametrize("other", [1, 1.5, torch.ones(1), torch.ones(1, dtype=torch.uint8)])
+def test_bools_are_neither_subtracted_nor_subtracted_from(other):
+    mask = torch.tensor([True])
+    for subtract in (lambda: mask - other, lambda: other - mask, lambda: torch.sub(mask, other)):
+        with pytest.raises(NotImplementedError, match="with a bool tensor is not supported"):
+            subtract()
+    for both in (lambda: mask - True, lambda: mask - mask):
+        with pytest.raises(NotImplementedError, match="with two bool tensors is not supported"):
+            both()
+    with pytest.raises(NotImplementedError, match="The `\\+` operator, on a bool tensor is not supported"):
+        _ = +mask
+
+
+def test_elements_are_not_deleted():
+    with pytest.raises(TypeError, match="Tensor does not support deleting items"):
+        del torch.ones(3)[0]
+
+
+def test_a_number_that_fills_integers_is_cut():
+    x = torch.tensor([1, 2, 3])
+    assert x.masked_fill(x > 1, 1.5).tolist() == [1, 1, 1]
+
+
+def test_python_numbers_are_made_of_one_element_only():
+    for number in (int, float):
+        with pytest.raises(ValueError, match="only one element tensors can be converted to Python scalars"):
+            number(torch.ones(2))
+
+
+def test_backward_says_which_input_and_how_many():
+    x, unused = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="The differentiated Tensor at index 1 appears to not have been used"):
+        torch.autograd.grad(x.sum(), [x, unused])
+    with pytest.raises(RuntimeError, match=r"`inputs` argument to `backward\(\)` cannot be empty\."):
+        x.sum().backward(inputs=[])
+    with pytest.raises(RuntimeError, match="can't retain_grad on Tensor that has requires_grad=False"):
+        x.sum().backward(inputs=torch.ones(1))
+    with pytest.raises(RuntimeError, match="got 2 tensors and 1 gradients"):
+        torch.autograd.grad((x * 2, x * 3), [x], (torch.ones(2),))
+
+
+def test_gradients_and_flags_of_the_wrong_kind_are_refused():
+    x = torch.ones(3, requires_grad=True)
+    with pytest.raises(
+        RuntimeError, match=r"attempting to assign a gradient of size '\[2\]' to a tensor of size '\[3\]'"
+    ):
+        x.grad = torch.ones(2)
+    with pytest.raises(RuntimeError, match="requires_grad must be a bool"):
+        x.requires_grad = 1
+    with pytest.raises(TypeError, match="Variable data has to be a tensor, but got int"):
+        x.data = 1
+    with pytest.raises(ValueError, match="batch_norm eps must be positive during training, but got 0"):
+        torch.nn.functional.batch_norm(torch.ones(4, 2), None, None, training=True, eps=0)
+    with pytest.raises(TypeError, match=r"zeros\(\): argument 'layout' must be torch.layout, not str"):
+        torch.zeros(3, layout="sparse")

@@ -212,3 +212,7 @@ def test_the_reflected_product_of_matrices_keeps_the_dtype():
     a, b = torch.arange(4.0).view(2, 2).bfloat16(), torch.ones(2, 2).bfloat16()
     product = b.__rmatmul__(a)
     assert product.dtype == torch.bfloat16 and product.tolist() == [[1, 1], [5, 5]]
+
+
+def test_a_size_stays_one_on_either_side_of_a_plus():
+    assert repr((3,) + torch.Size([1])) == repr(torch.Size([3]) + (1,)) == "torch.Size([3, 1])"

@@ -44,7 +44,9 @@ def test_shapes_broadcast_as_tensors_do():
     tensors = torch.broadcast_tensors(torch.ones(2, 1, 4), torch.ones(3, 1), torch.ones(4))
     assert torch.broadcast_shapes(*shapes) == tensors[0].shape
     assert torch.broadcast_shapes() == torch.Size([])
-    with pytest.raises(RuntimeError, match=r"length 4 at -1! Mismatching argument at index 1 had \(4,\).*\[2, 3\]"):
+    with pytest.raises(
+        RuntimeError, match=r"length 4 at -1! Mismatching argument at index 1 had \(4,\).*\[2, 3\]"
+    ):
         torch.broadcast_shapes((2, 3), (4,))
     with pytest.raises(ValueError, match="negative length"):
         torch.broadcast_shapes((2, -1))
@@ -60,11 +62,22 @@ def test_the_default_device_is_what_new_tensors_have():
     assert torch.get_default_device() == before
 
 
+def test_a_device_is_a_context_manager_for_new_tensors():
+    with torch.device("cpu") as device:
+        assert torch.zeros(1).device == device == torch.get_default_device()
+    with pytest.raises(ValueError, match="left"), torch.device("cpu"):
+        raise ValueError("left")
+    assert torch.get_default_device() == torch.device("cpu")
+
+
 def test_determinism_is_what_was_asked_for():
     assert not torch.are_deterministic_algorithms_enabled()
     try:
         torch.set_deterministic_debug_mode("warn")
-        assert torch.are_deterministic_algorithms_enabled() and torch.is_deterministic_algorithms_warn_only_enabled()
+        assert (
+            torch.are_deterministic_algorithms_enabled()
+            and torch.is_deterministic_algorithms_warn_only_enabled()
+        )
         torch.use_deterministic_algorithms(True)
         assert torch.get_deterministic_debug_mode() == 2
     finally:

@@ -88,6 +88,9 @@ impl Gpu {
         }
         let index = (word(1) as u64 | (word(2) as u64) << 32) as i64;
         let error = fault(word(0), index, word(3));
+        if word(0) & 0xff == DIVISION {
+            return Err(error);
+        }
         let caller = match (word(0) >> 16) as usize {
             0 => "nll_loss",
             place => lock(&self.fault_slot.callers).get(place - 1).copied().unwrap_or_default(),

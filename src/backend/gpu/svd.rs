@@ -28,9 +28,11 @@ pub fn decompose(m: &Matrices, w: View, out: View) -> Result<()> {
     gpu.expect("svd", dtype)?;
     // The columns are turned in a copy.
     let n = m.count * m.rows * m.columns;
-    let (turned, flat) = (Temporary::new(gpu, n, dtype)?, Layout::contiguous(Dims::from([n])));
-    copy::copy(View { layout: &Layout { offset: w.layout.offset, ..flat.clone() }, ..w }, turned.view())?;
-    let turns = Temporary::new(gpu, m.count * (m.columns + 1) * m.columns, dtype)?;
+    // Nothing empty can be bound.
+    let turned = Temporary::new(gpu, n.max(1), dtype)?;
+    let flat = |offset| Layout { offset, ..Layout::contiguous(Dims::from([n])) };
+    copy::copy(View { layout: &flat(w.layout.offset), ..w }, View { layout: &flat(0), ..turned.view() })?;
+    let turns = Temporary::new(gpu, (m.count * (m.columns + 1) * m.columns).max(1), dtype)?;
     let mut params = Params::new(m.count as u32);
     params.u32(m.rows as u32).u32(m.columns as u32).u32(m.left as u32).u32(m.right as u32);
     params.u32(0).u32(out.layout.offset as u32);

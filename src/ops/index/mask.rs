@@ -84,14 +84,6 @@ pub fn masked_fill(t: &Tensor, mask: &Tensor, value: Arg) -> Result<Tensor> {
             v.item()?
         }
     };
-    if let (Scalar::Float(f), false) = (number, t.dtype().is_float()) {
-        ensure!(
-            t.dtype() == DType::Bool || f.fract() == 0.0,
-            Runtime,
-            "value cannot be converted to type {} without overflow",
-            t.dtype().name()
-        );
-    }
     fill_where(t, mask, value, number, ["MaskedFillBackward0", "MaskedFillBackward1"])
 }
 

@@ -147,7 +147,7 @@ fn turned(u: &Tensor, s: &Tensor, vh: &Tensor, gu: Option<&Tensor>, gvh: Option<
     let apart = arith::sub(&view::unsqueeze(&squares, -2)?, &view::unsqueeze(&squares, -1)?)?;
     let k = s.shape()[s.rank() - 1];
     // Ones on the diagonal, where the numerator is zero.
-    let apart = arith::add(&apart, &super::identity(k, k, &s)?)?;
+    let apart = arith::add(&apart, &super::identity(k, k, s)?)?;
     let by_u = gu.map(|g| arith::mul(&skew(&matmul::matmul(&transposed(u)?, g)?)?, &row)).transpose()?;
     let by_v = gvh.map(|g| arith::mul(&column, &skew(&matmul::matmul(vh, &transposed(g)?)?)?)).transpose()?;
     let sum = match (by_u, by_v) {

@@ -1,0 +1,97 @@
+//! The locks and claims of the graph under threads, small enough for Miri (`make slow`) to run every access.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use rgrad::engine::{Options, backward, grad};
+use rgrad::graph::TensorHook;
+use rgrad::ops::{arith, reduce};
+use rgrad::{Result, Tensor};
+
+const THREADS: usize = 3;
+const RUNS: usize = if cfg!(miri) { 2 } else { 100 };
+const RETAIN: Options =
+    Options { retain_graph: true, create_graph: false, allow_unused: false, materialize: false };
+
+/// A leaf of one element, and the root of a graph over it that two paths reach: 2x + 2x · 3.
+fn shared_graph() -> (Tensor, Tensor) {
+    let x = Tensor::from_slice(&[1.0f64], [1]).unwrap();
+    x.set_requires_grad(true).unwrap();
+    let twice = arith::mul(&x, 2.0).unwrap();
+    let y = arith::add(&twice, &arith::mul(&twice, 3.0).unwrap()).unwrap();
+    (x, reduce::sum_mask(&y, u64::MAX, false, None).unwrap())
+}
+
+fn in_threads(f: impl Fn(usize) + Sync) {
+    thread::scope(|s| {
+        for i in 0..THREADS {
+            let f = &f;
+            s.spawn(move || f(i));
+        }
+    });
+}
+
+#[test]
+fn runs_over_one_graph_claim_its_nodes_apart() {
+    let (x, root) = shared_graph();
+    in_threads(|_| {
+        for _ in 0..RUNS {
+            let g = grad(&[root.clone().into()], &[x.clone().into()], &[], RETAIN).unwrap();
+            assert_eq!(g[0].as_ref().unwrap().to_vec::<f64>(), [8.0]);
+        }
+    });
+}
+
+#[test]
+fn a_leaf_loses_no_gradient() {
+    let (x, root) = shared_graph();
+    in_threads(|_| {
+        for _ in 0..RUNS {
+            backward(&[root.clone().into()], &[], None, RETAIN).unwrap();
+        }
+    });
+    assert_eq!(x.grad().unwrap().to_vec::<f64>(), [8.0 * (THREADS * RUNS) as f64]);
+}
+
+struct Counts(AtomicUsize);
+
+impl TensorHook for Counts {
+    fn call(&self, _: &Tensor) -> Result<Option<Tensor>> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(None)
+    }
+}
+
+#[test]
+fn hooks_come_and_go_while_others_run_the_graph() {
+    let (x, root) = shared_graph();
+    let node = root.grad_fn().unwrap();
+    let counts = Arc::new(Counts(AtomicUsize::new(0)));
+    in_threads(|i| {
+        for _ in 0..RUNS {
+            if i == 0 {
+                let hook = node.add_tensor_hook(0, counts.clone());
+                assert!(node.remove_hook(hook));
+            } else {
+                grad(&[root.clone().into()], &[x.clone().into()], &[], RETAIN).unwrap();
+            }
+        }
+    });
+    assert!(counts.0.load(Ordering::Relaxed) <= RUNS * (THREADS - 1));
+}
+
+#[test]
+fn the_last_of_many_handles_drops_the_graph() {
+    for _ in 0..RUNS {
+        let (x, root) = shared_graph();
+        let left: Vec<Tensor> = (0..THREADS).map(|i| arith::mul(&root, i as f64).unwrap()).collect();
+        drop(root);
+        thread::scope(|s| {
+            for t in left {
+                s.spawn(move || drop(t));
+            }
+        });
+        assert!(x.grad().is_none());
+    }
+}

@@ -230,7 +230,7 @@ def test_a_network_trains_in_mixed_precision(dtype):
         scaler.update()
         losses.append(loss.item())
     assert all(p.dtype == p.grad.dtype == torch.float32 for p in model.parameters())
-    assert losses[-1] < 0.7 * losses[0]
+    assert losses[-1] < 0.8 * losses[0]
 
 
 def test_a_step_whose_gradients_overflow_is_skipped():

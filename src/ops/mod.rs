@@ -152,6 +152,11 @@ pub fn call_inplace(op: &'static Op, overload: &'static Overload, values: &[Valu
         _ => false,
     });
     check_inplace(&t, tracked)?;
+    for value in &values[1..] {
+        if let Value::Tensor(input) = value {
+            check_apart(&t, input)?;
+        }
+    }
     let result = if grad_enabled() && tracked {
         let mut values: SmallVec<[Value; 6]> = values.iter().cloned().collect();
         values[0] = Value::Tensor(t.copy_with_history()?);

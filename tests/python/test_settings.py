@@ -58,11 +58,7 @@ def test_the_default_device_is_what_new_tensors_have():
     assert torch.zeros(1).device == torch.get_default_device() == torch.device("cpu")
     torch.set_default_device(None)
     with pytest.raises(RuntimeError):
-<<<<<<< HEAD
-        torch.set_default_device("toaster")
-=======
         torch.set_default_device("nowhere")
->>>>>>> main
     assert torch.get_default_device() == before
 
 

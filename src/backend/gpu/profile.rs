@@ -119,10 +119,18 @@ impl Gpu {
             stream.profile.take()
         };
         let Some(profile) = profile else { bail!(Runtime, "gpu:{} is not being profiled", self.index) };
+        let (done, mapped) = std::sync::mpsc::channel();
         for batch in &profile.done {
-            batch.stamps.map_async(MapMode::Read, .., |_| {});
+            let done = done.clone();
+            batch.stamps.map_async(MapMode::Read, .., move |r| {
+                // Nobody listens any more only where waiting failed, which is told.
+                let _ = done.send(r);
+            });
         }
+        drop(done);
         wait(self, None)?;
+        // Until every callback has run; which of them failed, its range tells.
+        mapped.iter().for_each(drop);
         let period = f64::from(self.queue.get_timestamp_period()) / 1e3;
         let mut timed = Vec::new();
         let mut first = None;

@@ -355,7 +355,8 @@ impl Gpu {
         });
         wait(self, submission)?;
         self.fault.check(&[])?;
-        if !matches!(mapped.try_recv(), Ok(Ok(()))) {
+        // The callback is another thread's where that one waited for the device at the same time: it may still run.
+        if !matches!(mapped.recv(), Ok(Ok(()))) {
             return Err(Error::Runtime("GPU error: memory of the device cannot be read".into()));
         }
         let bytes = match staging.get_mapped_range(0..size) {

@@ -43,12 +43,11 @@ fn window(gpu: &Gpu, view: &View) -> (Window, Layout) {
     (Window { first, bytes: end - first }, layout)
 }
 
+/// What launches a kernel on views, each in its window.
+pub type Launch<'a> = dyn FnMut(&[View], &[Window]) -> Result<()> + 'a;
+
 /// Calls `launch` with views of the same shape, piece by piece, and the window that each of them lies in.
-pub fn pieces(
-    gpu: &Gpu,
-    views: &[View],
-    launch: &mut dyn FnMut(&[View], &[Window]) -> Result<()>,
-) -> Result<()> {
+pub fn pieces(gpu: &Gpu, views: &[View], launch: &mut Launch) -> Result<()> {
     let shown: SmallVec<[(Window, Layout); 6]> = views.iter().map(|v| window(gpu, v)).collect();
     let too_far = |i: &usize| shown[*i].0.bytes > gpu.caps.max_binding;
     let Some(far) = (0..views.len()).find(too_far) else {

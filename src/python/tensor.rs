@@ -349,7 +349,9 @@ impl PyTensor {
 
     fn __pos__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         if slf.get().inner().dtype() == DType::Bool {
-            return Err(PyNotImplementedError::new_err("The `+` operator, on a bool tensor is not supported."));
+            return Err(PyNotImplementedError::new_err(
+                "The `+` operator, on a bool tensor is not supported.",
+            ));
         }
         Ok(slf)
     }

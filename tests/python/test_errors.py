@@ -163,6 +163,13 @@ def test_ctrl_c_stops_a_long_backward():
             y.backward(retain_graph=True)
 
 
+def test_arguments_given_one_by_one_leave_room_for_keywords():
+    x = torch.ones(2)
+    assert len(torch.meshgrid(x, x, indexing="ij")) == 2
+    made = torch.zeros(1, 2, 3, 4, dtype=torch.float64, device="cpu", requires_grad=True, pin_memory=False)
+    assert made.shape == (1, 2, 3, 4)
+
+
 @pytest.mark.parametrize("other", [1, 1.5, torch.ones(1), torch.ones(1, dtype=torch.uint8)])
 def test_bools_are_neither_subtracted_nor_subtracted_from(other):
     mask = torch.tensor([True])
@@ -194,9 +201,7 @@ def test_python_numbers_are_made_of_one_element_only():
 
 def test_backward_says_which_input_and_how_many():
     x, unused = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
-    with pytest.raises(
-        RuntimeError, match="The differentiated Tensor at index 1 appears to not have been used"
-    ):
+    with pytest.raises(RuntimeError, match="The differentiated Tensor at index 1 appears to not have been used"):
         torch.autograd.grad(x.sum(), [x, unused])
     with pytest.raises(RuntimeError, match=r"`inputs` argument to `backward\(\)` cannot be empty\."):
         x.sum().backward(inputs=[])

@@ -211,17 +211,16 @@ def test_autocast_on_the_gpu_runs_products_in_a_half_type(dtype):
         assert (a @ a).dtype == torch.float16
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_a_network_trains_in_mixed_precision(dtype):
+def mixed_precision_losses(device, dtype):
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3)).to("gpu")
-    x, y = torch.randn(32, 8).to("gpu"), torch.randint(0, 3, (32,)).to("gpu")
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3)).to(device)
+    x, y = torch.randn(32, 8).to(device), torch.randint(0, 3, (32,)).to(device)
     step = torch.optim.SGD(model.parameters(), lr=0.5)
-    scaler = torch.amp.GradScaler("gpu", init_scale=1024.0, enabled=dtype == torch.float16)
+    scaler = torch.amp.GradScaler(device, init_scale=1024.0, enabled=dtype == torch.float16)
     losses = []
     for _ in range(20):
         step.zero_grad()
-        with torch.autocast("gpu", dtype=dtype):
+        with torch.autocast(device, dtype=dtype):
             loss = F.cross_entropy(model(x).float(), y)
         scaler.scale(loss).backward()
         scaler.unscale_(step)
@@ -230,7 +229,14 @@ def test_a_network_trains_in_mixed_precision(dtype):
         scaler.update()
         losses.append(loss.item())
     assert all(p.dtype == p.grad.dtype == torch.float32 for p in model.parameters())
-    assert losses[-1] < 0.7 * losses[0]
+    return losses
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_network_trains_in_mixed_precision_as_on_the_cpu(dtype):
+    losses = mixed_precision_losses("gpu", dtype)
+    assert losses[-1] < 0.8 * losses[0]
+    assert losses == pytest.approx(mixed_precision_losses("cpu", torch.bfloat16), abs=0.01)
 
 
 def test_a_step_whose_gradients_overflow_is_skipped():

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::copy::{GRAIN, View};
 use super::parallel::{for_chunks_mut, parallel_for};
+use crate::backend::cpu::simd::Version;
 use crate::dtype::{Bool8, Element, Real, Scalar};
 use crate::layout::{Layout, Odometer, collapse};
 use crate::multiversion;
@@ -379,7 +380,7 @@ const MASK_CHUNK: usize = 1 << 15;
 /// Elements that are compressed on the stack before they are copied out.
 const MASK_BLOCK: usize = 256;
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     fn count[T: Element](mask: &[T]) -> usize {
         // Blocks that a byte can count keep the sum in bytes.
         mask.chunks(64).map(|c| c.iter().map(|m| m.to_i64() as u8).sum::<u8>() as usize).sum()

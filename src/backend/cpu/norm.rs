@@ -13,6 +13,7 @@ mod tests;
 use crate::backend::cpu::math::Math;
 use crate::backend::cpu::parallel::{for_chunks_mut, for_chunks_mut2};
 use crate::backend::cpu::reduce::{Along, chunk_of, moments, row_pieces, rows_of, sum, sum_pairs};
+use crate::backend::cpu::simd::Version;
 use crate::dtype::Real;
 use crate::multiversion;
 
@@ -31,7 +32,7 @@ fn invstd<T: Real>(var: T, eps: f64) -> T {
     T::ONE / (var + T::of(eps)).sqrt()
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     /// Normalises rows; `stats` receives mean and reciprocal standard deviation of each.
     fn layer_norm_rows[T: Math](x: &[T], n: usize, weight: &[T], bias: &[T], eps: f64, out: &mut [T], stats: &mut [T]) {
         let count = T::of(n as f64);
@@ -76,7 +77,7 @@ pub fn layer_norm<T: Math>(
     }
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     /// The backward pass of some rows; `sums` receives their `dy * xhat` and `dy`, summed by column.
     fn layer_norm_rows_backward[T: Math](dy: &[T], x: &[T], mean: &[T], rstd: &[T], weight: &[T], dx: &mut [T], sums: &mut [T]) {
         let n = weight.len();
@@ -165,7 +166,7 @@ impl<const N: usize, T: Real> Coefficients<N, T> {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     /// `(x - center) * scale + shift`.
     fn affine[T: Math](x: &[T], k: &Coefficients<3, T>, start: usize, out: &mut [T]) {
         if k.share > 1 {
@@ -187,7 +188,7 @@ multiversion! {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     /// `dy * scale - (x - center) * along - shift`.
     fn affine_backward[T: Math](dy: &[T], x: &[T], k: &Coefficients<4, T>, start: usize, dx: &mut [T]) {
         if k.share > 1 {
@@ -287,7 +288,7 @@ pub fn batch_norm_eval<T: Math>(
     apply(x, &k, out);
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     /// The sums of `dy` and of `dy * (x - center)` over whole runs.
     fn run_sums[T: Math](dy: &[T], x: &[T], center: &[T], inner: usize, sums: &mut [T]) {
         for (((dy, x), &center), sums) in dy.chunks_exact(inner).zip(x.chunks_exact(inner)).zip(center).zip(sums.chunks_exact_mut(2)) {
@@ -297,7 +298,7 @@ multiversion! {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     /// As [`run_sums`] over the columns of some samples; `sums` holds the sums of `dy`, then the others.
     fn column_sums[T: Math](dy: &[T], x: &[T], center: &[T], sums: &mut [T]) {
         let w = center.len();

@@ -10,6 +10,7 @@ use bytemuck::Zeroable;
 
 use super::math::{cos_sin_turns_f64, log_f32, log_f64};
 use super::parallel::for_chunks_mut;
+use crate::backend::cpu::simd::{Isa, Version};
 use crate::dtype::{DType, Element, Real};
 use crate::multiversion;
 
@@ -164,7 +165,7 @@ multiversion! {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::up_to(Isa::Avx2);
     fn uniform64(p: Philox, lo: f64, hi: f64, out: &mut [f64]) {
         let span = hi - lo;
         by_pairs(p, out, |a, b| {
@@ -188,7 +189,7 @@ multiversion! {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::up_to(Isa::Avx2);
     fn normal64(p: Philox, mean: f64, std: f64, out: &mut [f64]) {
         for (g, out) in out.chunks_mut(2 * LANES).enumerate() {
             let w = p.blocks(g * LANES);
@@ -202,7 +203,7 @@ multiversion! {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::up_to(Isa::Avx2);
     fn words64(p: Philox, out: &mut [u64]) {
         for (g, out) in out.chunks_mut(2 * LANES).enumerate() {
             let w = p.blocks(g * LANES);
@@ -227,13 +228,13 @@ multiversion! {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::up_to(Isa::Avx2);
     fn exponential64(p: Philox, lambda: f64, out: &mut [f64]) {
         by_pairs(p, out, |a, b| -log_f64(open64(a, b)) / lambda);
     }
 }
 
-multiversion! {
+multiversion! { version = Version::up_to(Isa::Avx2);
     fn integers[T: Element](p: Philox, lo: i64, span: u64, out: &mut [T]) {
         // The upper part of 64 random bits times the span: the bias is below span / 2^64.
         if span <= 1 << 32 {

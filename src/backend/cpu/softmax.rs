@@ -12,6 +12,7 @@ use crate::backend::cpu::math::Math;
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::cpu::reduce::{Along, chunk_of, exp_sums, max_of, row_pieces, rows_of, sum_pairs};
 use crate::backend::cpu::scan::{strip_start, strips};
+use crate::backend::cpu::simd::Version;
 use crate::dtype::Real;
 use crate::multiversion;
 
@@ -55,7 +56,7 @@ impl Softmax for f32 {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     fn softmax_rows[T: Softmax](x: &[T], n: usize, out: &mut [T]) {
         for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
             let max = max_of(x);
@@ -71,7 +72,7 @@ multiversion! {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     fn log_softmax_rows[T: Softmax](x: &[T], n: usize, out: &mut [T]) {
         for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
             let max = max_of(x);
@@ -98,7 +99,7 @@ fn max_of_columns<T: Real>(x: &[T], n: usize, inner: usize, max: &mut [T]) {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     /// The softmax of a strip of columns, whose first element is `x[0]`; `out` holds its rows.
     fn softmax_columns[T: Softmax](x: &[T], inner: usize, out: &mut [&mut [T]]) {
         let (mut max, mut sum) = ([T::ZERO; TILE], [T::ZERO; TILE]);
@@ -121,7 +122,7 @@ multiversion! {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     /// As [`softmax_columns`], of the logarithm.
     fn log_softmax_columns[T: Softmax](x: &[T], inner: usize, out: &mut [&mut [T]]) {
         let (mut max, mut sum) = ([T::ZERO; TILE], [T::ZERO; TILE]);
@@ -142,7 +143,7 @@ multiversion! {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     /// `exp(x - max) * scale` with a maximum and a scale per lane.
     fn finish_softmax[T: Softmax](x: &[T], d: Along, max: &[T], scale: &[T], start: usize, out: &mut [T]) {
         let x = &x[start..start + out.len()];
@@ -164,7 +165,7 @@ multiversion! {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     /// `x - max - log` with both per lane.
     fn finish_log_softmax[T: Softmax](x: &[T], d: Along, max: &[T], log: &[T], start: usize, out: &mut [T]) {
         let x = &x[start..start + out.len()];
@@ -287,7 +288,7 @@ impl<T: Softmax> Backward<T> for OfLogSoftmax {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     fn backward_rows[T: Softmax, B: Backward<T>](_b: &B, g: &[T], y: &[T], n: usize, dx: &mut [T]) {
         for ((g, y), dx) in g.chunks_exact(n).zip(y.chunks_exact(n)).zip(dx.chunks_exact_mut(n)) {
             let [sum] = sum_pairs(g, y, |g, y| [B::term(g, y)]);
@@ -298,7 +299,7 @@ multiversion! {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     /// The sums of the terms of columns `col..col + sums.len()`, four rows at a time.
     fn backward_sums[T: Softmax, B: Backward<T>](_b: &B, g: &[T], y: &[T], inner: usize, col: usize, sums: &mut [T]) {
         let w = sums.len();
@@ -323,7 +324,7 @@ multiversion! {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     fn backward_finish[T: Softmax, B: Backward<T>](_b: &B, g: &[T], y: &[T], d: Along, sums: &[T], start: usize, dx: &mut [T]) {
         let (g, y) = (&g[start..start + dx.len()], &y[start..start + dx.len()]);
         for (row, col, at) in row_pieces(start, g.len(), d.inner) {
@@ -428,7 +429,7 @@ pub fn nll_backward<T: Real>(grad: &[T], d: Along, targets: Targets<T>, dlogp: &
     Ok(())
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     /// `exp(logp) * scale` with a scale per lane.
     fn scaled_exp[T: Softmax](logp: &[T], d: Along, scale: &[T], start: usize, dx: &mut [T]) {
         let y = &logp[start..start + dx.len()];

@@ -7,6 +7,7 @@
 
 use crate::backend::cpu::parallel::{for_chunks_mut, for_chunks_mut2};
 use crate::backend::cpu::reduce::{row_pieces, rows_of};
+use crate::backend::cpu::simd::{Isa, Version};
 use crate::dtype::{DType, Element};
 use crate::multiversion;
 
@@ -80,7 +81,7 @@ fn fits_word<T: Element>(n: usize) -> bool {
     size_of::<T>() <= 4 && n <= u32::MAX as usize
 }
 
-multiversion! {
+multiversion! { version = Version::up_to(Isa::Avx2);
     fn make_items[T: Element, I: Item](x: &[T], descending: bool, items: &mut [I]) {
         let flip = if descending { u64::MAX >> (64 - 8 * size_of::<T>()) } else { 0 };
         for (i, (item, &x)) in items.iter_mut().zip(x).enumerate() {
@@ -161,13 +162,13 @@ fn sort_rows<T: Element>(x: &[T], n: usize, descending: bool, values: &mut [T], 
     }
 }
 
-multiversion! {
+multiversion! { version = Version::up_to(Isa::Avx2);
     fn key_range[T: Element](x: &[T]) -> (u64, u64) {
         x.iter().fold((u64::MAX, 0), |(low, high), &x| (low.min(key_of(x)), high.max(key_of(x))))
     }
 }
 
-multiversion! {
+multiversion! { version = Version::up_to(Isa::Avx2);
     /// Items with the key's distance from `base`, the end that comes first, without its low `shift` bits.
     fn pack_items[T: Element](x: &[T], base: u64, descending: bool, shift: u32, items: &mut [u64]) {
         for (i, (item, &x)) in items.iter_mut().zip(x).enumerate() {
@@ -327,7 +328,7 @@ fn first_reached(n: usize, reached: impl Fn(usize) -> bool) -> usize {
     low
 }
 
-multiversion! {
+multiversion! { version = Version::up_to(Isa::Avx2);
     /// One row of [`searchsorted`]. Nothing compares to NaN, so a NaN goes to the end.
     fn search_row[T: Element](row: &[T], sorter: Option<&[i64]>, values: &[T], right: bool, out: &mut [i64]) {
         for (out, &v) in out.iter_mut().zip(values) {

@@ -95,6 +95,8 @@ impl Gpu {
             0 => "nll_loss",
             place => lock(&self.fault_slot.callers).get(place - 1).copied().unwrap_or_default(),
         };
+        // Brackets call no entry of the table.
+        let caller = if caller.is_empty() && word(0) & 0xff == DIMENSION { "index" } else { caller };
         let found = if caller.is_empty() { String::new() } else { format!("'{caller}' on ") };
         Err(error
             .map_text(|text| format!("{text} ({found}gpu:{}: index {index}, bound {})", self.index, word(3))))

@@ -12,6 +12,7 @@ use super::lattice::{Lattice, SLACK};
 use super::tile::{ConvElem, OuterTile};
 use super::{ConvShape, channels_per_piece};
 use crate::backend::cpu::parallel::for_chunks_mut;
+use crate::backend::cpu::simd::Version;
 use crate::multiversion;
 
 /// Positions that a block of sums runs over: sources and gradients of as many stay in the cache.
@@ -227,7 +228,7 @@ impl<'a, T: ConvElem> Piece<'a, T> {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     /// Puts the rows of `planes`, each of `len` elements, side by side as columns of `out`, `run` apart.
     fn interleave[T: ConvElem](planes: &[T], len: usize, out: &mut [T], run: usize) {
         // Few enough positions at a time that what is written stays in the first cache.
@@ -282,7 +283,7 @@ const MAX_COLUMNS: usize = 8;
 const MAX_TILE: usize = 24;
 const MAX_LANES: usize = 16;
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     /// The sum of each run of `lanes` elements in turn.
     fn sum_runs[T: ConvElem](runs: &[T], lanes: usize, sums: &mut [T]) {
         match lanes {
@@ -314,7 +315,7 @@ fn tree_sum<T: ConvElem, const L: usize>(mut values: [T; L]) -> T {
     values[0]
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     /// The sum of a slice, in sixteen running sums.
     pub fn sum[T: ConvElem](values: &[T]) -> T {
         let (vectors, rest) = values.as_chunks::<16>();

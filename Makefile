@@ -63,6 +63,15 @@ test-swiftshader: dev $(SWIFTSHADER) ## What every GPU can do, on SwiftShader (t
 doctor: dev ## Every operation on this machine's GPU against the CPU
 	PYTHONPATH=python $(PY) -m rgrad.doctor $(ARGS)
 
+.PHONY: slow
+slow: dev ## Miri over the locks of the graph (needs a nightly with miri), 10,000 random programs, threads many times
+	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks" cargo +nightly miri test --locked --no-default-features --test locks
+	PYTHONPATH=python RANDOM_PROGRAMS=10000 $(PY) -m pytest tests/python/test_random_programs.py
+	cargo build --quiet --locked --tests
+	for i in $$(seq 20); do cargo test --quiet --locked --test locks || exit 1; done
+	for i in $$(seq 5); do cargo test --quiet --locked --test graph threads || exit 1; done
+	PYTHONPATH=python $(PY) -m pytest tests/python/test_autograd_graph.py tests/python/test_autograd.py -k threads
+
 .PHONY: check
 check: dev ## Formatter, clippy, ruff, pyright, layers and unsafe list, generated files
 	cargo fmt --check

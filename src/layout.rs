@@ -16,7 +16,7 @@ pub use order::{MemoryFormat, result_layout};
 const INLINE: usize = 6;
 
 /// Dimensions, without a heap block up to rank 6.
-#[derive(Eq, Hash, Default)]
+#[derive(Eq, Default)]
 pub struct Dims(SmallVec<[usize; INLINE]>);
 
 /// Strides in elements.

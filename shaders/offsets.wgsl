@@ -39,7 +39,7 @@ fn is_first() -> bool {
     loop {
         let tried = atomicCompareExchangeWeak(&faults[0], 0u, params.fault);
         first = tried.exchanged;
-        if first || tried.old_value != 0u { break; }
+        if first || tried.old_value > 0u { break; }
     }
     return first;
 }

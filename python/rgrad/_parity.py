@@ -11,9 +11,9 @@ from rgrad import Tensor
 from rgrad._samples import LAYOUTS, Layout, Outcome, Sample
 
 # Units in the last place that a result may be off: of an element by itself, and of a sum, where they count in the
-# last place of the tensor's largest element.
+# last place of the tensor's largest element. Three thousand equal terms, added one by one, round one way: by 102.
 ELEMENT_ULPS = 8
-SUM_ULPS = 64
+SUM_ULPS = 128
 
 # Functions with zeros, near which the elements are small and their errors are not.
 LOOSE = {"lgamma": 32, "digamma": 32, "logaddexp": 32, "logaddexp2": 32}

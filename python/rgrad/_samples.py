@@ -70,7 +70,7 @@ class Sample:
 
     @property
     def minds_memory(self) -> bool:
-        """Whether the result depends on the memory behind a tensor, which an expanded one has less of, or it is written."""
+        """Whether the call depends on, or writes, the memory behind a tensor, of which an expanded one has less."""
         return self.op.startswith(("as_strided", "resize_")) or "max_norm" in self.kwargs
 
     def call(self, dtype: str, device: str, layout: Layout = "contiguous", grad: bool = False) -> Outcome:

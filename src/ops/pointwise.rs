@@ -8,7 +8,9 @@ use std::sync::OnceLock;
 use smallvec::SmallVec;
 
 use super::schema::Surface;
-use crate::backend::pointwise::{Kernel, Operand, Program, compute_type, expect_divisors, run, run_few};
+use crate::backend::pointwise::{
+    Kernel, Operand, Program, compute_type, expect_divisors, run, run_few, run_pair,
+};
 use crate::backend::{View, copy};
 use crate::device::Device;
 use crate::dtype::{DType, Scalar, promote};
@@ -277,22 +279,25 @@ impl Row {
     /// which may be a number. None where it is not that case.
     #[inline]
     pub fn call_small(&'static self, args: [Arg; 2]) -> Option<Tensor> {
-        let (like, operands) = match args {
-            [Arg::T(a), Arg::T(b)] if a.dtype() == b.dtype() && a.shape() == b.shape() => {
-                (a, [Operand::View(a.raw()), Operand::View(b.raw())])
+        let plain = |t: &Tensor| t.is_contiguous() && t.layout().has_plain_strides();
+        let (like, storage) = match args {
+            [Arg::T(a), Arg::T(b)] => {
+                let alike = a.dtype() == b.dtype() && a.shape() == b.shape();
+                if !alike || !plain(a) || !plain(b) {
+                    return None;
+                }
+                (a, run_pair(self.kernel, a.numel(), a.raw(), b.raw())?)
             }
-            [Arg::T(a), Arg::S(s)] => (a, [Operand::View(a.raw()), Operand::Number(s)]),
-            [Arg::S(s), Arg::T(a)] => (a, [Operand::Number(s), Operand::View(a.raw())]),
+            [Arg::T(a), Arg::S(s)] if plain(a) => {
+                let operands = [Operand::View(a.raw()), Operand::Number(s)];
+                (a, run_few(self.kernel, a.dtype(), a.numel(), &operands, &[])?)
+            }
+            [Arg::S(s), Arg::T(a)] if plain(a) => {
+                let operands = [Operand::Number(s), Operand::View(a.raw())];
+                (a, run_few(self.kernel, a.dtype(), a.numel(), &operands, &[])?)
+            }
             _ => return None,
         };
-        let plain = |a: &Arg| match a {
-            Arg::T(t) => t.is_contiguous() && t.layout().has_plain_strides(),
-            Arg::S(_) => true,
-        };
-        if !args.iter().all(plain) {
-            return None;
-        }
-        let storage = run_few(self.kernel, like.dtype(), like.numel(), &operands, &[])?;
         let out = like.dense_like(storage);
         if args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad())) {
             // Hooks on saved tensors and anomaly mode run user code, which nothing above expects here.

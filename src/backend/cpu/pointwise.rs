@@ -227,6 +227,29 @@ pub fn run_few(
     }
 }
 
+/// As [`run_few`], for the case met most: two dense operands of one dtype and shape.
+#[inline]
+pub fn run_pair(kernel: Kernel, n: usize, a: View, b: View) -> Option<Storage> {
+    if n > SMALL {
+        return None;
+    }
+    match (kernel, a.dtype) {
+        (Kernel::Same { f32: Some(l), .. }, DType::F32) => pair(l, n, a, b),
+        (Kernel::Same { f64: Some(l), .. }, DType::F64) => pair(l, n, a, b),
+        _ => None,
+    }
+}
+
+#[inline(always)]
+fn pair<T: Element>(l: Loop<T, T>, n: usize, a: View, b: View) -> Option<Storage> {
+    // Memory of a device has no elements here.
+    let (x, y) = (a.storage.slice::<T>(), b.storage.slice::<T>());
+    let (x, y) = (x.get(a.layout.offset..a.layout.offset + n)?, y.get(b.layout.offset..b.layout.offset + n)?);
+    let out = Storage::new(n * size_of::<T>()).ok()?;
+    l(&[x, y], &[], out.slice_mut::<T>());
+    Some(out)
+}
+
 #[inline(always)]
 fn few<T: Lane + Element>(
     l: Loop<T, T>,

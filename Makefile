@@ -6,8 +6,6 @@ VENV := .venv
 PY := $(VENV)/bin/python
 EXT := python/rgrad/_C.abi3.so
 PROFILE ?= release
-# What is not marked for it is inlined less: a twentieth of the library, and nothing slower that we measure.
-RUSTC_ARGS := $(if $(filter release,$(PROFILE)),-Cllvm-args=-inline-threshold=75)
 RUST_FILES := $(shell find src -name '*.rs') Cargo.toml Cargo.lock
 
 .PHONY: help
@@ -21,7 +19,7 @@ $(VENV)/.ready: pyproject.toml
 	@touch $@
 
 $(EXT): $(RUST_FILES)
-	cargo rustc --quiet --locked --profile $(PROFILE) --features python --lib -- $(RUSTC_ARGS)
+	cargo build --quiet --locked --profile $(PROFILE) --features python --lib
 	cp target/$(PROFILE)/librgrad.so $@
 
 .PHONY: dev

@@ -73,17 +73,28 @@ class Sample:
         """Whether the call depends on, or writes, the memory behind a tensor, of which an expanded one has less."""
         return self.op.startswith(("as_strided", "resize_")) or "max_norm" in self.kwargs
 
-    def call(self, dtype: str, device: str, layout: Layout = "contiguous", grad: bool = False) -> Outcome:
-        """Runs the call on a device, backward too where `grad` is wished and there is a derivative."""
+    def call(
+        self, dtype: str, device: str, layout: Layout = "contiguous", grad: bool = False, wide: bool = False
+    ) -> Outcome:
+        """Runs the call on a device, backward too where `grad` is wished and there is a derivative.
+
+        Args:
+            dtype: The dtype of the data.
+            device: Where to run it.
+            layout: How the tensors lie in memory.
+            grad: Whether to run backward.
+            wide: Whether to compute in float64 with the numbers that the floating-point `dtype` holds.
+        """
         rgrad.manual_seed(7)
         layout = "contiguous" if layout == "broadcast" and self.minds_memory else layout
-        make = _Maker(dtype, device, layout, grad, self.op.endswith("_"))
+        make = _Maker(dtype, device, layout, grad, self.op.endswith("_"), wide)
         args, kwargs = make.fill(list(self.args)), make.fill(self.kwargs)
         results = _tensors(self._function(args)(*args, **kwargs))
         outcome = Outcome([r if isinstance(r, Tensor) else rgrad.tensor(r) for r in results], [])
         roots = [r for r in outcome.results if r.requires_grad]
         if grad and roots:
-            seeds = [_cotangent(r.shape, i).to(r.dtype).to(device) for i, r in enumerate(roots)]
+            narrow = getattr(rgrad, dtype) if wide else None
+            seeds = [_cotangent(r.shape, i).to(narrow or r.dtype).to(r.dtype).to(device) for i, r in enumerate(roots)]
             leaves = [t for t in make.leaves if t.requires_grad]
             given = rgrad.autograd.grad(roots, leaves, seeds, allow_unused=True)
             outcome.gradients = [g for g in given if g is not None]
@@ -202,9 +213,9 @@ def _spread(n: int, seed: int) -> Tensor:
 class _Maker:
     """Makes the tensors of one call, each of other numbers."""
 
-    def __init__(self, dtype: str, device: str, layout: Layout, grad: bool, in_place: bool) -> None:
+    def __init__(self, dtype: str, device: str, layout: Layout, grad: bool, in_place: bool, wide: bool) -> None:
         self.dtype, self.device, self.layout, self.grad = getattr(rgrad, dtype), device, layout, grad
-        self.in_place = in_place
+        self.in_place, self.wide = in_place, wide
         self.leaves: list[Tensor] = []
         self._seed = 0
 
@@ -222,7 +233,8 @@ class _Maker:
 
     def _tensor(self, spec: Spec) -> Tensor:
         self._seed += 1
-        t = self._place(self._values(spec))
+        t = self._values(spec)
+        t = self._place(t.double() if self.wide and t.is_floating_point() else t)
         if self.grad and t.is_floating_point() and spec.holds not in ("real", "mask", "index"):
             self.leaves.append(t.requires_grad_())
             # An operation in place takes no leaf.

@@ -218,7 +218,7 @@ def mixed_precision_losses(device, dtype):
     step = torch.optim.SGD(model.parameters(), lr=0.5)
     scaler = torch.amp.GradScaler(device, init_scale=1024.0, enabled=dtype == torch.float16)
     losses = []
-    for _ in range(20):
+    for _ in range(30):
         step.zero_grad()
         with torch.autocast(device, dtype=dtype):
             loss = F.cross_entropy(model(x).float(), y)
@@ -235,7 +235,7 @@ def mixed_precision_losses(device, dtype):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_a_network_trains_in_mixed_precision_as_on_the_cpu(dtype):
     losses = mixed_precision_losses("gpu", dtype)
-    assert losses[-1] < 0.8 * losses[0]
+    assert losses[-1] < 0.7 * losses[0]
     assert losses == pytest.approx(mixed_precision_losses("cpu", torch.bfloat16), abs=0.01)
 
 

@@ -40,6 +40,7 @@ from ._top import (
     get_rng_state,
     initial_seed,
     is_floating_point,
+    is_inference,
     is_storage,
     is_tensor,
     layout,
@@ -124,6 +125,10 @@ _FROM = {
     "load": ("rgrad.serialization", "load"),
     "save": ("rgrad.serialization", "save"),
     "strided": ("rgrad._top", "strided"),
+    **{
+        f"{kind}Tensor": ("rgrad._tensor_types", f"{kind}Tensor")
+        for kind in ("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
+    },
     # Functions of rgrad.nn that PyTorch offers at the top too.
     **{
         name: ("rgrad.nn.functional", name)

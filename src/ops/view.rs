@@ -10,7 +10,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::schema::Op;
 use crate::backend::copy;
-use crate::error::Result;
+use crate::error::{Result, warn};
 use crate::graph::{Cx, Function, Grads, record};
 use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
 use crate::tensor::{Tensor, as_view, scatter_view};
@@ -161,18 +161,36 @@ pub fn t_of(t: &Tensor) -> Result<Tensor> {
 
 /// A view with the dimensions reversed.
 pub fn reversed(t: &Tensor) -> Result<Tensor> {
+    if t.rank() == 0 {
+        warn("Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases.")?;
+    } else if t.rank() > 2 {
+        warn(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will \
+             throw an error in a future release. Consider `x.mT` to transpose batches of matrices or \
+             `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.",
+        )?;
+    }
     let order: Order = (0..t.rank()).rev().collect();
     permute_dims(t, &order, "PermuteBackward0")
 }
 
 /// A view with the last two dimensions swapped, for the attribute `name`.
 fn matrix_transposed(t: &Tensor, name: &str) -> Result<Tensor> {
-    let matrices = if name == "H" { t.rank() == 2 } else { t.rank() >= 2 };
-    if !matrices && t.rank() != 0 {
-        let kind = if name == "H" { "matrices (2-D tensors)" } else { "matrices or batches of matrices" };
-        bail!(Runtime, "tensor.{name} is only supported on {kind}. Got {}-D tensor.", t.rank());
+    if t.rank() == 0 {
+        let instead = if name == "mT" { "This function is the identity in these cases." } else { "Consider using x.conj()." };
+        warn(&format!("Tensor.{name} is deprecated on 0-D tensors. {instead}"))?;
+        return permute_dims(t, &[], "PermuteBackward0");
     }
-    if t.rank() == 0 { permute_dims(t, &[], "PermuteBackward0") } else { swap(t, t.rank() - 2, t.rank() - 1) }
+    let of_matrices = name == "H";
+    ensure!(
+        t.rank() == 2 || t.rank() > 2 && !of_matrices,
+        Runtime,
+        "tensor.{name} is only supported on {}. Got {}-D tensor.{}",
+        if of_matrices { "matrices (2-D tensors)" } else { "matrices or batches of matrices" },
+        t.rank(),
+        if of_matrices && t.rank() > 2 { " For batches of matrices, consider using tensor.mH" } else { "" }
+    );
+    swap(t, t.rank() - 2, t.rank() - 1)
 }
 
 /// The dimensions in the order that `dims` names.

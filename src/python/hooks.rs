@@ -225,8 +225,17 @@ impl PackedTensor for PackedObject {
 }
 
 /// From now on what nodes save on this thread goes through `pack`, and comes back through `unpack`.
+/// A function of a pair of hooks.
+pub fn callable(f: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    if f.is_callable() {
+        return Ok(f.unbind());
+    }
+    Err(PyTypeError::new_err(format!("saved tensor hooks must be callable, not {}", type_name(&f))))
+}
+
 #[pyfunction(name = "_push_saved_tensors_hooks")]
-pub fn push_saved_tensors_hooks(pack: Py<PyAny>, unpack: Py<PyAny>) -> PyResult<()> {
+pub fn push_saved_tensors_hooks(pack: Bound<'_, PyAny>, unpack: Bound<'_, PyAny>) -> PyResult<()> {
+    let (pack, unpack) = (callable(pack)?, callable(unpack)?);
     graph::push_saved_tensor_hooks(Arc::new(PackHooks::new(pack, unpack))).py()
 }
 
@@ -238,8 +247,8 @@ pub fn pop_saved_tensors_hooks() {
 /// Has a push on this thread fail with a message, while that is not None; returns the one before.
 #[pyfunction(name = "_set_saved_tensors_hooks_error")]
 #[pyo3(signature = (message))]
-pub fn set_saved_tensors_hooks_error(message: Option<String>) -> Option<String> {
-    graph::forbid_saved_tensor_hooks(message)
+pub fn set_saved_tensors_hooks_error(message: Option<String>) -> PyResult<Option<String>> {
+    graph::forbid_saved_tensor_hooks(message).py()
 }
 
 /// The Python objects of something that the graph holds; see Note [Cycles through the graph].

@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 
 use super::convert::{self, Ty};
 use super::dtype::type_name;
-use super::error::{IntoPy, panicked};
+use super::error::{IntoPy, panicked, warn};
 use super::signature::{Param, Signature, parse};
 use super::tensor::{DETACH_FROM, PyTensor};
 use crate::ops::schema::{Op, Surface, Value};
@@ -252,15 +252,15 @@ fn call_out(
 }
 
 fn warn_resized(py: Python<'_>, before: &crate::Tensor, after: &crate::Tensor) -> PyResult<()> {
-    let text = CString::new(format!(
+    let text = format!(
         "An output with one or more elements was resized since it had shape {}, which does not match the required output \
          shape {}. This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they \
          have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements with \
          t.resize_(0).",
         before.shape(),
         after.shape()
-    ))?;
-    PyErr::warn(py, &py.get_type::<pyo3::exceptions::PyUserWarning>(), &text, 1)
+    );
+    warn(py, &text)
 }
 
 type Given<'a, 'py> = SmallVec<[(Bound<'py, PyString>, &'a Bound<'py, PyAny>); 4]>;
@@ -268,10 +268,10 @@ type Values = SmallVec<[Value; 6]>;
 
 /// The first signature that the arguments fit; their values are left in `values`.
 #[inline]
-fn find<'e>(
+fn find<'e, 'py>(
     entry: &'e Entry,
-    args: Positional,
-    given: &Given,
+    args: Positional<'_, 'py>,
+    given: &Given<'_, 'py>,
     values: &mut Values,
 ) -> PyResult<&'e Signature> {
     for s in &entry.signatures {
@@ -285,7 +285,12 @@ fn find<'e>(
 
 /// The error for arguments that fit no signature.
 #[cold]
-fn mismatch(entry: &Entry, args: Positional, given: &Given, values: &mut Values) -> PyErr {
+fn mismatch<'py>(
+    entry: &Entry,
+    args: Positional<'_, 'py>,
+    given: &Given<'_, 'py>,
+    values: &mut Values,
+) -> PyErr {
     let [only] = &entry.signatures[..] else { return invalid_combination(entry, args, given) };
     match bind(only, args, given, values) {
         Ok(Some(why)) => PyTypeError::new_err(explain(entry.name, only, args, given, why)),
@@ -295,12 +300,13 @@ fn mismatch(entry: &Entry, args: Positional, given: &Given, values: &mut Values)
 }
 
 /// Why arguments do not fit a signature.
-enum Mismatch {
-    /// The argument for a parameter, at a position among all, has a type that it does not take.
+enum Mismatch<'py> {
+    /// The argument for a parameter has a type that it does not take.
     Type {
         param: usize,
-        position: usize,
-        found: String,
+        /// From one on; None for a keyword.
+        position: Option<usize>,
+        found: Bound<'py, PyAny>,
     },
     Missing {
         param: usize,
@@ -309,13 +315,44 @@ enum Mismatch {
     Keyword,
 }
 
-fn explain(name: &str, s: &Signature, args: Positional, given: &Given, why: Mismatch) -> String {
+/// The first element of a sequence that is none of what a parameter takes a sequence of, and where it stands.
+fn strange_element<'py>(obj: &Bound<'py, PyAny>, ty: Ty) -> Option<(usize, Bound<'py, PyAny>)> {
+    let strange = |x: &Bound<'py, PyAny>| match ty {
+        Ty::Tensors | Ty::VarTensors => x.cast::<PyTensor>().is_err(),
+        Ty::Ints | Ty::Size => convert::int(x).is_none(),
+        _ => false,
+    };
+    let items: Vec<_> = match (obj.cast::<PyTuple>(), obj.cast::<PyList>()) {
+        (Ok(t), _) => t.iter().collect(),
+        (_, Ok(l)) => l.iter().collect(),
+        _ => return None,
+    };
+    items.into_iter().enumerate().find(|(_, x)| strange(x))
+}
+
+fn explain(name: &str, s: &Signature, args: Positional, given: &Given, why: Mismatch<'_>) -> String {
     match why {
-        Mismatch::Type { param, position, found } => format!(
-            "{name}(): argument '{}' (position {position}) must be {}, not {found}",
-            s.params[param].name,
-            s.params[param].ty.describe(),
-        ),
+        Mismatch::Type { param, position, found } => {
+            let p = &s.params[param];
+            match (strange_element(&found, p.ty), p.ty) {
+                (Some((i, x)), Ty::Tensors | Ty::VarTensors) => {
+                    format!("expected Tensor as element {i} in argument {param}, but got {}", type_name(&x))
+                }
+                // Of the first element PyTorch says that the whole is of another type.
+                (Some((i, x)), ty) if i > 0 => format!(
+                    "{name}(): argument '{}' failed to unpack the object at pos {} with error \"type must be {},but got {}\"",
+                    p.name,
+                    i + 1,
+                    ty.describe(),
+                    type_name(&x)
+                ),
+                _ => {
+                    let position = position.map_or(String::new(), |at| format!(" (position {at})"));
+                    let (wanted, found) = (p.ty.describe(), type_name(&found));
+                    format!("{name}(): argument '{}'{position} must be {wanted}, not {found}", p.name)
+                }
+            }
+        }
         Mismatch::Missing { param } => {
             format!("{name}() missing 1 required positional arguments: \"{}\"", s.params[param].name)
         }
@@ -354,12 +391,19 @@ fn names_param(keyword: &Bound<'_, PyString>, p: &Param) -> bool {
 }
 
 /// Fills in values by position; tells why where the signature does not fit.
-fn bind(s: &Signature, args: Positional, given: &Given, values: &mut Values) -> PyResult<Option<Mismatch>> {
-    let wrong = |param, position, a: &Bound<'_, PyAny>| {
-        Ok(Some(Mismatch::Type { param, position, found: type_name(a) }))
+fn bind<'py>(
+    s: &Signature,
+    args: Positional<'_, 'py>,
+    given: &Given<'_, 'py>,
+    values: &mut Values,
+) -> PyResult<Option<Mismatch<'py>>> {
+    let wrong = |param, position, a: &Bound<'py, PyAny>| {
+        Ok(Some(Mismatch::Type { param, position, found: a.clone() }))
     };
     let mut next = 0;
     let mut used = 0;
+    // A method's object has no position.
+    let bound = args.slf.is_some() as usize;
     if args.len() > s.positional && !s.gathers {
         return Ok(Some(Mismatch::TooMany));
     }
@@ -368,7 +412,8 @@ fn bind(s: &Signature, args: Positional, given: &Given, values: &mut Values) -> 
         return Ok(Some(Mismatch::Keyword));
     }
     for (position, p) in s.params.iter().enumerate() {
-        let mut arg: Option<&Bound<PyAny>> = None;
+        let mut arg: Option<&Bound<'py, PyAny>> = None;
+        let positional = !p.keyword_only && next < args.len();
         if let (false, Some(here)) = (p.keyword_only, args.get(next)) {
             // Numbers one by one: x.view(2, 3).
             if p.ty == Ty::Size && args.len() - next > 1 && convert::int(here).is_some() {
@@ -376,7 +421,7 @@ fn bind(s: &Signature, args: Positional, given: &Given, values: &mut Values) -> 
                 while let Some(a) = args.get(next) {
                     match convert::int(a) {
                         Some(i) => dims.push(i),
-                        None => return wrong(position, next + 1, a),
+                        None => return wrong(position, Some(next + 1 - bound), a),
                     }
                     next += 1;
                 }
@@ -389,7 +434,7 @@ fn bind(s: &Signature, args: Positional, given: &Given, values: &mut Values) -> 
                 while let Some(a) = args.get(next) {
                     match a.cast::<PyTensor>() {
                         Ok(t) => tensors.push(t.get().inner()),
-                        Err(_) => return wrong(position, next + 1, a),
+                        Err(_) => return wrong(position, Some(next + 1 - bound), a),
                     }
                     next += 1;
                 }
@@ -408,7 +453,7 @@ fn bind(s: &Signature, args: Positional, given: &Given, values: &mut Values) -> 
             (Some(a), default) => match convert::value(a, p.ty, p.optional)? {
                 Some(v) => values.push(v),
                 None if a.is_none() && default.is_some() && p.ty == Ty::Ignored => values.push(Value::None),
-                None => return wrong(position, position + 1, a),
+                None => return wrong(position, positional.then_some(position + 1 - bound), a),
             },
             (None, Some(d)) => values.push(d.clone()),
             (None, None)

@@ -74,7 +74,7 @@ pub(super) fn fill(a: &Args) -> Result<Out> {
     Ok(match a.operand(1)? {
         Arg::T(value) => filled_by(t, value, "fill", "FillBackward1")?.into(),
         Arg::S(value) => {
-            let out = t.new_full(t.shape().clone(), value)?;
+            let out = t.new_full(t.shape().clone(), value.checked(t.dtype())?)?;
             record(out, &[t], |_| Fill { node: "FillBackward0" })?.into()
         }
     })
@@ -98,16 +98,22 @@ pub(super) fn fill_in_place(a: &Args) -> Result<Out> {
             let value = value.item()?;
             set_all(t, value)
         }
-        Arg::S(value) => set_all(t, value),
+        Arg::S(value) => set_all(t, value.checked(t.dtype())?),
     }
 }
 
 fn set_all(t: &Tensor, value: Scalar) -> Result<Out> {
+    fill_all(t, value)?;
+    Ok(t.clone().into())
+}
+
+/// Overwrites every element of `t` with a number.
+pub fn fill_all(t: &Tensor, value: Scalar) -> Result<()> {
     let write = |t: &Tensor| {
         copy::fill(t.raw(), value)?;
         Ok(())
     };
-    Ok(overwrite(t, "FillBackward2", write)?.into())
+    overwrite(t, "FillBackward2", write).map(drop)
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ fn expect_mask(op: &str, mask: &Tensor) -> Result<()> {
 pub fn masked_fill(t: &Tensor, mask: &Tensor, value: Arg) -> Result<Tensor> {
     expect_mask("masked_fill", mask)?;
     let number = match value {
-        Arg::S(s) => s,
+        Arg::S(s) => s.checked(t.dtype())?,
         Arg::T(v) => {
             ensure!(
                 v.rank() == 0,

@@ -96,6 +96,10 @@ impl PointwiseBackward {
                 && t.shape() != shape
             {
                 *e = t.layout().expand(shape);
+                if e.is_none() {
+                    // A hook gave back another tensor than was saved. Operations say what does not fit.
+                    return replay(&self.row.plan().grads[k], operands, &self.params, g);
+                }
             }
         }
         let mut views = [Operand::Unread; 5];

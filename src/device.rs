@@ -113,7 +113,9 @@ mod tests {
     fn a_name_gives_a_device_and_a_device_its_name() {
         assert_eq!(Device::parse("cpu:0").unwrap(), Device::Cpu);
         assert!(Device::parse("gpu:").is_err() && Device::parse("gpu:300").is_err());
-        assert!(Device::parse("").is_err() && Device::parse(":0").is_err() && Device::parse("cpu:01").is_err());
+        assert!(
+            Device::parse("").is_err() && Device::parse(":0").is_err() && Device::parse("cpu:01").is_err()
+        );
         #[cfg(feature = "gpu")]
         assert_eq!(Device::parse("gpu:1").unwrap().to_string(), "gpu:1");
     }

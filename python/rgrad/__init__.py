@@ -17,6 +17,7 @@ from rgrad import _C
 from rgrad._C import *  # noqa: F403 - every function of the operation table, under PyTorch's name
 from rgrad._C import Generator, Tensor, device, dtype, memory_format
 
+from . import _subclass
 from ._dtypes import broadcast_shapes, can_cast, finfo, iinfo, promote_types, result_type
 from ._modes import (
     are_deterministic_algorithms_enabled,
@@ -52,6 +53,8 @@ from ._top import (
     typename,
 )
 from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+
+_subclass.install()
 
 detach = Tensor.detach
 detach_ = Tensor.detach_

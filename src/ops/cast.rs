@@ -249,7 +249,9 @@ fn is_same_size(a: &Args) -> Result<Out> {
 
 fn is_set_to(a: &Args) -> Result<Out> {
     let other = a.tensor(1)?;
-    ask(a, |t| t.storage().same(other.storage()) && t.layout() == other.layout() && t.dtype() == other.dtype())
+    ask(a, |t| {
+        t.storage().same(other.storage()) && t.layout() == other.layout() && t.dtype() == other.dtype()
+    })
 }
 
 const fn op(name: &'static str, surface: Surface, doc: &'static str, overloads: &'static [Overload]) -> Op {
@@ -331,9 +333,7 @@ pub static OPS: &[Op] = &[
         "type",
         Surface::METHOD,
         "The tensor cast to a dtype; the name of its tensor type if none is given.",
-        &[
-            overload!("input: Tensor, dtype: typename? = None, non_blocking: bool = False", type_name),
-        ],
+        &[overload!("input: Tensor, dtype: typename? = None, non_blocking: bool = False", type_name)],
     ),
     op(
         "type_as",

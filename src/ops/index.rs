@@ -15,8 +15,8 @@ pub use select::{index_add, index_copy, index_fill, index_select, put, take};
 
 use smallvec::SmallVec;
 
-use super::pointwise::Arg;
 use super::creation::fill_all;
+use super::pointwise::Arg;
 use super::schema::Op;
 use super::view;
 use super::view::cut::{self, Cut};

@@ -16,7 +16,7 @@ use crate::device::Device;
 use crate::dtype::{DType, Scalar, promote};
 use crate::error::{Error, Result};
 use crate::formula::record::{Steps, reads};
-use crate::graph::{anomaly, grad_enabled, record, saved_tensor_hooks_active};
+use crate::graph::{Edges, anomaly, grad_enabled, record_edges, saved_tensor_hooks_active};
 use crate::layout::{Dims, Layout, broadcast};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
@@ -424,20 +424,29 @@ impl Row {
         self.run_into(&args, params, common, out)
     }
 
+    /// Whether a number as input `i` has an edge that leads nowhere: PyTorch makes a tensor of it, except where the
+    /// operation has a node of its own for numbers.
+    #[inline(always)]
+    fn numbers_have_edges(&self, i: usize) -> bool {
+        i > 0 && self.meta.number_nodes.is_empty()
+    }
+
     /// Hangs the node on a fresh result.
     #[inline]
     fn remember(&'static self, out: Tensor, args: &[Arg], params: &[Scalar]) -> Result<Tensor> {
         let tracked = args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad()));
-        if !tracked || self.grads.is_empty() || !grad_enabled() {
+        if !tracked || self.grads.is_empty() || !grad_enabled() || !out.dtype().is_float() {
             return Ok(out);
         }
-        let mut tensors: SmallVec<[&Tensor; 3]> = SmallVec::new();
-        for a in args {
-            if let Arg::T(t) = a {
-                tensors.push(t);
+        let mut edges = Edges::new();
+        for (i, a) in args.iter().enumerate() {
+            match a {
+                Arg::T(t) => edges.push(t.grad_edge()?),
+                Arg::S(_) if self.numbers_have_edges(i) => edges.push(None),
+                Arg::S(_) => {}
             }
         }
-        record(out, &tensors, |y| PointwiseBackward::new(self, args, params, y))
+        record_edges(out, edges, |y| PointwiseBackward::new(self, args, params, y))
     }
 
     /// `args[0]` becomes the result; true where nothing had to be recorded and the kernel wrote in place.

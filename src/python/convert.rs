@@ -158,7 +158,8 @@ fn slow_number(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
 /// The value of a `numpy.bool`.
 pub fn numpy_bool(obj: &Bound<'_, PyAny>) -> Option<bool> {
     let class = obj.get_type();
-    let named = class.module().is_ok_and(|m| m == "numpy") && class.name().is_ok_and(|n| n == "bool" || n == "bool_");
+    let named =
+        class.module().is_ok_and(|m| m == "numpy") && class.name().is_ok_and(|n| n == "bool" || n == "bool_");
     if named { obj.is_truthy().ok() } else { None }
 }
 
@@ -308,9 +309,8 @@ static RETURN_TYPES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// A shape as `torch.Size`.
 pub fn size(py: Python<'_>, shape: &Dims) -> PyResult<Py<PyAny>> {
-    let make = SIZE.get_or_try_init(py, || {
-        py.import("rgrad._size")?.getattr("_size_of_ints").map(Bound::unbind)
-    })?;
+    let make =
+        SIZE.get_or_try_init(py, || py.import("rgrad._size")?.getattr("_size_of_ints").map(Bound::unbind))?;
     make.call1(py, (PyTuple::new(py, shape.iter())?,))
 }
 

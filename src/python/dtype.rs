@@ -66,8 +66,13 @@ impl PyDType {
 
     fn to_complex(&self) -> PyResult<()> {
         Err(match self.0.is_float() {
-            true => PyNotImplementedError::new_err(format!("{} has no complex counterpart: complex dtypes are not supported", self.0)),
-            false => PyRuntimeError::new_err(format!("Unknown Complex ScalarType for {}", self.0.scalar_name())),
+            true => PyNotImplementedError::new_err(format!(
+                "{} has no complex counterpart: complex dtypes are not supported",
+                self.0
+            )),
+            false => {
+                PyRuntimeError::new_err(format!("Unknown Complex ScalarType for {}", self.0.scalar_name()))
+            }
         })
     }
 }

@@ -4,7 +4,8 @@ use std::ffi::CString;
 
 use pyo3::create_exception;
 use pyo3::exceptions::{
-    PyAssertionError, PyIndexError, PyNotImplementedError, PyRuntimeError, PyTypeError, PyUserWarning, PyValueError,
+    PyAssertionError, PyIndexError, PyNotImplementedError, PyRuntimeError, PyTypeError, PyUserWarning,
+    PyValueError,
 };
 use pyo3::prelude::*;
 

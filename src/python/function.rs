@@ -144,8 +144,7 @@ impl Function for UserFunction {
     }
 }
 
-const WRITTEN_VIEW: &str =
-    "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return more than one \
+const WRITTEN_VIEW: &str = "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return more than one \
      Tensor. This is not supported by the current autograd engine. You should either make sure the input is not a view \
      (using .clone() for example) or make your Function only return one Tensor (potentially splitting it into two \
      Functions: one doing the inplace that returns a single Tensor and a second one that does the other operations). You \

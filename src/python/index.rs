@@ -62,7 +62,8 @@ fn one(key: &Bound<'_, PyAny>) -> PyResult<Index> {
     )))
 }
 
-const BYTE_MASK: &str = "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.";
+const BYTE_MASK: &str =
+    "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.";
 
 fn overflow() -> PyErr {
     PyValueError::new_err("Overflow when unpacking long long")
@@ -129,11 +130,8 @@ pub fn get(py: Python<'_>, t: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Py<Py
 
 pub fn set(py: Python<'_>, t: &Tensor, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
     let indices = indices(key)?;
-    let number = if value.is_instance_of::<PyInt>() {
-        Some(convert::integer(value)?)
-    } else {
-        convert::number(value)
-    };
+    let number =
+        if value.is_instance_of::<PyInt>() { Some(convert::integer(value)?) } else { convert::number(value) };
     if let Some(s) = number {
         let set = || setitem(t, &indices, Arg::S(s));
         return if t.numel() < DETACH_FROM { set() } else { py.detach(set) }.py();

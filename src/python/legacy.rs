@@ -112,9 +112,9 @@ fn dims(size: &[Bound<'_, PyAny>]) -> PyResult<Dims> {
         dims.push(n);
     }
     match dims.iter().find(|&&n| n < 0) {
-        Some(n) => {
-            Err(PyRuntimeError::new_err(format!("Trying to create tensor with negative dimension {n}: {dims:?}")))
-        }
+        Some(n) => Err(PyRuntimeError::new_err(format!(
+            "Trying to create tensor with negative dimension {n}: {dims:?}"
+        ))),
         None => Ok(dims.into_iter().map(|n| n as usize).collect()),
     }
 }
@@ -249,11 +249,7 @@ impl PyTensor {
 
     /// As the constructor of this tensor's type.
     #[pyo3(name = "new", signature = (*args, **kwargs))]
-    fn new_like(
-        &self,
-        args: &Bound<'_, PyTuple>,
-        kwargs: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Py<PyAny>> {
+    fn new_like(&self, args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<Py<PyAny>> {
         let like = self.inner();
         let t = construct(args, kwargs, Some(like.dtype()))?;
         wrap(args.py(), args.py().detach(|| t.on_device(like.device())).py()?)

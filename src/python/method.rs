@@ -23,6 +23,7 @@ use super::convert::{self, Ty};
 use super::dtype::type_name;
 use super::error::{IntoPy, panicked, warn};
 use super::signature::{Param, Signature, parse};
+use super::subclass::{may_override, overridden};
 use super::tensor::{DETACH_FROM, PyTensor};
 use crate::ops::schema::{Op, Surface, Value};
 use crate::ops::{self};
@@ -129,10 +130,6 @@ impl<'a, 'py> Positional<'a, 'py> {
             Some(_) => self.rest.get(i - 1),
         }
     }
-
-    fn iter(&self) -> impl Iterator<Item = &'a Bound<'py, PyAny>> {
-        self.slf.into_iter().chain(self.rest)
-    }
 }
 
 macro_rules! trampolines {
@@ -165,6 +162,11 @@ fn dispatch(
     let Some(entry) = ENTRIES.get().and_then(|e| e.get(i)) else {
         return Err(PyTypeError::new_err("operation table is not loaded"));
     };
+    if may_override()
+        && let Some(out) = overridden_entry(py, entry, args, names, keywords)?
+    {
+        return Ok(out.unbind());
+    }
     let mut out: Option<Bound<PyAny>> = None;
     let mut given: SmallVec<[(Bound<PyString>, &Bound<PyAny>); 4]> = SmallVec::new();
     if let Some(names) = names {
@@ -204,6 +206,34 @@ fn dispatch(
         return Ok(slf.clone().unbind());
     }
     convert::out(py, result)
+}
+
+/// As [`overridden`], for an entry.
+#[cold]
+fn overridden_entry<'py>(
+    py: Python<'py>,
+    entry: &Entry,
+    args: Positional<'_, 'py>,
+    names: Option<&Bound<'py, PyTuple>>,
+    keywords: &[Bound<'py, PyAny>],
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let positional: Vec<_> = args.slf.into_iter().chain(args.rest).collect();
+    let names: Vec<_> = names.into_iter().flatten().collect();
+    let named: Vec<_> = names.iter().zip(keywords).collect();
+    let function = || {
+        if args.slf.is_some() {
+            return py.get_type::<PyTensor>().getattr(entry.name);
+        }
+        let module = py.import("rgrad._C")?;
+        let places = ["_nn", "_special", "_linalg"].map(|place| module.getattr(place));
+        let places = std::iter::once(Ok(module.into_any())).chain(places);
+        if let Some(found) = places.flatten().find_map(|place| place.getattr(entry.name).ok()) {
+            return Ok(found);
+        }
+        // An attribute, such as `T`.
+        py.get_type::<PyTensor>().getattr(entry.name)?.getattr("fget")
+    };
+    overridden(function, &positional, &named)
 }
 
 /// Python's one object for a word; keywords written in a program are that object already.
@@ -477,7 +507,7 @@ fn bind<'py>(
 
 #[cold]
 fn invalid_combination(entry: &Entry, args: Positional, given: &Given) -> PyErr {
-    let mut got: Vec<String> = args.iter().map(|a| type_name(a)).collect();
+    let mut got: Vec<String> = args.rest.iter().map(|a| type_name(a)).collect();
     got.extend(given.iter().map(|(n, v)| format!("{n}={}", type_name(v))));
     let expected: Vec<String> =
         entry.signatures.iter().map(|s| format!("\n * ({})", s.overload.sig)).collect();

@@ -22,6 +22,7 @@ mod protocols;
 mod safetensors;
 mod signature;
 mod storage;
+mod subclass;
 mod tensor;
 #[cfg(feature = "gpu")]
 mod wgsl;
@@ -68,6 +69,10 @@ mod _C {
     #[pymodule_export]
     use super::storage::{PyStorage, frombuffer, storage_bytes, tensor_from_buffer};
     #[pymodule_export]
+    use super::subclass::{
+        call_torch_function, disabled_torch_function, meet_subclass, set_torch_function_disabled,
+    };
+    #[pymodule_export]
     use super::tensor::PyTensor;
 
     #[pymodule_init]
@@ -88,6 +93,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     node::observe_anomalies();
     gpu::add_gpu(m)?;
     crate::error::set_warn(|text| Python::attach(|py| error::warn(py, text)).map_err(error::foreign));
+    hooks::watch_collections(m)?;
     crate::engine::set_interrupt_check(|| Python::attach(|py| py.check_signals().map_err(error::foreign)));
     Ok(())
 }

@@ -165,6 +165,12 @@ impl PyTensor {
         py.import("rgrad._top")?.getattr("strided")
     }
 
+    /// The real part, which all of the tensor is.
+    #[getter]
+    fn real(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
     #[getter]
     fn is_meta(&self) -> bool {
         false

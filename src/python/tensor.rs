@@ -81,12 +81,7 @@ pub fn operator(
     wrap(py, out.py()?)
 }
 
-pub fn operator_inplace(
-    py: Python<'_>,
-    row: &'static Row,
-    t: &Tensor,
-    o: &Operand,
-) -> PyResult<()> {
+pub fn operator_inplace(py: Python<'_>, row: &'static Row, t: &Tensor, o: &Operand) -> PyResult<()> {
     let args = [Arg::T(t), o.arg()];
     if std::ptr::eq(row, &rows::sub) {
         refuse_bools(args[0], args[1]).py()?;
@@ -308,8 +303,8 @@ impl PyTensor {
     }
 
     fn __hash__(slf: &Bound<'_, Self>) -> isize {
-        // By identity; objects are aligned, so the low bits carry nothing.
-        (slf.as_ptr() as isize) >> 4
+        // By identity: the object's `id`.
+        slf.as_ptr() as isize
     }
 
     fn __richcmp__(&self, py: Python<'_>, other: &Bound<'_, PyAny>, op: CompareOp) -> PyResult<Py<PyAny>> {
@@ -366,4 +361,3 @@ impl PyTensor {
         index::set(py, &self.inner(), key, value)
     }
 }
-

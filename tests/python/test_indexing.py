@@ -125,3 +125,67 @@ def test_set_takes_a_storage(x):
 def test_is_set_to_asks_for_one_memory_and_one_geometry(x):
     assert x.is_set_to(x.view(3, 4))
     assert not x.is_set_to(x.view(4, 3)) and not x.is_set_to(x.clone()) and not x.is_set_to(x[0])
+
+
+def test_one_value_is_written_by_a_mask_whatever_its_dtype_and_by_indices_only_as_it_is():
+    mask, index = torch.tensor([True, False]), torch.tensor([0])
+    x = torch.zeros(2, 2, dtype=torch.int64)
+    x[mask] = torch.tensor(1.5)
+    x[:, mask] = torch.tensor([2.5])
+    assert x.tolist() == [[2, 1], [2, 0]]
+    for key in (index, (0, index), torch.tensor(True)):
+        with pytest.raises(RuntimeError, match="Index put requires the source and destination dtypes match, got Long"):
+            x[key] = torch.tensor(1.5)
+    with pytest.raises(RuntimeError, match="shape mismatch: value tensor of shape"):
+        x[index] = torch.ones(3)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "node"),
+    [
+        ([0, 1], 5, "IndexFillBackward0"),
+        ((slice(None), [0]), 5, "IndexFillBackward0"),
+        (torch.tensor([True, False]), 5, "MaskedFillBackward0"),
+        (torch.tensor([True, False]), torch.tensor(5.0), "IndexPutBackward0"),
+        (([0], [1]), 5, "IndexPutBackward0"),
+        (..., 5, "FillBackward2"),
+        (0, 5, "torch::autograd::CopySlices"),
+        (False, 5, "MulBackward0"),
+    ],
+)
+def test_an_assignment_has_the_node_of_what_it_is(key, value, node):
+    x = torch.ones(2, 2, requires_grad=True)
+    y = x * 2
+    y[key] = value
+    assert y.grad_fn.name() == node
+    y.sum().backward()
+    written = torch.zeros(2, 2)
+    written[key] = 1
+    assert x.grad.tolist() == (2 * (1 - written)).tolist()
+
+
+def test_elements_that_are_one_may_be_filled_but_not_added_to():
+    x = torch.ones(3)
+    x.expand(2, 3).fill_(2)
+    assert x.tolist() == [2.0, 2.0, 2.0]
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory"):
+        x.expand(2, 3).add_(1)
+
+
+@pytest.mark.parametrize(
+    ("view", "words"),
+    [
+        (lambda: torch.tensor(1.0).view(torch.float16), r"self.dim\(\) cannot be 0 to view Float as Half"),
+        (
+            lambda: torch.ones(2, 4)[:, ::2].view(torch.int64),
+            r"self.stride\(-1\) must be 1 to view Float as Long .*but got 2",
+        ),
+        (lambda: torch.ones(3).view(torch.float64), r"self.size\(-1\) must be divisible by 2 to view Float as Double"),
+        (lambda: torch.ones(5)[1:].view(torch.float64), r"self.storage_offset\(\) must be divisible by 2 .*but got 1"),
+        (lambda: torch.ones(2, 3)[:, :2].view(torch.float64), r"self.stride\(0\) must be divisible by 2 .*but got 3"),
+        (lambda: torch.ones(4).view(-2, 2), r"invalid shape dimension -2 at index 0 of shape \[-2, 2\]"),
+    ],
+)
+def test_a_view_that_cannot_be_says_why(view, words):
+    with pytest.raises(RuntimeError, match=words):
+        view()

@@ -48,7 +48,12 @@ def test_numpys_bool_is_a_float_among_operands_and_a_bool_as_an_element_or_a_fla
 
 @pytest.mark.parametrize(
     ("value", "dtype", "name"),
-    [(300, torch.uint8, "uint8"), ([200], torch.int8, "int8"), (2**31, torch.int32, "int32"), (1e10, torch.int32, "int32")],
+    [
+        (300, torch.uint8, "uint8"),
+        ([200], torch.int8, "int8"),
+        (2**31, torch.int32, "int32"),
+        (1e10, torch.int32, "int32"),
+    ],
 )
 def test_an_element_that_the_dtype_cannot_hold_is_refused(value, dtype, name):
     with pytest.raises(RuntimeError, match=f"^value cannot be converted to type {name} without overflow$"):

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, grad_enabled, record};
 use crate::ops::pointwise::Arg;
 use crate::ops::schema::{Args, Out};
-use crate::tensor::{Tensor, assign, check_inplace};
+use crate::tensor::{Tensor, assign, check_filled, check_inplace};
 
 /// Overwrites `t` by `write`, which sets every element whatever it was. Returns `t`.
 ///
@@ -21,6 +21,15 @@ pub(in crate::ops) fn overwrite(
     write: impl FnOnce(&Tensor) -> Result<()>,
 ) -> Result<Tensor> {
     check_inplace(t, false)?;
+    overwrite_checked(t, node, write)
+}
+
+/// As `overwrite`, of a tensor that may be written.
+fn overwrite_checked(
+    t: &Tensor,
+    node: &'static str,
+    write: impl FnOnce(&Tensor) -> Result<()>,
+) -> Result<Tensor> {
     if grad_enabled() && t.requires_grad() {
         let value = t.empty_like()?;
         write(&value)?;
@@ -37,7 +46,9 @@ pub(super) fn zero_in_place(a: &Args) -> Result<Out> {
         copy::fill(t.raw(), Scalar::Int(0))?;
         Ok(())
     };
-    Ok(overwrite(a.tensor(0)?, "ZeroBackward0", write)?.into())
+    let t = a.tensor(0)?;
+    check_filled(t, false)?;
+    Ok(overwrite_checked(t, "ZeroBackward0", write)?.into())
 }
 
 struct Fill {
@@ -113,7 +124,8 @@ pub fn fill_all(t: &Tensor, value: Scalar) -> Result<()> {
         copy::fill(t.raw(), value)?;
         Ok(())
     };
-    overwrite(t, "FillBackward2", write).map(drop)
+    check_filled(t, false)?;
+    overwrite_checked(t, "FillBackward2", write).map(drop)
 }
 
 #[cfg(test)]

@@ -132,7 +132,11 @@ impl Function for PointwiseBackward {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let plan = self.row.plan();
-        let edges = || self.inputs.iter().enumerate().filter(|(_, kept)| !matches!(kept, Kept::Number(_)));
+        let edges = || {
+            let has_edge =
+                |i: usize, kept: &Kept| !matches!(kept, Kept::Number(_)) || self.row.numbers_have_edges(i);
+            self.inputs.iter().enumerate().filter(move |(i, kept)| has_edge(*i, kept))
+        };
         let Some(g) = &grads[0] else { return Ok(edges().map(|_| None).collect()) };
         // Gradient, inputs, result.
         let mut saved: [Option<Tensor>; 3] = [None, None, None];

@@ -22,7 +22,7 @@ class tensortype:
     False
     """
 
-    __module__ = "torch"
+    __module__ = "rgrad"
     is_cuda = False
     is_sparse = False
 

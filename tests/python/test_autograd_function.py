@@ -193,7 +193,7 @@ def test_functions_are_neither_instantiated_nor_pickled():
 
 
 def test_a_function_that_writes_a_view_returns_one_tensor():
-    class Two(Function):
+    class Two(torch.autograd.Function):
         @staticmethod
         def forward(ctx, a, b):
             ctx.mark_dirty(a)
@@ -209,7 +209,7 @@ def test_a_function_that_writes_a_view_returns_one_tensor():
 
 
 def test_what_is_no_tensor_is_not_saved_and_named_by_its_place():
-    class Saves(Function):
+    class Saves(torch.autograd.Function):
         @staticmethod
         def forward(ctx, a):
             ctx.save_for_forward(a)

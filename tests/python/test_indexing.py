@@ -1,4 +1,4 @@
-"""What stands between the brackets of `x[...]`: PyTorch's rules for sequences, masks of bytes and numbers out of range."""
+"""What stands between the brackets of `x[...]`: sequences, masks, numbers out of range, and what is assigned."""
 
 import warnings
 

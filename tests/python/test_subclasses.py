@@ -163,9 +163,9 @@ def test_a_copy_of_a_tensor_by_tensor_warns():
 
 def test_the_transpose_of_other_than_a_matrix_warns():
     with pytest.warns(UserWarning, match="The use of `x.T` on tensors of dimension other than 2"):
-        torch.ones(2, 3, 4).T
+        assert torch.ones(2, 3, 4).T.shape == (4, 3, 2)
     with pytest.warns(UserWarning, match="Tensor.T is deprecated on 0-D tensors"):
-        torch.tensor(1.0).T
+        assert torch.tensor(1.0).T.shape == ()
 
 
 def test_a_size_holds_integers_alone():

@@ -5,38 +5,38 @@ import pytest
 
 import rgrad as torch
 
-U = torch.tensor([1, 2, 255], dtype=torch.uint8)
+BYTES = torch.tensor([1, 2, 255], dtype=torch.uint8)
 
 
 def test_a_number_beyond_bytes_wraps_before_it_is_compared():
-    assert (U == -1).tolist() == [False, False, True]
-    assert (U > -1).tolist() == [False, False, False]
-    assert (U < 256).tolist() == [False, False, False]
+    assert (BYTES == -1).tolist() == [False, False, True]
+    assert (BYTES > -1).tolist() == [False, False, False]
+    assert (BYTES < 256).tolist() == [False, False, False]
     assert (torch.ones(2, dtype=torch.int8) == 257).all()
 
 
 def test_a_number_beyond_bytes_wraps_before_it_divides():
-    assert (U // -1).tolist() == [0, 0, 1]
-    assert (U % -3).tolist() == [1, 2, 2]
-    assert (-1 // U).tolist() == [255, 127, 1]
-    assert torch.fmod(U, -3).tolist() == [1, 2, 2]
-    assert torch.div(U, -2, rounding_mode="floor").tolist() == [0, 0, 1]
+    assert (BYTES // -1).tolist() == [0, 0, 1]
+    assert (BYTES % -3).tolist() == [1, 2, 2]
+    assert (-1 // BYTES).tolist() == [255, 127, 1]
+    assert torch.fmod(BYTES, -3).tolist() == [1, 2, 2]
+    assert torch.div(BYTES, -2, rounding_mode="floor").tolist() == [0, 0, 1]
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
-        U // 256
+        BYTES // 256
 
 
 def test_a_tensor_without_dimensions_wraps_as_a_number_does():
-    assert torch.maximum(U, torch.tensor(-1)).tolist() == [255, 255, 255]
-    assert (U == torch.tensor(-1)).tolist() == [False, False, True]
+    assert torch.maximum(BYTES, torch.tensor(-1)).tolist() == [255, 255, 255]
+    assert (torch.tensor(-1) == BYTES).tolist() == [False, False, True]
 
 
 def test_bounds_of_a_clamp_do_not_wrap():
-    assert torch.clamp(U, -5, 300).tolist() == [1, 2, 255]
-    assert U.clone().clamp_(-1, 3).tolist() == [1, 2, 3]
+    assert torch.clamp(BYTES, -5, 300).tolist() == [1, 2, 255]
+    assert BYTES.clone().clamp_(-1, 3).tolist() == [1, 2, 3]
     with pytest.raises(RuntimeError, match="Clamp max value -1 is outside the representable range of Byte"):
-        torch.clamp(U, max=-1)
+        torch.clamp(BYTES, max=-1)
     with pytest.raises(RuntimeError, match="Clamp min value 300 is outside the representable range of Byte"):
-        torch.clamp(U, min=300)
+        torch.clamp(BYTES, min=300)
 
 
 def test_numpys_bool_is_a_float_among_operands_and_a_bool_as_an_element_or_a_flag():

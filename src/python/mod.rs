@@ -12,6 +12,7 @@ mod hooks;
 mod index;
 mod interop;
 mod legacy;
+mod matching;
 mod method;
 mod modes;
 mod node;

@@ -137,6 +137,17 @@ impl DType {
         i.clamp(lowest as i64, highest as i64)
     }
 
+    /// C++'s own name of the element type, which others of PyTorch's messages have.
+    pub const fn type_name(self) -> &'static str {
+        match self {
+            U8 => "unsigned char",
+            I8 => "signed char",
+            I16 => "short int",
+            I64 => "long int",
+            d => d.c_name(),
+        }
+    }
+
     /// The name of the element type in C++, as some of PyTorch's messages have it.
     pub const fn c_name(self) -> &'static str {
         match self {

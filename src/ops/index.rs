@@ -67,6 +67,9 @@ fn consumed(i: &Index) -> usize {
 #[inline]
 fn at(t: &Tensor, d: usize, i: i64, named: usize) -> Result<Tensor> {
     let Some(&n) = t.shape().get(d) else {
+        if i != 0 {
+            return select::out_of_bounds(i, named, 0);
+        }
         bail!(
             Index,
             "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a \
@@ -225,7 +228,7 @@ pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
             assign(&view, &value, "CopyBackwards")
         }
         Arg::T(v) => {
-            let value = view::expand_to(&without_leading_ones(v, view.rank())?, view.shape())?;
+            let value = view::expand_to(&without_leading_ones(v, view.shape())?, view.shape())?;
             let apart = !value.storage().same(view.storage()) || value.layout() == view.layout();
             let value = if apart { value } else { super::arith::clone(&value)? };
             if tracked {
@@ -238,9 +241,9 @@ pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
     }
 }
 
-/// `v` without the dimensions of size 1 that it has before the last `rank`.
-fn without_leading_ones(v: &Tensor, rank: usize) -> Result<Tensor> {
-    let extra = v.shape().iter().take(v.rank().saturating_sub(rank)).take_while(|&&n| n == 1).count();
+/// `v` without the dimensions of size 1 that it begins with, where it has not the shape anyway.
+fn without_leading_ones(v: &Tensor, shape: &Dims) -> Result<Tensor> {
+    let extra = if v.shape() == shape { 0 } else { v.shape().iter().take_while(|&&n| n == 1).count() };
     if extra == 0 { Ok(v.clone()) } else { view::reshape_to(v, &Dims::from(&v.shape()[extra..])) }
 }
 

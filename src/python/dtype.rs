@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use pyo3::basic::CompareOp;
-use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
@@ -324,7 +324,7 @@ impl PyGenerator {
 /// PyTorch's range of seeds: 64 bits, negative ones wrapped.
 fn seed_of(seed: i128) -> PyResult<u64> {
     if seed < i64::MIN as i128 || seed > u64::MAX as i128 {
-        return Err(PyRuntimeError::new_err("Overflow when unpacking long long"));
+        return Err(PyValueError::new_err("Overflow when unpacking long long"));
     }
     Ok(seed as u64)
 }

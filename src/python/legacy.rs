@@ -79,22 +79,11 @@ fn sort<'py>(
     Ok((given, device))
 }
 
-/// C++'s name of a dtype, as it stands in PyTorch's descriptions of tensors.
-fn option_name(d: DType) -> &'static str {
-    match d {
-        DType::U8 => "unsigned char",
-        DType::I8 => "signed char",
-        DType::I16 => "short int",
-        DType::I64 => "long int",
-        d => d.c_name(),
-    }
-}
-
 fn options(d: DType, device: Device) -> String {
     format!(
         "TensorOptions(dtype={}, device={device}, layout=Strided, requires_grad=false (default), pinned_memory=false \
          (default), memory_format=(nullopt))",
-        option_name(d)
+        d.type_name()
     )
 }
 

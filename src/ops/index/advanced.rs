@@ -159,7 +159,7 @@ pub(super) fn index_put_untracked(
     accumulate: bool,
 ) -> Result<()> {
     let p = plan(t, picks)?;
-    let values = super::without_leading_ones(&values.detach(), p.shape.len())?;
+    let values = super::without_leading_ones(&values.detach(), &p.shape)?;
     let Some(wide) = values.layout().expand(&p.shape) else {
         bail!(
             Runtime,

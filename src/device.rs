@@ -58,12 +58,18 @@ impl Device {
     /// # Errors
     /// `RuntimeError` for a string that names no device of this build.
     pub fn parse(name: &str) -> Result<Device> {
+        if name.is_empty() {
+            return Err(Error::Runtime("Device string must not be empty".into()));
+        }
         let (kind, index) = match name.split_once(':') {
             Some((kind, index)) => (kind, Some(index)),
             None => (name, None),
         };
         if let Some(index) = index
-            && (index.is_empty() || !index.bytes().all(|b| b.is_ascii_digit()))
+            && (kind.is_empty()
+                || index.is_empty()
+                || index.len() > 1 && index.starts_with('0')
+                || !index.bytes().all(|b| b.is_ascii_digit()))
         {
             return Err(Error::Runtime(format!("Invalid device string: '{name}'")));
         }
@@ -107,6 +113,9 @@ mod tests {
     fn a_name_gives_a_device_and_a_device_its_name() {
         assert_eq!(Device::parse("cpu:0").unwrap(), Device::Cpu);
         assert!(Device::parse("gpu:").is_err() && Device::parse("gpu:300").is_err());
+        assert!(
+            Device::parse("").is_err() && Device::parse(":0").is_err() && Device::parse("cpu:01").is_err()
+        );
         #[cfg(feature = "gpu")]
         assert_eq!(Device::parse("gpu:1").unwrap().to_string(), "gpu:1");
     }

@@ -6,6 +6,9 @@ use std::fmt;
 use bytemuck::{Pod, Zeroable};
 use half::{bf16, f16};
 
+use crate::ensure;
+use crate::error::Result;
+
 /// The element type of a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 #[repr(u8)]
@@ -115,6 +118,61 @@ impl DType {
     }
 }
 
+impl DType {
+    /// The lowest and the highest number that elements can be; infinities aside.
+    fn range(self) -> (f64, f64) {
+        let symmetric = |highest: f64| (-highest, highest);
+        match self {
+            Bool => (0.0, 1.0),
+            U8 => (0.0, u8::MAX as f64),
+            I8 => (i8::MIN as f64, i8::MAX as f64),
+            I16 => (i16::MIN as f64, i16::MAX as f64),
+            I32 => (i32::MIN as f64, i32::MAX as f64),
+            I64 => (i64::MIN as f64, i64::MAX as f64),
+            F16 => symmetric(f16::MAX.to_f64()),
+            BF16 => symmetric(bf16::MAX.to_f64()),
+            F32 => symmetric(f32::MAX as f64),
+            F64 => symmetric(f64::MAX),
+        }
+    }
+
+    /// The integer that elements can be which is nearest to `i`.
+    pub fn nearest(self, i: i64) -> i64 {
+        if self == I64 {
+            return i;
+        }
+        let (lowest, highest) = self.range();
+        i.clamp(lowest as i64, highest as i64)
+    }
+
+    /// C++'s own name of the element type, which others of PyTorch's messages have.
+    pub const fn type_name(self) -> &'static str {
+        match self {
+            U8 => "unsigned char",
+            I8 => "signed char",
+            I16 => "short int",
+            I64 => "long int",
+            d => d.c_name(),
+        }
+    }
+
+    /// The name of the element type in C++, as some of PyTorch's messages have it.
+    pub const fn c_name(self) -> &'static str {
+        match self {
+            Bool => "bool",
+            U8 => "uint8_t",
+            I8 => "int8_t",
+            I16 => "int16_t",
+            I32 => "int",
+            I64 => "int64_t",
+            F16 => "c10::Half",
+            BF16 => "c10::BFloat16",
+            F32 => "float",
+            F64 => "double",
+        }
+    }
+}
+
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "torch.{}", self.name())
@@ -171,6 +229,45 @@ impl Scalar {
 
     pub fn is_zero(self) -> bool {
         self.to_f64() == 0.0
+    }
+
+    /// The number as an operand among integers of dtype `d`: the low bits, which PyTorch's conversion keeps.
+    #[inline]
+    pub fn wrapped(self, d: DType) -> Scalar {
+        match (self, d) {
+            (Scalar::Int(i), U8) => Scalar::Int(i as u8 as i64),
+            (Scalar::Int(i), I8) => Scalar::Int(i as i8 as i64),
+            (Scalar::Int(i), I16) => Scalar::Int(i as i16 as i64),
+            (Scalar::Int(i), I32) => Scalar::Int(i as i32 as i64),
+            _ => self,
+        }
+    }
+
+    /// Whether the number is beyond the range of a dtype. Negative integers wrap in an unsigned one.
+    pub fn overflows(self, d: DType) -> bool {
+        let (lowest, highest) = d.range();
+        match self {
+            _ if d == Bool => false,
+            Scalar::Bool(_) => false,
+            Scalar::Int(i) if d == U8 => i.unsigned_abs() > 255,
+            Scalar::Int(_) if d == I64 => false,
+            Scalar::Float(f) if d.is_float() => f.is_finite() && !(lowest..=highest).contains(&f),
+            _ => !(lowest..=highest).contains(&self.to_f64()),
+        }
+    }
+
+    /// The number, where it is within the range of a dtype.
+    ///
+    /// # Errors
+    /// `RuntimeError` for one that `overflows` the dtype.
+    pub fn checked(self, d: DType) -> Result<Scalar> {
+        ensure!(
+            !self.overflows(d),
+            Runtime,
+            "value cannot be converted to type {} without overflow",
+            d.c_name()
+        );
+        Ok(self)
     }
 }
 
@@ -457,6 +554,16 @@ mod tests {
         assert_eq!(promote(F16, BF16), F32);
         assert_eq!(promote(I64, F16), F16);
         assert_eq!(promote(Bool, U8), U8);
+    }
+
+    #[test]
+    fn numbers_beyond_a_dtype_overflow_and_negative_ones_wrap_in_bytes() {
+        assert!(Scalar::Int(256).overflows(U8) && Scalar::Int(-256).overflows(U8));
+        assert!(!Scalar::Int(-255).overflows(U8) && Scalar::Float(-1.5).overflows(U8));
+        assert!(Scalar::Float(f64::NAN).overflows(I64) && !Scalar::Float(f64::NAN).overflows(F16));
+        assert!(Scalar::Float(1e39).overflows(F32) && !Scalar::Float(f64::INFINITY).overflows(F32));
+        assert!(!Scalar::Float(1e300).overflows(Bool) && !Scalar::Int(i64::MIN).overflows(I64));
+        assert_eq!(Scalar::Int(-1).wrapped(U8), Scalar::Int(255));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The one error type. Its text is PyTorch's; the variant decides which Python exception it becomes.
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use crate::device::Device;
 use crate::dtype::DType;
@@ -146,6 +147,19 @@ impl Error {
             _ => Kind::Runtime,
         }
     }
+}
+
+static WARN: OnceLock<fn(&str) -> Result<()>> = OnceLock::new();
+
+/// Sets what is done with warnings; only the first call counts.
+pub fn set_warn(warn: fn(&str) -> Result<()>) {
+    WARN.get_or_init(|| warn);
+}
+
+/// Warns the user of something that is allowed and most likely a mistake. A host may turn warnings into errors; without
+/// one they go nowhere.
+pub fn warn(text: &str) -> Result<()> {
+    WARN.get().map_or(Ok(()), |warn| warn(text))
 }
 
 /// Returns an error: `bail!(Index, "index {i} is out of bounds")`, or `bail!(Error::FreedGraph)`.

@@ -410,7 +410,7 @@ pub fn infer_shape(wanted: &[i64], numel: usize) -> Result<Dims> {
             ensure!(unknown.is_none(), Runtime, "only one dimension can be inferred");
             unknown = Some(d);
         } else {
-            ensure!(n >= 0, Runtime, "invalid shape dimension {n}");
+            ensure!(n >= 0, Runtime, "invalid shape dimension {n} at index {d} of shape {wanted:?}");
             known = known.checked_mul(n as usize).ok_or_else(invalid)?;
         }
     }

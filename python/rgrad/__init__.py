@@ -17,6 +17,7 @@ from rgrad import _C
 from rgrad._C import *  # noqa: F403 - every function of the operation table, under PyTorch's name
 from rgrad._C import Generator, Tensor, device, dtype, memory_format
 
+from . import _subclass
 from ._dtypes import broadcast_shapes, can_cast, finfo, iinfo, promote_types, result_type
 from ._modes import (
     are_deterministic_algorithms_enabled,
@@ -40,6 +41,7 @@ from ._top import (
     get_rng_state,
     initial_seed,
     is_floating_point,
+    is_inference,
     is_storage,
     is_tensor,
     layout,
@@ -51,6 +53,8 @@ from ._top import (
     typename,
 )
 from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+
+_subclass.install()
 
 detach = Tensor.detach
 detach_ = Tensor.detach_
@@ -124,6 +128,10 @@ _FROM = {
     "load": ("rgrad.serialization", "load"),
     "save": ("rgrad.serialization", "save"),
     "strided": ("rgrad._top", "strided"),
+    **{
+        f"{kind}Tensor": ("rgrad._tensor_types", f"{kind}Tensor")
+        for kind in ("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
+    },
     # Functions of rgrad.nn that PyTorch offers at the top too.
     **{
         name: ("rgrad.nn.functional", name)

@@ -145,6 +145,8 @@ RECIPES: dict[str, list[Call] | None] = {
         call(data(2, 3, 4), 1, index(3, 0)),
     ],
     "index_add": [call(data(4, 5), 0, index(4, 6), data(6, 5)), call(data(4, 5), 1, index(5, 3), data(4, 3), alpha=2)],
+    "bincount": [call(index(5, 7))],
+    "is_set_to": None,
     "index_copy": [call(data(4, 5), 0, index(4, 3), data(3, 5))],
     "index_fill": [call(data(4, 5), 0, index(4, 3), 2), call(data(4, 5), 1, index(5, 2), real())],
     "take": [call(data(4, 5), index(20, 2, 3))],

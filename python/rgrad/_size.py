@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Iterable
+from typing import Any
+
+
+def _integer(position: int, size: Any) -> int:
+    """A size as an integer."""
+    try:
+        return size.__index__()
+    except (AttributeError, TypeError):
+        raise TypeError(
+            f"torch.Size() takes an iterable of 'int' (item {position} is '{type(size).__name__}')"
+        ) from None
 
 
 class Size(tuple[int, ...]):
@@ -14,6 +27,10 @@ class Size(tuple[int, ...]):
 
     __slots__ = ()
 
+    def __new__(cls, sizes: Iterable[Any] = ()) -> Size:
+        """A shape of the given sizes, which are integers or tensors of one integer."""
+        return tuple.__new__(cls, (_integer(i, size) for i, size in enumerate(sizes)))
+
     def numel(self) -> int:
         """The number of elements of a tensor of this shape."""
         return math.prod(self)
@@ -22,13 +39,16 @@ class Size(tuple[int, ...]):
         return f"torch.Size([{', '.join(map(str, self))}])"
 
     def __add__(self, other):
-        return Size(tuple.__add__(self, tuple(other)))
+        if not isinstance(other, tuple):
+            raise TypeError(f"can only concatenate tuple (not {type(other).__name__}) to torch.Size")
+        return Size(tuple.__add__(self, other))
 
     def __radd__(self, other):
-        return Size(tuple(other) + tuple(self)) if isinstance(other, tuple) else NotImplemented
+        return Size(tuple.__add__(other, self)) if isinstance(other, tuple) else NotImplemented
 
     def __mul__(self, n):
-        return Size(tuple.__mul__(self, n))
+        product = tuple.__mul__(self, n)
+        return product if product is NotImplemented else Size(product)
 
     __rmul__ = __mul__
 
@@ -38,3 +58,7 @@ class Size(tuple[int, ...]):
 
     def __reduce__(self):
         return Size, (tuple(self),)
+
+
+# For the binding, which has nothing but integers: no Python frame, and no checks.
+_size_of_ints = functools.partial(tuple.__new__, Size)

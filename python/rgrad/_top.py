@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 from rgrad import _C
@@ -92,6 +93,11 @@ def is_storage(obj: Any) -> bool:
     return type(obj).__name__ == "UntypedStorage"
 
 
+def is_inference(input: Tensor) -> bool:
+    """Whether the tensor was made in inference mode."""
+    return input.is_inference()
+
+
 def is_floating_point(input: Tensor) -> bool:
     """Whether the elements are floating point numbers."""
     return input.is_floating_point()
@@ -135,12 +141,21 @@ def get_printoptions() -> dict[str, Any]:
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """Sets the default dtype by the name of a tensor type, such as "torch.DoubleTensor"."""
-    names = {"Float": _C.float32, "Double": _C.float64, "Half": _C.float16, "BFloat16": _C.bfloat16}
-    key = str(t).rsplit(".", 1)[-1].removesuffix("Tensor")
-    if key not in names:
+    """Sets the default dtype by a tensor type or its name, such as "torch.DoubleTensor"."""
+    warnings.warn(
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
+        "torch.set_default_device() as alternatives.",
+        stacklevel=2,
+    )
+    from ._tensor_types import TYPES
+
+    name = t.rpartition(".")[2] if isinstance(t, str) else getattr(t, "__name__", None)
+    if name not in TYPES:
         raise TypeError(f"invalid type object: {t!r}")
-    _C.set_default_dtype(names[key])
+    dtype = TYPES[name].dtype
+    if not dtype.is_floating_point:
+        raise TypeError("only floating-point types are supported as the default type")
+    _C.set_default_dtype(dtype)
 
 
 def compiled_with_cxx11_abi() -> bool:

@@ -40,6 +40,8 @@ def reduce_tensor(tensor: Any, protocol: int) -> tuple[Any, ...]:
     )
     if isinstance(tensor, rgrad.nn.Parameter):
         return _rebuild_parameter, arguments
+    if type(tensor) is not rgrad.Tensor:
+        return _rebuild_subclass, (type(tensor), *arguments)
     return _rebuild_tensor, arguments
 
 
@@ -58,6 +60,12 @@ def _rebuild_parameter(*arguments: Any) -> Any:
     """The inverse of `reduce_tensor` for a `Parameter`."""
     tensor = _rebuild_tensor(*arguments)
     return rgrad.nn.Parameter(tensor.detach(), tensor.requires_grad)
+
+
+def _rebuild_subclass(cls: Any, *arguments: Any) -> Any:
+    """The inverse of `reduce_tensor` for a subclass of Tensor."""
+    tensor = _rebuild_tensor(*arguments)
+    return _C._make_subclass(cls, tensor.detach(), tensor.requires_grad)
 
 
 def copy_tensor(tensor: Any) -> Any:

@@ -11,7 +11,7 @@ const ON: u8 = 1;
 const CHECK_NAN: u8 = 2;
 
 /// As in PyTorch, the mode is the process's, not a thread's.
-static MODE: AtomicU8 = AtomicU8::new(0);
+static MODE: AtomicU8 = AtomicU8::new(CHECK_NAN);
 
 thread_local! {
     /// The node whose backward this thread runs: what is made meanwhile is its doing.
@@ -35,17 +35,17 @@ pub fn set_observer(observer: Observer) {
 
 #[inline(always)]
 pub fn enabled() -> bool {
-    MODE.load(Ordering::Relaxed) != 0
+    MODE.load(Ordering::Relaxed) & ON != 0
 }
 
-/// Whether gradients that hold NaN are errors.
+/// Whether gradients that hold NaN are errors while the mode is on.
 pub fn checks_nan() -> bool {
     MODE.load(Ordering::Relaxed) & CHECK_NAN != 0
 }
 
 /// Sets whether the mode is on and whether it looks for NaN; returns both as they were.
 pub fn set(on: bool, check_nan: bool) -> (bool, bool) {
-    let mode = if on { ON | if check_nan { CHECK_NAN } else { 0 } } else { 0 };
+    let mode = if on { ON } else { 0 } | if check_nan { CHECK_NAN } else { 0 };
     let before = MODE.swap(mode, Ordering::Relaxed);
     (before & ON != 0, before & CHECK_NAN != 0)
 }

@@ -189,6 +189,16 @@ pub fn record<F: Function>(
     for t in inputs {
         edges.push(t.grad_edge()?);
     }
+    record_edges(out, edges, make)
+}
+
+/// As [`record`], where something is tracked, with the edges to the inputs.
+#[inline]
+pub fn record_edges<F: Function>(
+    out: Tensor,
+    edges: Edges,
+    make: impl FnOnce(&Tensor) -> F,
+) -> Result<Tensor> {
     let f = make(&out);
     check_saved()?;
     let grad_fn = node(f, edges, &[&out]);

@@ -6,6 +6,9 @@
 //! found by counting: a node or a tensor is the owner's if every handle to it was met on the way there, and then what it
 //! holds is looked at in turn. Nothing else can reach what was found, so it cannot change while the collector looks, and
 //! to drop the owner's handle drops it all.
+//!
+//! A young collection comes every few hundred objects, and would walk all of a graph that grows by as many: it looks at a
+//! thousand parts from each owner at most. What lies deeper passes for referenced from elsewhere, until a full one.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -17,6 +20,15 @@ use crate::tensor::Tensor;
 
 /// Objects of the host language that hooks and functions hold; while there are none, nobody searches.
 static HELD: AtomicUsize = AtomicUsize::new(0);
+
+/// How many parts a search looks at.
+static PARTS: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// Has searches be those of a young collection, or of a full one. To be called between collections: one of them must
+/// find the same whenever it searches.
+pub fn set_young_collection(young: bool) {
+    PARTS.store(if young { 1000 } else { usize::MAX }, Ordering::Relaxed);
+}
 
 /// Counts an object that the graph holds, for as long as it lives.
 pub struct HeldGuard(());
@@ -98,7 +110,8 @@ impl Held {
 
     /// Visits what belongs to the handles that were met, and all below.
     pub fn visit(mut self, visit: &mut dyn FnMut(&dyn Any)) {
-        while let Some(part) = self.open.pop() {
+        for _ in 0..PARTS.load(Ordering::Relaxed) {
+            let Some(part) = self.open.pop() else { return };
             match &part {
                 Part::Tensor(t) => {
                     t.base().into_iter().for_each(|base| self.tensor(base));

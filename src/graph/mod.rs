@@ -19,9 +19,9 @@ mod saved;
 
 pub use function::{
     AccumulateGrad, Cx, Edge, Edges, Function, GradFn, Grads, Node, NotImplemented, OutputMeta, node, record,
-    record_all,
+    record_all, record_edges,
 };
-pub use held::{Held, HeldGuard, anything_held};
+pub use held::{Held, HeldGuard, anything_held, set_young_collection};
 pub use hooks::{Handle, Hooks, NodeHook, PackedTensor, PostAccumulateHook, SavedTensorHooks, TensorHook};
 pub use meta::Meta;
 pub use mode::{

@@ -181,7 +181,8 @@ impl SavedTensor {
             Slot::Packed(_) => {
                 bail!(
                     Runtime,
-                    "Calling register_hooks on a saved tensor whose hooks have already been set is forbidden"
+                    "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks \
+                     is allowed at a time."
                 )
             }
             Slot::Kept { tensor, number, output: true, .. } => (tensor.clone(), History::Output(*number)),
@@ -292,8 +293,16 @@ pub fn pop_saved_tensor_hooks() {
 }
 
 /// While there is a message, a push fails with it. Returns the one before.
-pub fn forbid_saved_tensor_hooks(message: Option<String>) -> Option<String> {
-    FORBIDDEN.replace(message)
+///
+/// # Errors
+/// `RuntimeError` with the message, where hooks are in use.
+pub fn forbid_saved_tensor_hooks(message: Option<String>) -> Result<Option<String>> {
+    if let Some(message) = &message
+        && HOOKS.with_borrow(|h| !h.is_empty())
+    {
+        bail!(Error::Runtime(message.clone()));
+    }
+    Ok(FORBIDDEN.replace(message))
 }
 
 /// The hooks of a thread, for one that continues its work.

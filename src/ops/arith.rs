@@ -147,12 +147,30 @@ impl crate::graph::Function for RoundedDiv {
     }
 }
 
+/// A bound of integers of a dtype: one beyond the dtype's range is as good as the end of the range, where no element
+/// lies beyond it, and an error where all would.
+fn limit<'a>(bound: Arg<'a>, dtype: DType, which: &str) -> Result<Arg<'a>> {
+    let Arg::S(Scalar::Int(i)) = bound else { return Ok(bound) };
+    let nearest = dtype.nearest(i);
+    ensure!(
+        nearest == i || (nearest > i) == (which == "min"),
+        Runtime,
+        "Clamp {which} value {i} is outside the representable range of {}",
+        dtype.scalar_name()
+    );
+    Ok(Arg::S(Scalar::Int(nearest)))
+}
+
 /// Integer tensors have no limits but whole ones, so that an absent bound of theirs is no bound at all.
 fn clamp(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
     let bound =
         |i: usize| -> Result<Option<Arg>> { if a.is_none(i) { Ok(None) } else { a.operand(i).map(Some) } };
-    let (min, max) = (bound(1)?, bound(2)?);
+    let (mut min, mut max) = (bound(1)?, bound(2)?);
+    if t.dtype().is_int() {
+        min = min.map(|b| limit(b, t.dtype(), "min")).transpose()?;
+        max = max.map(|b| limit(b, t.dtype(), "max")).transpose()?;
+    }
     let float = |b: Arg| result_type(&[t.into(), b]).is_float();
     let out = match (min, max) {
         (None, None) => bail!(Runtime, "torch.clamp: At least one of 'min' or 'max' must not be None"),

@@ -3,6 +3,7 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::arith;
+use super::default_dtype;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::view::as_strided;
 use crate::backend::{copy, memory};
@@ -63,16 +64,13 @@ fn type_as(a: &Args) -> Result<Out> {
     Ok(arith::to_dtype(a.tensor(0)?, a.tensor(1)?.dtype())?.into())
 }
 
-fn type_to(a: &Args) -> Result<Out> {
-    Ok(arith::to_dtype(a.tensor(0)?, a.dtype(1)?)?.into())
-}
-
 /// The name of the tensor type of a dtype, or a cast to the dtype of such a name.
 fn type_name(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
     let name_of = |d: DType| format!("torch.{}Tensor", d.scalar_name());
     let Some(wanted) = a.opt_str(1)? else { return Ok(Out::Str(name_of(t.dtype()))) };
-    match DType::ALL.into_iter().find(|&d| name_of(d) == wanted) {
+    let plain = (wanted == "torch.Tensor").then(default_dtype);
+    match plain.or_else(|| DType::ALL.into_iter().find(|&d| name_of(d) == wanted)) {
         Some(d) => Ok(arith::to_dtype(t, d)?.into()),
         None => bail!(Value, "invalid type: '{wanted}'"),
     }
@@ -195,13 +193,33 @@ fn set(a: &Args) -> Result<Out> {
     Ok(record(source.detach(), &[t], |_| NotImplemented { op: "set_" })?.into())
 }
 
-/// `set_` with a geometry over the memory of `source`.
+/// A vector of all elements of the dtype of `t` that the memory of the tensor of bytes `storage` has room for.
+fn over_storage(t: &Tensor, storage: &Tensor) -> Tensor {
+    let elements = storage.numel() / t.dtype().size();
+    Tensor::from_parts(storage.storage().clone(), Layout::contiguous([elements].into()), t.dtype())
+}
+
+fn set_storage(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    Ok(record(over_storage(t, a.tensor(1)?), &[t], |_| NotImplemented { op: "set_" })?.into())
+}
+
+/// `set_` with a geometry over a storage.
+fn set_storage_strided(a: &Args) -> Result<Out> {
+    set_strided_over(a, &over_storage(a.tensor(0)?, a.tensor(1)?))
+}
+
+/// `set_` with a geometry over the memory of a tensor.
 fn set_strided(a: &Args) -> Result<Out> {
+    set_strided_over(a, a.tensor(1)?)
+}
+
+fn set_strided_over(a: &Args, source: &Tensor) -> Result<Out> {
     let t = a.tensor(0)?;
     let shape = a.size(3)?;
     let size: SmallVec<[i64; 6]> = shape.iter().map(|&n| n as i64).collect();
     let plain: SmallVec<[i64; 6]> = shape.contiguous_strides().iter().map(|&s| s as i64).collect();
-    let shown = as_strided(a.tensor(1)?, &size, a.opt_ints(4)?.unwrap_or(&plain), Some(a.int(2)?))?;
+    let shown = as_strided(source, &size, a.opt_ints(4)?.unwrap_or(&plain), Some(a.int(2)?))?;
     Ok(record(shown.detach(), &[t], |_| NotImplemented { op: "set_" })?.into())
 }
 
@@ -227,6 +245,13 @@ fn ask(a: &Args, question: impl Fn(&Tensor) -> bool) -> Result<Out> {
 fn is_same_size(a: &Args) -> Result<Out> {
     let other = a.tensor(1)?;
     ask(a, |t| t.shape() == other.shape())
+}
+
+fn is_set_to(a: &Args) -> Result<Out> {
+    let other = a.tensor(1)?;
+    ask(a, |t| {
+        t.storage().same(other.storage()) && t.layout() == other.layout() && t.dtype() == other.dtype()
+    })
 }
 
 const fn op(name: &'static str, surface: Surface, doc: &'static str, overloads: &'static [Overload]) -> Op {
@@ -308,10 +333,7 @@ pub static OPS: &[Op] = &[
         "type",
         Surface::METHOD,
         "The tensor cast to a dtype; the name of its tensor type if none is given.",
-        &[
-            overload!("input: Tensor, dtype: dtype, non_blocking: bool = False", type_to),
-            overload!("input: Tensor, dtype: str? = None, non_blocking: bool = False", type_name),
-        ],
+        &[overload!("input: Tensor, dtype: typename? = None, non_blocking: bool = False", type_name)],
     ),
     op(
         "type_as",
@@ -388,6 +410,11 @@ pub static OPS: &[Op] = &[
                 "input: Tensor, source: Tensor, storage_offset: int, size: size, stride: int[]? = None",
                 set_strided
             ),
+            overload!("input: Tensor, source: Storage", set_storage),
+            overload!(
+                "input: Tensor, source: Storage, storage_offset: int, size: size, stride: int[]? = None",
+                set_storage_strided
+            ),
         ],
     ),
     identity!("resolve_conj", Surface::BOTH, "input: Tensor", "The tensor: there are no conjugate views."),
@@ -410,6 +437,24 @@ pub static OPS: &[Op] = &[
         Surface::BOTH,
         "Whether two tensors have one shape.",
         &[overload!("input: Tensor, other: Tensor", is_same_size)],
+    ),
+    op(
+        "is_set_to",
+        Surface::METHOD,
+        "Whether `tensor` is the same memory with the same geometry.",
+        &[overload!("input: Tensor, tensor: Tensor", is_set_to)],
+    ),
+    op(
+        "is_conj",
+        Surface::BOTH,
+        "Whether the tensor is a conjugate view: none is.",
+        &[overload!("input: Tensor", |a| ask(a, |_| false))],
+    ),
+    op(
+        "is_neg",
+        Surface::BOTH,
+        "Whether the tensor is a negated view: none is.",
+        &[overload!("input: Tensor", |a| ask(a, |_| false))],
     ),
     op(
         "is_floating_point",

@@ -32,6 +32,7 @@ macro_rules! options {
         )
     };
 }
+pub use fill::fill_all;
 pub(super) use fill::overwrite;
 pub(super) use options;
 
@@ -130,18 +131,20 @@ fn new_filled(a: &Args, value: Scalar) -> Result<Out> {
 
 fn full(a: &Args) -> Result<Out> {
     let value = a.number(1)?;
-    filled_at(a, 2, a.size(0)?, value, dtype_or(a, 2, dtype_of(value))?, default_device())
+    let dtype = dtype_or(a, 2, dtype_of(value))?;
+    filled_at(a, 2, a.size(0)?, value.checked(dtype)?, dtype, default_device())
 }
 
 fn full_like(a: &Args) -> Result<Out> {
     let out = like(a, 2)?;
-    copy::fill(out.raw(), a.number(1)?)?;
+    copy::fill(out.raw(), a.number(1)?.checked(out.dtype())?)?;
     finish_like(a, 2, out.clone(), &out)
 }
 
 fn new_full(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
-    filled_at(a, 3, a.size(1)?, a.number(2)?, dtype_or(a, 3, t.dtype())?, t.device())
+    let dtype = dtype_or(a, 3, t.dtype())?;
+    filled_at(a, 3, a.size(1)?, a.number(2)?.checked(dtype)?, dtype, t.device())
 }
 
 fn scalar_tensor(a: &Args) -> Result<Out> {

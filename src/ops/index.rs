@@ -2,6 +2,7 @@
 //! `gather`, `mask` and `select` have the functions that index by name.
 
 mod advanced;
+mod count;
 mod gather;
 mod mask;
 mod select;
@@ -14,6 +15,7 @@ pub use select::{index_add, index_copy, index_fill, index_select, put, take};
 
 use smallvec::SmallVec;
 
+use super::creation::fill_all;
 use super::pointwise::Arg;
 use super::schema::Op;
 use super::view;
@@ -27,8 +29,8 @@ use crate::tensor::{Tensor, assign, check_inplace, write_untracked};
 use crate::{bail, ensure};
 
 pub static OPS: &[Op] = &Op::concat::<
-    { select::OPS.len() + gather::OPS.len() + mask::OPS.len() + advanced::OPS.len() },
->(&[select::OPS, gather::OPS, mask::OPS, advanced::OPS]);
+    { select::OPS.len() + gather::OPS.len() + mask::OPS.len() + advanced::OPS.len() + count::OPS.len() },
+>(&[select::OPS, gather::OPS, mask::OPS, advanced::OPS, count::OPS]);
 
 /// One of the things between the brackets of `x[...]`.
 #[derive(Clone, Debug)]
@@ -46,12 +48,17 @@ pub enum Index {
 /// as many dimensions as it has.
 type Picks = SmallVec<[Option<Tensor>; 4]>;
 
+/// Whether a tensor picks by truth, as PyTorch lets bytes do too.
+fn is_mask(t: &Tensor) -> bool {
+    matches!(t.dtype(), DType::Bool | DType::U8)
+}
+
 /// How many dimensions an index consumes.
 fn consumed(i: &Index) -> usize {
     match i {
         Index::Int(_) | Index::Slice(..) => 1,
         Index::NewAxis | Index::Ellipsis | Index::Bool(_) => 0,
-        Index::Tensor(t) if matches!(t.dtype(), DType::Bool | DType::U8) => t.rank(),
+        Index::Tensor(t) if is_mask(t) => t.rank(),
         Index::Tensor(_) => 1,
     }
 }
@@ -60,6 +67,9 @@ fn consumed(i: &Index) -> usize {
 #[inline]
 fn at(t: &Tensor, d: usize, i: i64, named: usize) -> Result<Tensor> {
     let Some(&n) = t.shape().get(d) else {
+        if i != 0 {
+            return select::out_of_bounds(i, named, 0);
+        }
         bail!(
             Index,
             "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a \
@@ -91,7 +101,8 @@ fn sliced(t: &Tensor, d: usize, bounds: (Option<i64>, Option<i64>, Option<i64>))
 /// Applies the indices that give views, and says by which tensors the dimensions of the view are indexed.
 fn basic(t: &Tensor, index: &[Index]) -> Result<(Tensor, Picks)> {
     let used: usize = index.iter().map(consumed).sum();
-    if used > t.rank() && t.rank() > 0 {
+    // Of a 0-d tensor a single index or slice says more of itself below.
+    if used > t.rank() && !matches!(index, [Index::Int(_) | Index::Slice(..)]) {
         bail!(Index, "too many indices for tensor of dimension {}", t.rank());
     }
     let (mut view, mut picks, mut d) = (t.clone(), Picks::new(), 0);
@@ -132,7 +143,7 @@ fn basic(t: &Tensor, index: &[Index]) -> Result<(Tensor, Picks)> {
                 pick(d, 1, constant_pick(t, *on)?);
                 d += 1;
             }
-            Index::Tensor(by) if by.rank() == 0 && by.dtype() == DType::Bool => {
+            Index::Tensor(by) if by.rank() == 0 && is_mask(by) => {
                 view = view::unsqueeze(&view, d as i64)?;
                 pick(d, 1, constant_pick(t, !by.item()?.is_zero())?);
                 d += 1;
@@ -159,7 +170,7 @@ fn constant_pick(t: &Tensor, on: bool) -> Result<Tensor> {
 /// A mask of the shape of `t`, where that is all there is to index with.
 fn whole_mask<'a>(t: &Tensor, picks: &'a Picks) -> Option<&'a Tensor> {
     match &picks[..] {
-        [Some(m)] if matches!(m.dtype(), DType::Bool | DType::U8) && m.shape() == t.shape() => Some(m),
+        [Some(m)] if is_mask(m) && m.shape() == t.shape() => Some(m),
         _ => None,
     }
 }
@@ -185,7 +196,20 @@ pub fn getitem(t: &Tensor, index: &[Index]) -> Result<Tensor> {
 
 /// `t[index] = value`.
 pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
+    let value = match value {
+        Arg::S(s) => Arg::S(s.checked(t.dtype())?),
+        value => value,
+    };
+    // A truth alone picks all or nothing.
+    let index = match index {
+        [Index::Bool(false)] => return check_inplace(t, false),
+        [Index::Bool(true)] => &[Index::NewAxis],
+        index => index,
+    };
     let (view, picks) = basic(t, index)?;
+    if let (Arg::S(s), true, true) = (value, picks.is_empty(), view.same(t)) {
+        return fill_all(t, s);
+    }
     let view = if picks.is_empty() && view.same(t) && t.base().is_none() { cut::alias(t)? } else { view };
     let from_tracked = matches!(value, Arg::T(v) if v.requires_grad());
     check_inplace(&view, from_tracked)?;
@@ -204,7 +228,7 @@ pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
             assign(&view, &value, "CopyBackwards")
         }
         Arg::T(v) => {
-            let value = view::expand_to(&without_leading_ones(v, view.rank())?, view.shape())?;
+            let value = view::expand_to(&without_leading_ones(v, view.shape())?, view.shape())?;
             let apart = !value.storage().same(view.storage()) || value.layout() == view.layout();
             let value = if apart { value } else { super::arith::clone(&value)? };
             if tracked {
@@ -217,36 +241,70 @@ pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
     }
 }
 
-/// `v` without the dimensions of size 1 that it has before the last `rank`.
-fn without_leading_ones(v: &Tensor, rank: usize) -> Result<Tensor> {
-    let extra = v.shape().iter().take(v.rank().saturating_sub(rank)).take_while(|&&n| n == 1).count();
+/// `v` without the dimensions of size 1 that it begins with, where it has not the shape anyway.
+fn without_leading_ones(v: &Tensor, shape: &Dims) -> Result<Tensor> {
+    let extra = if v.shape() == shape { 0 } else { v.shape().iter().take_while(|&&n| n == 1).count() };
     if extra == 0 { Ok(v.clone()) } else { view::reshape_to(v, &Dims::from(&v.shape()[extra..])) }
+}
+
+/// The mask that is all there is to index with, of a shape that broadcasts with that of `view`; None where there are
+/// other picks, or it does not fit.
+fn lone_mask(view: &Tensor, picks: &[Option<Tensor>]) -> Result<Option<Tensor>> {
+    let mut given = picks.iter().enumerate().filter_map(|(d, p)| p.as_ref().map(|p| (d, p)));
+    let (Some((d, mask)), None) = (given.next(), given.next()) else { return Ok(None) };
+    if !is_mask(mask) || view.shape().get(d..d + mask.rank()) != Some(mask.shape()) {
+        return Ok(None);
+    }
+    let mut shape = mask.shape().clone();
+    shape.resize(view.rank() - d, 1);
+    view::reshape_to(mask, &shape).map(Some)
 }
 
 /// Writes to the elements that tensors of indices and masks pick.
 fn set_picked(view: &Tensor, picks: &Picks, value: Arg, tracked: bool) -> Result<()> {
-    let number = match value {
-        Arg::S(s) => Some(s),
-        Arg::T(v) if v.numel() == 1 && !tracked => Some(v.item()?),
-        Arg::T(_) => None,
-    };
-    if let (Some(mask), Some(s), false) = (whole_mask(view, picks), number, tracked)
-        && view.is_contiguous()
-    {
-        kernel::fill_masked(view.raw(), mask.dense(DType::Bool)?.raw(), s)?;
-        view.bump_version();
-        return Ok(());
-    }
-    let value = match value {
-        Arg::S(s) => view.new_full([0usize; 0], s)?,
-        Arg::T(v) if v.numel() == 1 && v.dtype() != view.dtype() => super::arith::to_dtype(v, view.dtype())?,
-        Arg::T(v) => v.clone(),
+    let mask = match value {
+        Arg::T(v) if v.numel() != 1 => None,
+        _ => lone_mask(view, picks)?,
     };
     if tracked {
-        let result = advanced::index_put(view, picks, &value, false)?;
-        return assign(view, &result, "IndexPutBackward0");
+        let (result, node) = match (value, &mask, &picks[..]) {
+            (Arg::S(s), Some(mask), _) => {
+                let nodes = ["MaskedFillBackward0"; 2];
+                (mask::fill_where(view, mask, value, s, nodes)?, nodes[0])
+            }
+            (Arg::S(_), None, [before @ .., Some(index)])
+                if index.dtype() == DType::I64 && before.iter().all(Option::is_none) =>
+            {
+                let index = view::reshape_to(index, &Dims::from(&[index.numel()][..]))?;
+                (index_fill(view, before.len() as i64, &index, value)?, "IndexFillBackward0")
+            }
+            (Arg::S(s), ..) => {
+                let value = view.new_full([0usize; 0], s)?;
+                (advanced::index_put(view, picks, &value, false)?, "IndexPutBackward0")
+            }
+            (Arg::T(v), ..) => (advanced::index_put(view, picks, v, false)?, "IndexPutBackward0"),
+        };
+        return assign(view, &result, node);
     }
-    advanced::index_put_untracked(view, picks, &value, false)?;
+    let number = match (value, &mask) {
+        (Arg::S(s), _) => Some(s),
+        // By a mask alone a single value is written whatever its dtype; otherwise the dtypes must be one.
+        (Arg::T(v), Some(_)) => Some(v.item()?.checked(view.dtype())?),
+        (Arg::T(_), None) => None,
+    };
+    if let (Some(mask), Some(s)) = (&mask, number)
+        && view.is_contiguous()
+        && mask.shape() == view.shape()
+    {
+        kernel::fill_masked(view.raw(), mask.dense(DType::Bool)?.raw(), s)?;
+    } else {
+        let value = match (value, number) {
+            (_, Some(s)) => view.new_full([0usize; 0], s)?,
+            (Arg::S(s), None) => view.new_full([0usize; 0], s)?,
+            (Arg::T(v), None) => v.clone(),
+        };
+        advanced::index_put_untracked(view, picks, &value, false)?;
+    }
     view.bump_version();
     Ok(())
 }

@@ -16,7 +16,7 @@ use crate::device::Device;
 use crate::dtype::{DType, Scalar, promote};
 use crate::error::{Error, Result};
 use crate::formula::record::{Step, Steps, reads};
-use crate::graph::{anomaly, grad_enabled, record, saved_tensor_hooks_active};
+use crate::graph::{Edges, anomaly, grad_enabled, record_edges, saved_tensor_hooks_active};
 use crate::layout::{Dims, Layout, broadcast};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
@@ -349,8 +349,13 @@ impl Row {
 
     /// Computes into `out`, which has the broadcast shape; any dtype, any layout.
     fn run_into(&self, args: &[Arg], params: &[Scalar], common: DType, out: &Tensor) -> Result<()> {
-        if self.meta.divides && !common.is_float() {
-            refuse_zero_divisor(args)?;
+        if !common.is_float() {
+            if args.iter().any(|a| is_wider(a, common)) {
+                return self.run_wrapped(args, params, common, out);
+            }
+            if self.meta.divides {
+                refuse_zero_divisor(args)?;
+            }
         }
         // The usual case first: every operand has the shape of the result, and nothing needs to be built.
         let uniform =
@@ -398,20 +403,52 @@ impl Row {
         Ok(())
     }
 
+    /// As `run_into`, with the operands that have more bits than the common integer type cut down to it: PyTorch
+    /// converts operands before it computes, so that -1 is 255 among bytes.
+    #[cold]
+    fn run_wrapped(&self, args: &[Arg], params: &[Scalar], common: DType, out: &Tensor) -> Result<()> {
+        let mut narrow: SmallVec<[Option<Tensor>; 3]> = SmallVec::new();
+        for a in args {
+            narrow.push(match a {
+                Arg::T(t) if is_wider(a, common) => Some(t.copied(common)?),
+                _ => None,
+            });
+        }
+        let args: SmallVec<[Arg; 3]> = args
+            .iter()
+            .zip(&narrow)
+            .map(|(a, narrow)| match (a, narrow) {
+                (_, Some(t)) => Arg::T(t),
+                (Arg::S(s), None) => Arg::S(s.wrapped(common)),
+                (Arg::T(t), None) => Arg::T(t),
+            })
+            .collect();
+        self.run_into(&args, params, common, out)
+    }
+
+    /// Whether a number as input `i` has an edge that leads nowhere: PyTorch makes a tensor of it, except where the
+    /// operation has a node of its own for numbers.
+    #[inline(always)]
+    fn numbers_have_edges(&self, i: usize) -> bool {
+        i > 0 && self.meta.number_nodes.is_empty()
+    }
+
     /// Hangs the node on a fresh result.
     #[inline]
     fn remember(&'static self, out: Tensor, args: &[Arg], params: &[Scalar]) -> Result<Tensor> {
         let tracked = args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad()));
-        if !tracked || self.grads.is_empty() || !grad_enabled() {
+        if !tracked || self.grads.is_empty() || !grad_enabled() || !out.dtype().is_float() {
             return Ok(out);
         }
-        let mut tensors: SmallVec<[&Tensor; 3]> = SmallVec::new();
-        for a in args {
-            if let Arg::T(t) = a {
-                tensors.push(t);
+        let mut edges = Edges::new();
+        for (i, a) in args.iter().enumerate() {
+            match a {
+                Arg::T(t) => edges.push(t.grad_edge()?),
+                Arg::S(_) if self.numbers_have_edges(i) => edges.push(None),
+                Arg::S(_) => {}
             }
         }
-        record(out, &tensors, |y| PointwiseBackward::new(self, args, params, y))
+        record_edges(out, edges, |y| PointwiseBackward::new(self, args, params, y))
     }
 
     /// `args[0]` becomes the result; true where nothing had to be recorded and the kernel wrote in place.
@@ -425,6 +462,9 @@ impl Row {
         if tracked || !apart {
             return Ok(false);
         }
+        if self.class == Class::Bits {
+            check_result_cast(common_dtype(args), t.dtype())?;
+        }
         let (common, result) = self.types(args)?;
         check_result_cast(result, t.dtype())?;
         let shape = self.shape(args)?;
@@ -435,6 +475,14 @@ impl Row {
         self.run_into(args, params, common, t)?;
         t.bump_version();
         Ok(true)
+    }
+}
+
+/// Whether an integer operand may have bits that the common integer type has not: a number, or a 0-d tensor.
+fn is_wider(a: &Arg, common: DType) -> bool {
+    match a {
+        Arg::S(s) => s.wrapped(common) != *s,
+        Arg::T(t) => t.dtype().is_int() && promote(t.dtype(), common) != common,
     }
 }
 

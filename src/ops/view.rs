@@ -10,7 +10,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::schema::Op;
 use crate::backend::copy;
-use crate::error::Result;
+use crate::error::{Result, warn};
 use crate::graph::{Cx, Function, Grads, record};
 use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
 use crate::tensor::{Tensor, as_view, scatter_view};
@@ -161,18 +161,40 @@ pub fn t_of(t: &Tensor) -> Result<Tensor> {
 
 /// A view with the dimensions reversed.
 pub fn reversed(t: &Tensor) -> Result<Tensor> {
+    if t.rank() == 0 {
+        warn("Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases.")?;
+    } else if t.rank() > 2 {
+        warn(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will \
+             throw an error in a future release. Consider `x.mT` to transpose batches of matrices or \
+             `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.",
+        )?;
+    }
     let order: Order = (0..t.rank()).rev().collect();
     permute_dims(t, &order, "PermuteBackward0")
 }
 
 /// A view with the last two dimensions swapped, for the attribute `name`.
 fn matrix_transposed(t: &Tensor, name: &str) -> Result<Tensor> {
-    let matrices = if name == "H" { t.rank() == 2 } else { t.rank() >= 2 };
-    if !matrices && t.rank() != 0 {
-        let kind = if name == "H" { "matrices (2-D tensors)" } else { "matrices or batches of matrices" };
-        bail!(Runtime, "tensor.{name} is only supported on {kind}. Got {}-D tensor.", t.rank());
+    if t.rank() == 0 {
+        let instead = if name == "mT" {
+            "This function is the identity in these cases."
+        } else {
+            "Consider using x.conj()."
+        };
+        warn(&format!("Tensor.{name} is deprecated on 0-D tensors. {instead}"))?;
+        return permute_dims(t, &[], "PermuteBackward0");
     }
-    if t.rank() == 0 { permute_dims(t, &[], "PermuteBackward0") } else { swap(t, t.rank() - 2, t.rank() - 1) }
+    let of_matrices = name == "H";
+    ensure!(
+        t.rank() == 2 || t.rank() > 2 && !of_matrices,
+        Runtime,
+        "tensor.{name} is only supported on {}. Got {}-D tensor.{}",
+        if of_matrices { "matrices (2-D tensors)" } else { "matrices or batches of matrices" },
+        t.rank(),
+        if of_matrices && t.rank() > 2 { " For batches of matrices, consider using tensor.mH" } else { "" }
+    );
+    swap(t, t.rank() - 2, t.rank() - 1)
 }
 
 /// The dimensions in the order that `dims` names.
@@ -355,22 +377,17 @@ pub fn as_strided(t: &Tensor, size: &[i64], stride: &[i64], offset: Option<i64>)
 }
 
 fn strided_layout(t: &Tensor, size: &[i64], stride: &[i64], offset: Option<i64>) -> Result<Layout> {
+    ensure!(size.len() == stride.len(), Runtime, "mismatch in length of strides and shape");
     ensure!(
-        size.len() == stride.len(),
+        stride.iter().all(|&s| s >= 0),
         Runtime,
-        "mismatch in length of strides and shape: {} != {}",
-        stride.len(),
-        size.len()
+        "as_strided: Negative strides are not supported at the moment, got strides: {stride:?}"
     );
-    if let Some(s) = stride.iter().find(|&&s| s < 0) {
-        bail!(
-            Runtime,
-            "as_strided: Negative strides are not supported at the moment, got strides: {stride:?} (found {s})"
-        );
-    }
-    if let Some(n) = size.iter().find(|&&n| n < 0) {
-        bail!(Runtime, "as_strided: sizes must be non-negative, got {n}");
-    }
+    ensure!(
+        size.iter().all(|&n| n >= 0),
+        Runtime,
+        "Storage size calculation overflowed with sizes={size:?} and strides={stride:?}"
+    );
     let offset = offset.unwrap_or(t.layout().offset as i64);
     ensure!(offset >= 0, Runtime, "Tensor: invalid storage offset {offset}");
     let layout = Layout {
@@ -451,27 +468,31 @@ pub fn view_dtype(t: &Tensor, dtype: crate::dtype::DType) -> Result<Tensor> {
     let (from, to) = (t.dtype().size(), dtype.size());
     let mut layout = t.layout().clone();
     if from != to {
-        let last = t.rank().checked_sub(1);
-        let Some(d) = last.filter(|&d| layout.strides[d] == 1 || layout.shape[d] == 1) else {
-            bail!(
-                Runtime,
-                "self.dim() cannot be 0, and self.stride(-1) must be 1, to view {} as {} (different element sizes)",
-                t.dtype().scalar_name(),
-                dtype.scalar_name()
-            );
-        };
-        let bytes = layout.shape[d] * from;
-        let fits = (0..d).all(|d| (layout.strides[d] as usize * from).is_multiple_of(to))
-            && (layout.offset * from).is_multiple_of(to);
-        ensure!(
-            bytes.is_multiple_of(to) && fits,
-            Runtime,
-            "self.size(-1) must be divisible by {} to view {} as {} (different element sizes), but got {}",
-            to / from.min(to),
+        let what = format!(
+            "to view {} as {} (different element sizes)",
             t.dtype().scalar_name(),
-            dtype.scalar_name(),
-            layout.shape[d]
+            dtype.scalar_name()
         );
+        let Some(d) = t.rank().checked_sub(1) else { bail!(Runtime, "self.dim() cannot be 0 {what}") };
+        let last = layout.strides[d];
+        ensure!(
+            last == 1 || layout.shape[d] == 1,
+            Runtime,
+            "self.stride(-1) must be 1 {what}, but got {last}"
+        );
+        let bytes = layout.shape[d] * from;
+        if to > from {
+            let fits = |n: usize, name: String| {
+                let k = to / from;
+                ensure!(n.is_multiple_of(k), Runtime, "{name} must be divisible by {k} {what}, but got {n}");
+                Ok(())
+            };
+            fits(layout.shape[d], "self.size(-1)".into())?;
+            fits(layout.offset, "self.storage_offset()".into())?;
+            for (k, &stride) in layout.strides[..d].iter().enumerate() {
+                fits(stride.unsigned_abs(), format!("self.stride({k})"))?;
+            }
+        }
         layout.shape[d] = bytes / to;
         layout.offset = layout.offset * from / to;
         for k in 0..d {

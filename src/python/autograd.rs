@@ -7,7 +7,6 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyList};
 
-use super::convert::opt_tensor_list;
 use super::dtype::type_name;
 use super::error::IntoPy;
 use super::hooks::{Callable, PyHookHandle, hooks_dict};
@@ -200,7 +199,7 @@ impl PyTensor {
             Some(g) => vec![gradient_of(g)?],
             None => Vec::new(),
         };
-        let inputs = inputs.map(targets).transpose()?;
+        let inputs = inputs.map(|inputs| targets(inputs, "inputs")).transpose()?;
         let root = [Target::Tensor(self.inner())];
         let options = options(retain_graph, create_graph);
         warn_of_cycle(py, create_graph)?;
@@ -272,8 +271,8 @@ attribute won't be populated during autograd.backward(). If you indeed want the 
 Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the \
 leaf Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more informations.";
 
-/// Tensors and gradient edges, which are pairs of a node and the number of one of its outputs.
-fn targets(obj: &Bound<'_, PyAny>) -> PyResult<Vec<Target>> {
+/// Tensors and gradient edges, which are pairs of a node and the number of one of its outputs; `role` is what they are.
+fn targets(obj: &Bound<'_, PyAny>, role: &str) -> PyResult<Vec<Target>> {
     if let Ok(t) = obj.cast::<PyTensor>() {
         return Ok(vec![Target::Tensor(t.get().inner())]);
     }
@@ -289,7 +288,10 @@ fn targets(obj: &Bound<'_, PyAny>) -> PyResult<Vec<Target>> {
                 let output = x.getattr("output_nr")?.extract()?;
                 return Ok(Target::Edge(Edge::new(node.get().node.clone(), output)));
             }
-            Err(PyTypeError::new_err(format!("expected a Tensor or a GradientEdge, got {}", type_name(&x))))
+            Err(PyRuntimeError::new_err(format!(
+                "all {role} have to be Tensors or GradientEdges, but got {}",
+                type_name(&x)
+            )))
         })
         .collect()
 }
@@ -336,6 +338,23 @@ fn options(retain_graph: Option<bool>, create_graph: bool) -> Options {
     Options { retain_graph: retain_graph.unwrap_or(create_graph), create_graph, ..Options::default() }
 }
 
+/// What gradients start from: tensors, or None where the root says it.
+fn gradients(obj: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Tensor>>> {
+    obj.try_iter()?
+        .map(|x| {
+            let x = x?;
+            if x.is_none() {
+                return Ok(None);
+            }
+            let t = x.cast::<PyTensor>().map_err(|_| {
+                let found = type_name(&x);
+                PyTypeError::new_err(format!("gradients can be either Tensors or None, but got {found}"))
+            })?;
+            Ok(Some(t.get().inner()))
+        })
+        .collect()
+}
+
 /// Runs backward from several roots.
 #[pyfunction(name = "_backward")]
 #[pyo3(signature = (tensors, grad_tensors, retain_graph, create_graph, inputs))]
@@ -347,8 +366,8 @@ pub fn backward(
     create_graph: bool,
     inputs: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
-    let (roots, grads) = (targets(tensors)?, opt_tensor_list(grad_tensors)?);
-    let inputs = inputs.map(targets).transpose()?;
+    let (roots, grads) = (targets(tensors, "outputs")?, gradients(grad_tensors)?);
+    let inputs = inputs.map(|inputs| targets(inputs, "inputs")).transpose()?;
     let options = options(retain_graph, create_graph);
     warn_of_cycle(py, create_graph)?;
     py.detach(|| engine::backward(&roots, &grads, inputs.as_deref(), options)).py()
@@ -367,8 +386,8 @@ pub fn grad<'py>(
     allow_unused: bool,
     materialize_grads: bool,
 ) -> PyResult<Bound<'py, PyList>> {
-    let (roots, wanted) = (targets(outputs)?, targets(inputs)?);
-    let grads = opt_tensor_list(grad_outputs)?;
+    let (roots, wanted) = (targets(outputs, "outputs")?, targets(inputs, "inputs")?);
+    let grads = gradients(grad_outputs)?;
     let options =
         Options { allow_unused, materialize: materialize_grads, ..options(retain_graph, create_graph) };
     let found = py.detach(|| engine::grad(&roots, &wanted, &grads, options)).py()?;

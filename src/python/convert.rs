@@ -1,6 +1,6 @@
 //! Python values ↔ the core's.
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::dtype::{PyDType, PyGenerator, PyMemoryFormat, device_of, dtype_object, type_name};
 
 use super::object::{as_tensor, exact_int};
+use super::storage::PyStorage;
 use super::tensor::{PyTensor, wrap};
 use crate::dtype::Scalar;
 use crate::layout::Dims;
@@ -39,6 +40,10 @@ pub enum Ty {
     /// Accepted and ignored.
     Ignored,
     Layout,
+    /// The memory of tensors, as the tensor of its bytes.
+    Storage,
+    /// A dtype, a class of tensors or its name, such as "torch.FloatTensor"; as the name.
+    TypeName,
 }
 
 impl Ty {
@@ -62,6 +67,8 @@ impl Ty {
             "Generator" => Ty::Generator,
             "memory_format" => Ty::MemoryFormat,
             "layout" => Ty::Layout,
+            "Storage" => Ty::Storage,
+            "typename" => Ty::TypeName,
             "any" => Ty::Ignored,
             _ => return None,
         })
@@ -86,6 +93,8 @@ impl Ty {
             Ty::Generator => "torch.Generator",
             Ty::Ignored => "object",
             Ty::Layout => "torch.layout",
+            Ty::Storage => "torch.Storage",
+            Ty::TypeName => "type, str, or dtype object",
         }
     }
 }
@@ -112,6 +121,14 @@ fn int_scalar(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
     }
 }
 
+/// As PyTorch unpacks an integer that it stores.
+pub fn integer(obj: &Bound<'_, PyAny>) -> PyResult<Scalar> {
+    if let Ok(b) = obj.cast::<PyBool>() {
+        return Ok(Scalar::Bool(b.is_true()));
+    }
+    obj.extract().map(Scalar::Int).map_err(|_| PyValueError::new_err("Overflow when unpacking long long"))
+}
+
 #[cold]
 fn slow_number(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
     if obj.is_instance_of::<PyFloat>() {
@@ -130,11 +147,20 @@ fn slow_number(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
         return None;
     }
     match kind.as_str() {
-        "b" => obj.is_truthy().ok().map(Scalar::Bool),
+        // NumPy's bool is none of Python's; among operands PyTorch takes it for a float.
+        "b" => obj.is_truthy().ok().map(|b| Scalar::Float(b.into())),
         "i" | "u" => obj.call_method0("__int__").ok().and_then(|i| int_scalar(&i)),
         "f" => obj.call_method0("__float__").ok().and_then(|f| f.extract().ok()).map(Scalar::Float),
         _ => None,
     }
+}
+
+/// The value of a `numpy.bool`.
+pub fn numpy_bool(obj: &Bound<'_, PyAny>) -> Option<bool> {
+    let class = obj.get_type();
+    let named =
+        class.module().is_ok_and(|m| m == "numpy") && class.name().is_ok_and(|n| n == "bool" || n == "bool_");
+    if named { obj.is_truthy().ok() } else { None }
 }
 
 /// A number, or a 0-d tensor as one.
@@ -221,7 +247,7 @@ pub fn value(obj: &Bound<'_, PyAny>, ty: Ty, optional: bool) -> PyResult<Option<
         Ty::Float => number_or_item(obj).map(|s| Value::Number(Scalar::Float(s.to_f64()))),
         Ty::Bool => match obj.cast::<PyBool>() {
             Ok(b) => Some(Value::Number(Scalar::Bool(b.is_true()))),
-            Err(_) => None,
+            Err(_) => numpy_bool(obj).map(|b| Value::Number(Scalar::Bool(b))),
         },
         Ty::Ints | Ty::Size => match ints(obj) {
             Some(v) => Some(Value::Ints(v)),
@@ -239,6 +265,8 @@ pub fn value(obj: &Bound<'_, PyAny>, ty: Ty, optional: bool) -> PyResult<Option<
         Ty::Str => obj.extract::<String>().ok().map(Value::Str),
         Ty::Generator => obj.cast::<PyGenerator>().ok().map(|g| Value::Generator(g.get().0.clone())),
         Ty::Ignored => Some(Value::None),
+        Ty::Storage => obj.cast::<PyStorage>().ok().map(|s| Value::Tensor(s.get().bytes_tensor())),
+        Ty::TypeName => tensor_type_name(obj)?.map(Value::Str),
         // The class is Python's: there is one layout, and nothing to know of it.
         Ty::Layout => obj.get_type().name().is_ok_and(|n| n == "layout").then_some(Value::None),
     })
@@ -262,14 +290,28 @@ pub fn dtype_argument(obj: &Bound<'_, PyAny>) -> Option<crate::dtype::DType> {
     }
 }
 
+/// What `Tensor.type` calls a type, given as a dtype, a class or its name.
+fn tensor_type_name(obj: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    if let Ok(d) = obj.cast::<PyDType>() {
+        return Ok(Some(format!("torch.{}Tensor", d.get().0.scalar_name())));
+    }
+    if let Ok(name) = obj.extract::<String>() {
+        return Ok(Some(name));
+    }
+    let Ok(name) = obj.getattr("__name__").and_then(|n| n.extract::<String>()) else { return Ok(None) };
+    // The one class of tensors that is none of the typed ones stands for the default type.
+    let typed = obj.hasattr("dtype")? && !name.contains('.');
+    Ok(Some(if typed { format!("torch.{name}") } else { name }))
+}
+
 static SIZE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static RETURN_TYPES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// A shape as `torch.Size`.
 pub fn size(py: Python<'_>, shape: &Dims) -> PyResult<Py<PyAny>> {
-    let class = SIZE.get_or_try_init(py, || py.import("rgrad._size")?.getattr("Size").map(Bound::unbind))?;
-    let dims = PyTuple::new(py, shape.iter())?;
-    class.call1(py, (dims,))
+    let make =
+        SIZE.get_or_try_init(py, || py.import("rgrad._size")?.getattr("_size_of_ints").map(Bound::unbind))?;
+    make.call1(py, (PyTuple::new(py, shape.iter())?,))
 }
 
 /// A result of the core as Python sees it.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use pyo3::basic::CompareOp;
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
@@ -30,13 +30,8 @@ impl PyDType {
         self.0 as isize
     }
 
-    fn __richcmp__(&self, other: &Bound<'_, PyAny>, op: CompareOp) -> bool {
-        let same = other.cast::<PyDType>().is_ok_and(|o| o.get().0 == self.0);
-        match op {
-            CompareOp::Eq => same,
-            CompareOp::Ne => !same,
-            _ => false,
-        }
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<PyDType>().is_ok_and(|o| o.get().0 == self.0)
     }
 
     /// Pickled by name: an attribute of the package.
@@ -62,6 +57,23 @@ impl PyDType {
     #[getter]
     fn itemsize(&self) -> usize {
         self.0.size()
+    }
+
+    /// The dtype of the real part: no dtype here is complex.
+    fn to_real(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn to_complex(&self) -> PyResult<()> {
+        Err(match self.0.is_float() {
+            true => PyNotImplementedError::new_err(format!(
+                "{} has no complex counterpart: complex dtypes are not supported",
+                self.0
+            )),
+            false => {
+                PyRuntimeError::new_err(format!("Unknown Complex ScalarType for {}", self.0.scalar_name()))
+            }
+        })
     }
 }
 
@@ -136,13 +148,19 @@ impl PyDevice {
 impl PyDevice {
     #[new]
     #[pyo3(signature = (r#type, index=None))]
-    fn new(r#type: &Bound<'_, PyAny>, index: Option<usize>) -> PyResult<PyDevice> {
-        if let Ok(d) = r#type.cast::<PyDevice>() {
-            return Ok(PyDevice { device: d.get().device, index: index.or(d.get().index) });
+    fn new(r#type: &Bound<'_, PyAny>, index: Option<i64>) -> PyResult<PyDevice> {
+        let whole = r#type.cast::<PyDevice>().ok().filter(|_| index.is_none());
+        if let Some(d) = whole {
+            return Ok(PyDevice { device: d.get().device, index: d.get().index });
         }
         let name: String = r#type.extract().map_err(|_| {
-            PyTypeError::new_err(format!("device(): argument 'type' must be str, not {}", type_name(r#type)))
+            PyTypeError::new_err(format!(
+                "device(): argument 'type' (position 1) must be str, not {}",
+                type_name(r#type)
+            ))
         })?;
+        let index = index.map(usize::try_from).transpose();
+        let index = index.map_err(|_| PyRuntimeError::new_err("Device index must not be negative"))?;
         let device = Device::parse(&name).py()?;
         let given = name.split_once(':').and_then(|(_, i)| i.parse().ok());
         if given.is_some() && index.is_some() {
@@ -199,14 +217,14 @@ impl PyDevice {
         self.index.map_or(0, |i| i as u64 + 1)
     }
 
-    fn __richcmp__(&self, other: &Bound<'_, PyAny>, op: CompareOp) -> bool {
+    fn __richcmp__(&self, other: &Bound<'_, PyAny>, op: CompareOp) -> PyResult<bool> {
         let same = other
             .cast::<PyDevice>()
             .is_ok_and(|o| o.get().device.kind() == self.device.kind() && o.get().index == self.index);
         match op {
-            CompareOp::Eq => same,
-            CompareOp::Ne => !same,
-            _ => false,
+            CompareOp::Eq => Ok(same),
+            CompareOp::Ne => Ok(!same),
+            _ => Err(PyTypeError::new_err("comparison not implemented")),
         }
     }
 
@@ -231,9 +249,16 @@ pub fn device_of(obj: &Bound<'_, PyAny>) -> PyResult<Device> {
     Err(PyTypeError::new_err(format!("expected a device or a device string, not {}", type_name(obj))))
 }
 
-/// The class name of an object, as PyTorch's messages show it.
+/// The class name of an object, as PyTorch's messages show it: with the module where the class is not a Python one.
 pub fn type_name(obj: &Bound<'_, PyAny>) -> String {
-    obj.get_type().name().map_or_else(|_| "object".into(), |n| n.to_string())
+    let class = obj.get_type();
+    let Ok(name) = class.name() else { return "object".into() };
+    let module = class.module().map_or(String::new(), |m| m.to_string());
+    match module.as_str() {
+        "rgrad" if name != "Tensor" => format!("torch.{name}"),
+        "numpy" => format!("numpy.{name}"),
+        _ => name.to_string(),
+    }
 }
 
 /// A stream of random numbers.
@@ -299,7 +324,7 @@ impl PyGenerator {
 /// PyTorch's range of seeds: 64 bits, negative ones wrapped.
 fn seed_of(seed: i128) -> PyResult<u64> {
     if seed < i64::MIN as i128 || seed > u64::MAX as i128 {
-        return Err(PyRuntimeError::new_err("Overflow when unpacking long long"));
+        return Err(PyValueError::new_err("Overflow when unpacking long long"));
     }
     Ok(seed as u64)
 }

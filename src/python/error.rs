@@ -1,8 +1,11 @@
 //! Errors of the core → Python exceptions.
 
+use std::ffi::CString;
+
 use pyo3::create_exception;
 use pyo3::exceptions::{
-    PyAssertionError, PyIndexError, PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError,
+    PyAssertionError, PyIndexError, PyNotImplementedError, PyRuntimeError, PyTypeError, PyUserWarning,
+    PyValueError,
 };
 use pyo3::prelude::*;
 
@@ -62,6 +65,11 @@ pub fn panicked(payload: Box<dyn std::any::Any + Send>) -> PyErr {
         .or_else(|| payload.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".into());
     PyRuntimeError::new_err(format!("rgrad panicked: {what}. This is a bug in rgrad; please report it."))
+}
+
+/// A `UserWarning` at the line of Python code that is running.
+pub fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
+    PyErr::warn(py, &py.get_type::<PyUserWarning>(), &CString::new(text)?, 1)
 }
 
 /// Runs `f` with errors mapped.

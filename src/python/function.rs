@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use super::convert::{opt_tensor_list, size};
-use super::dtype::{dtype_object, type_name};
+use super::dtype::{PyDevice, dtype_object, type_name};
 use super::error::{IntoPy, foreign};
 use super::hooks::{grads_tuple, visit_objects};
 use super::tensor::{PyTensor, wrap};
@@ -144,6 +144,12 @@ impl Function for UserFunction {
     }
 }
 
+const WRITTEN_VIEW: &str = "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return more than one \
+     Tensor. This is not supported by the current autograd engine. You should either make sure the input is not a view \
+     (using .clone() for example) or make your Function only return one Tensor (potentially splitting it into two \
+     Functions: one doing the inplace that returns a single Tensor and a second one that does the other operations). You \
+     can ask on the forum https://discuss.pytorch.org/ if you need help to do this change.";
+
 /// Gives the outputs of a user's forward their history.
 #[pyfunction(name = "_record_function")]
 pub fn record_function<'py>(
@@ -160,6 +166,7 @@ pub fn record_function<'py>(
     let constant = marked(ctx, "_non_differentiable")?;
     let is = |list: &[Tensor], t: &Tensor| list.iter().any(|d| d.same(t));
     let given: Vec<Option<Tensor>> = outputs.iter().map(|o| tensor(&o)).collect();
+    let several = given.iter().flatten().count() > 1;
     for t in &dirty {
         if !given.iter().flatten().any(|o| o.same(t)) {
             return Err(PyRuntimeError::new_err(
@@ -172,10 +179,12 @@ pub fn record_function<'py>(
                 "a leaf Variable that requires grad has been used in an in-place operation.",
             ));
         }
+        if recorded && several && t.base().is_some() {
+            return Err(PyRuntimeError::new_err(WRITTEN_VIEW));
+        }
         check_inplace(t, recorded).py()?;
         t.bump_version();
     }
-    let several = given.iter().flatten().count() > 1;
     // What the outputs become, each beside the tensor that forward returned.
     let mut made: Vec<(Bound<'py, PyAny>, Option<Tensor>)> = Vec::with_capacity(given.len());
     let mut number = 0;
@@ -225,8 +234,11 @@ pub fn record_function<'py>(
     let meta = made
         .iter()
         .map(|(_, t)| match t {
-            Some(t) => Ok((size(py, t.shape())?, dtype_object(py, t.dtype())?.into_any())),
-            None => Ok((py.None(), py.None())),
+            Some(t) => {
+                let device = Py::new(py, PyDevice::of(t.device()))?.into_any();
+                Ok((size(py, t.shape())?, dtype_object(py, t.dtype())?.into_any(), device))
+            }
+            None => Ok((py.None(), py.None(), py.None())),
         })
         .collect::<PyResult<Vec<_>>>()?;
     ctx.setattr("_output_meta", PyTuple::new(py, meta)?)?;

@@ -3,11 +3,10 @@
 use std::any::Any;
 use std::sync::{Arc, Weak};
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 
-use super::convert::opt_tensor_list;
 use super::dtype::type_name;
 use super::error::{IntoPy, foreign};
 use super::function::UserFunction;
@@ -36,7 +35,7 @@ impl TensorHook for Callable {
     fn call(&self, grad: &Tensor) -> Result<Option<Tensor>> {
         Python::attach(|py| {
             let result = self.f.call1(py, (wrap(py, grad.clone())?,))?;
-            tensor_or_none(result.bind(py))
+            self.replacement(result.bind(py), Some(grad))
         })
         .map_err(foreign)
     }
@@ -46,21 +45,75 @@ impl TensorHook for Callable {
     }
 }
 
-fn tensor_or_none(obj: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
-    if obj.is_none() {
-        return Ok(None);
+impl Callable {
+    fn name(&self, py: Python<'_>) -> String {
+        let name = self.f.bind(py).getattr("__name__").and_then(|n| n.extract());
+        name.unwrap_or_else(|_| "<unknown>".into())
     }
-    match obj.cast::<PyTensor>() {
-        Ok(t) => Ok(Some(t.get().inner())),
-        Err(_) => {
-            Err(PyTypeError::new_err(format!("expected Variable, but hook returned '{}'", type_name(obj))))
+
+    /// What the hook returned in place of a gradient, which must be one like it; None where it leaves that alone.
+    fn replacement(&self, result: &Bound<'_, PyAny>, old: Option<&Tensor>) -> PyResult<Option<Tensor>> {
+        if result.is_none() {
+            return Ok(None);
         }
+        let new = match result.cast::<PyTensor>() {
+            Ok(t) => t.get().inner(),
+            Err(_) => {
+                let found = type_name(result);
+                return Err(PyTypeError::new_err(format!("expected Variable, but hook returned '{found}'")));
+            }
+        };
+        let Some(old) = old else { return Ok(Some(new)) };
+        let changed = |what: &str| {
+            PyRuntimeError::new_err(format!("hook '{}' has changed the {what}", self.name(result.py())))
+        };
+        if new.dtype() != old.dtype() {
+            let kind = |t: &Tensor| format!("torch.{}Tensor", t.dtype().scalar_name());
+            return Err(changed(&format!("type of value (was {} got {})", kind(old), kind(&new))));
+        }
+        if new.shape() != old.shape() {
+            return Err(changed("size of value"));
+        }
+        Ok(Some(new))
+    }
+
+    /// What a hook on a node returned in place of gradients: a tuple of as many.
+    fn replacements(&self, result: &Bound<'_, PyAny>, old: &Grads) -> PyResult<Option<Grads>> {
+        if result.is_none() {
+            return Ok(None);
+        }
+        let Ok(new) = result.cast::<PyTuple>() else {
+            let found = type_name(result);
+            return Err(PyTypeError::new_err(format!("expected tuple, but hook returned '{found}'")));
+        };
+        if new.len() != old.len() {
+            return Err(PyRuntimeError::new_err(format!(
+                "hook '{}' has returned an incorrect number of values (got {}, but expected {})",
+                self.name(result.py()),
+                new.len(),
+                old.len()
+            )));
+        }
+        new.iter()
+            .zip(old)
+            .map(|(new, old)| self.replacement(&new, old.as_ref()))
+            .collect::<PyResult<_>>()
+            .map(Some)
     }
 }
 
 impl PostAccumulateHook for Callable {
     fn call(&self, leaf: &Tensor) -> Result<()> {
-        Python::attach(|py| self.f.call1(py, (wrap(py, leaf.clone())?,)).map(drop)).map_err(foreign)
+        Python::attach(|py| {
+            let result = self.f.call1(py, (wrap(py, leaf.clone())?,))?;
+            match self.replacement(result.bind(py), Some(leaf))? {
+                None => Ok(()),
+                Some(_) => {
+                    Err(PyRuntimeError::new_err("Tensor post accumulate grad hooks should return None."))
+                }
+            }
+        })
+        .map_err(foreign)
     }
 
     fn as_any(&self) -> Option<&dyn Any> {
@@ -83,16 +136,13 @@ impl NodeHook for Callable {
     fn call(&self, grads: &Grads, outputs: Option<&Grads>) -> Result<Option<Grads>> {
         Python::attach(|py| {
             let entering = grads_tuple(py, grads)?;
-            let result = match outputs {
+            match outputs {
                 // A hook after the node sees the gradients by input first, then those by output.
-                Some(out) => self.f.call1(py, (grads_tuple(py, out)?, entering))?,
-                None => self.f.call1(py, (entering,))?,
-            };
-            let result = result.bind(py);
-            if result.is_none() {
-                return Ok(None);
+                Some(out) => {
+                    self.replacements(self.f.call1(py, (grads_tuple(py, out)?, entering))?.bind(py), out)
+                }
+                None => self.replacements(self.f.call1(py, (entering,))?.bind(py), grads),
             }
-            Ok(Some(opt_tensor_list(result)?.into_iter().collect()))
         })
         .map_err(foreign)
     }
@@ -224,9 +274,18 @@ impl PackedTensor for PackedObject {
     }
 }
 
+/// A function of a pair of hooks.
+pub fn callable(f: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    if f.is_callable() {
+        return Ok(f.unbind());
+    }
+    Err(PyTypeError::new_err(format!("saved tensor hooks must be callable, not {}", type_name(&f))))
+}
+
 /// From now on what nodes save on this thread goes through `pack`, and comes back through `unpack`.
 #[pyfunction(name = "_push_saved_tensors_hooks")]
-pub fn push_saved_tensors_hooks(pack: Py<PyAny>, unpack: Py<PyAny>) -> PyResult<()> {
+pub fn push_saved_tensors_hooks(pack: Bound<'_, PyAny>, unpack: Bound<'_, PyAny>) -> PyResult<()> {
+    let (pack, unpack) = (callable(pack)?, callable(unpack)?);
     graph::push_saved_tensor_hooks(Arc::new(PackHooks::new(pack, unpack))).py()
 }
 
@@ -238,8 +297,8 @@ pub fn pop_saved_tensors_hooks() {
 /// Has a push on this thread fail with a message, while that is not None; returns the one before.
 #[pyfunction(name = "_set_saved_tensors_hooks_error")]
 #[pyo3(signature = (message))]
-pub fn set_saved_tensors_hooks_error(message: Option<String>) -> Option<String> {
-    graph::forbid_saved_tensor_hooks(message)
+pub fn set_saved_tensors_hooks_error(message: Option<String>) -> PyResult<Option<String>> {
+    graph::forbid_saved_tensor_hooks(message).py()
 }
 
 /// The Python objects of something that the graph holds; see Note [Cycles through the graph].
@@ -254,4 +313,20 @@ pub fn visit_objects(held: &dyn Any, visit: &mut dyn FnMut(&Py<PyAny>)) {
     } else if let Some(host) = held.downcast_ref::<NodeHost>() {
         host.visit_objects(visit);
     }
+}
+
+/// Has the graph know which collections are young; see Note [Cycles through the graph].
+pub fn watch_collections(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    let watch = wrap_pyfunction!(watch_collection, m)?;
+    m.py().import("gc")?.getattr("callbacks")?.call_method1("append", (watch,)).map(drop)
+}
+
+#[pyfunction(name = "_watch_collection")]
+fn watch_collection(phase: &str, info: &Bound<'_, PyDict>) -> PyResult<()> {
+    let generation: usize = match info.get_item("generation")? {
+        Some(generation) => generation.extract()?,
+        None => 2,
+    };
+    graph::set_young_collection(phase == "start" && generation < 2);
+    Ok(())
 }

@@ -2,35 +2,37 @@
 
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyEllipsis, PyInt, PyList, PySlice, PyTuple};
+use pyo3::types::{PyBool, PyEllipsis, PyInt, PySlice, PyString, PyTuple};
 use smallvec::SmallVec;
 
 use super::convert;
 use super::dtype::type_name;
-use super::error::IntoPy;
+use super::error::{IntoPy, warn};
 use super::interop;
 use super::object::slice_bounds;
 use super::tensor::{DETACH_FROM, PyTensor, wrap};
+use crate::dtype::DType;
 use crate::ops::index::{Index, getitem, setitem};
 use crate::ops::pointwise::Arg;
 use crate::tensor::Tensor;
 
 type Indices = SmallVec<[Index; 4]>;
 
+/// A slice whose bounds are integers, or tensors of one.
+fn slice(s: &Bound<'_, PySlice>) -> PyResult<Index> {
+    match slice_bounds(s) {
+        Ok((_, _, step)) if step < 0 => Err(PyValueError::new_err("step must be greater than zero")),
+        Ok((start, stop, step)) => Ok(Index::Slice(Some(start as i64), Some(stop as i64), Some(step as i64))),
+        Err(e) => Err(e),
+    }
+}
+
 fn one(key: &Bound<'_, PyAny>) -> PyResult<Index> {
     if key.is_exact_instance_of::<PyInt>() {
-        return key.extract().map(Index::Int);
+        return key.extract().map(Index::Int).map_err(|_| overflow());
     }
     if let Ok(s) = key.cast::<PySlice>() {
-        return match slice_bounds(s) {
-            Ok((start, stop, step)) => {
-                Ok(Index::Slice(Some(start as i64), Some(stop as i64), Some(step as i64)))
-            }
-            Err(e) if e.is_instance_of::<PyValueError>(key.py()) => {
-                Err(PyValueError::new_err("step must be greater than zero"))
-            }
-            Err(e) => Err(e),
-        };
+        return slice(s);
     }
     if key.is_none() {
         return Ok(Index::NewAxis);
@@ -42,20 +44,17 @@ fn one(key: &Bound<'_, PyAny>) -> PyResult<Index> {
         return Ok(Index::Bool(b.is_true()));
     }
     if let Ok(t) = key.cast::<PyTensor>() {
-        return Ok(Index::Tensor(t.get().inner()));
-    }
-    if key.cast::<PyList>().is_ok() || key.cast::<PyTuple>().is_ok() || interop::is_array(key) {
-        let t = interop::tensor_from(key, None)?;
-        // An empty list selects nothing; its dtype says nothing.
-        let t = if t.numel() == 0 && t.dtype().is_float() {
-            t.copied(crate::dtype::DType::I64).py()?
-        } else {
-            t
-        };
+        let t = t.get().inner();
+        if t.dtype() == DType::U8 && t.rank() > 0 {
+            warn(key.py(), BYTE_MASK)?;
+        }
         return Ok(Index::Tensor(t));
     }
     if let Some(i) = convert::int(key) {
         return Ok(Index::Int(i));
+    }
+    if interop::is_sequence(key) || interop::is_ndarray(key) {
+        return sequence(key).map(Index::Tensor);
     }
     Err(PyIndexError::new_err(format!(
         "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {})",
@@ -63,18 +62,64 @@ fn one(key: &Bound<'_, PyAny>) -> PyResult<Index> {
     )))
 }
 
+const BYTE_MASK: &str =
+    "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.";
+
+fn overflow() -> PyErr {
+    PyValueError::new_err("Overflow when unpacking long long")
+}
+
+/// A sequence or an array as a tensor of indices, or a mask where it is one of truths or bytes.
+fn sequence(key: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+    if key.is_instance_of::<PyString>() {
+        return Err(PyTypeError::new_err(format!("new(): invalid data type '{}'", type_name(key))));
+    }
+    let t = interop::tensor_from(key, None)?;
+    // Whatever the dtype of an empty list, it selects nothing.
+    if matches!(t.dtype(), DType::Bool | DType::U8 | DType::I64) { Ok(t) } else { t.copied(DType::I64).py() }
+}
+
+/// Whether a sequence that is no tuple stands for a tuple of indices. NumPy's rule of old, which PyTorch keeps: it does
+/// if anything in it is itself a sequence, a tensor, a slice, an ellipsis or None; long ones never do.
+fn stands_for_tuple(key: &Bound<'_, PyAny>) -> bool {
+    let is_sequence = |x: &Bound<'_, PyAny>| interop::is_sequence(x);
+    if key.is_exact_instance_of::<PyInt>() || key.cast::<PyTensor>().is_ok() || !is_sequence(key) {
+        return false;
+    }
+    let Ok(n) = key.len() else { return false };
+    n < 32
+        && (0..n).any(|i| {
+            key.get_item(i).is_ok_and(|x| {
+                x.is_none()
+                    || x.cast::<PyTensor>().is_ok()
+                    || x.cast::<PySlice>().is_ok()
+                    || x.cast::<PyEllipsis>().is_ok()
+                    || is_sequence(&x)
+                    || interop::is_ndarray(&x)
+            })
+        })
+}
+
 fn indices(key: &Bound<'_, PyAny>) -> PyResult<Indices> {
     let mut out = Indices::new();
-    match key.cast::<PyTuple>() {
-        Ok(t) => {
-            for k in t.iter_borrowed() {
-                out.push(one(&k)?);
-            }
+    if let Ok(t) = key.cast::<PyTuple>() {
+        for k in t.iter_borrowed() {
+            out.push(one(&k)?);
         }
-        Err(_) => out.push(one(key)?),
+    } else if stands_for_tuple(key) {
+        warn(key.py(), NOT_A_TUPLE)?;
+        for i in 0..key.len()? {
+            out.push(one(&key.get_item(i)?)?);
+        }
+    } else {
+        out.push(one(key)?);
     }
     Ok(out)
 }
+
+const NOT_A_TUPLE: &str = "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in \
+                           pytorch 2.9; use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as \
+                           tensor index, x[torch.tensor(seq)], which will result either in an error or a different result";
 
 pub fn get(py: Python<'_>, t: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
     let indices = indices(key)?;
@@ -85,7 +130,9 @@ pub fn get(py: Python<'_>, t: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Py<Py
 
 pub fn set(py: Python<'_>, t: &Tensor, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
     let indices = indices(key)?;
-    if let Some(s) = convert::number(value) {
+    let number =
+        if value.is_instance_of::<PyInt>() { Some(convert::integer(value)?) } else { convert::number(value) };
+    if let Some(s) = number {
         let set = || setitem(t, &indices, Arg::S(s));
         return if t.numel() < DETACH_FROM { set() } else { py.detach(set) }.py();
     }

@@ -6,11 +6,11 @@ use std::any::Any;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyList, PyTuple, PyType};
+use pyo3::types::{PyDict, PyInt, PyList, PyString, PyTuple, PyType};
 
-use super::convert::{dtype_argument, number, scalar};
+use super::convert::{dtype_argument, integer, number, numpy_bool, scalar};
 use super::dtype::type_name;
-use super::error::IntoPy;
+use super::error::{IntoPy, warn};
 use super::tensor::{PyTensor, wrap};
 use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar, promote};
@@ -26,7 +26,7 @@ pub fn is_array(obj: &Bound<'_, PyAny>) -> bool {
 }
 
 /// Whether an object is a NumPy array; NumPy is imported only for an object that looks like one.
-fn is_ndarray(obj: &Bound<'_, PyAny>) -> bool {
+pub fn is_ndarray(obj: &Bound<'_, PyAny>) -> bool {
     static NDARRAY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     is_array(obj)
         && NDARRAY.import(obj.py(), "numpy", "ndarray").is_ok_and(|c| obj.is_instance(c).unwrap_or(false))
@@ -261,8 +261,11 @@ pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Te
         let t = t.get().inner();
         return data.py().detach(|| t.copied(dtype.unwrap_or(t.dtype()))).py();
     }
-    if let Some(s) = number(data).filter(|_| !is_array(data)) {
-        return Tensor::scalar(s, dtype.unwrap_or(natural_dtype(&[s]))).py();
+    if !is_array(data)
+        && let Some(s) = element(data, dtype)?
+    {
+        let dtype = dtype.unwrap_or(natural_dtype(&[s]));
+        return Tensor::scalar(stored(s, dtype)?, dtype).py();
     }
     if is_array(data) {
         let array = if is_ndarray(data) {
@@ -285,6 +288,9 @@ pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Te
             return Err(PyValueError::new_err("too many dimensions"));
         }
     }
+    if data.is_instance_of::<PyString>() {
+        return Err(PyTypeError::new_err(format!("new(): invalid data type '{}'", type_name(data))));
+    }
     if shape.is_empty() {
         return Err(PyRuntimeError::new_err(format!("Could not infer dtype of {}", type_name(data))));
     }
@@ -294,7 +300,7 @@ pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Te
     }
     let mut values = Vec::new();
     let mut seen: Option<DType> = None;
-    collect(data, &shape, 0, &mut values, &mut seen)?;
+    collect(data, &shape, 0, dtype, &mut values, &mut seen)?;
     let dtype = dtype.or(seen).unwrap_or(if values.is_empty() {
         ops::default_dtype()
     } else {
@@ -303,10 +309,16 @@ pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Te
     let out = Tensor::empty(Dims::from(&shape[..]), dtype).py()?;
     with_dtype!(dtype, T => {
         for (o, v) in out.slice_mut::<T>().py()?.iter_mut().zip(&values) {
-            *o = T::from_scalar(*v);
+            *o = T::from_scalar(stored(*v, dtype)?);
         }
     });
     Ok(out)
+}
+
+/// Whether an object is what Python's C API takes for a sequence: lists, tuples, ranges, strings.
+pub fn is_sequence(obj: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: asks the type of a live object for a slot.
+    unsafe { pyo3::ffi::PySequence_Check(obj.as_ptr()) != 0 }
 }
 
 fn sequence_len(obj: &Bound<'_, PyAny>) -> Option<usize> {
@@ -316,7 +328,7 @@ fn sequence_len(obj: &Bound<'_, PyAny>) -> Option<usize> {
     if let Ok(t) = obj.cast::<PyTuple>() {
         return Some(t.len());
     }
-    if obj.cast::<PyTensor>().is_ok() || is_array(obj) || obj.is_instance_of::<pyo3::types::PyString>() {
+    if obj.cast::<PyTensor>().is_ok() || is_array(obj) || obj.is_instance_of::<PyString>() {
         return None;
     }
     if obj.cast::<pyo3::types::PySequence>().is_ok() { obj.len().ok() } else { None }
@@ -324,6 +336,28 @@ fn sequence_len(obj: &Bound<'_, PyAny>) -> Option<usize> {
 
 fn tensor_like(obj: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
     if obj.cast::<PyTensor>().is_ok() || is_array(obj) { tensor_from(obj, None).map(Some) } else { Ok(None) }
+}
+
+/// A number as an element; an integer beyond 64 bits is one of floating point dtypes alone.
+fn element(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Option<Scalar>> {
+    if !obj.is_instance_of::<PyInt>() {
+        return Ok(numpy_bool(obj).map(Scalar::Bool).or_else(|| number(obj)));
+    }
+    match integer(obj) {
+        Err(_) if dtype.is_some_and(DType::is_float) => obj.extract().map(Scalar::Float).map(Some),
+        s => s.map(Some),
+    }
+}
+
+/// An element as `dtype` stores it: an integer type must have room for it.
+fn stored(s: Scalar, dtype: DType) -> PyResult<Scalar> {
+    if dtype.is_int() && s.overflows(dtype) {
+        return Err(PyRuntimeError::new_err(format!(
+            "value cannot be converted to type {} without overflow",
+            dtype.name()
+        )));
+    }
+    Ok(s)
 }
 
 /// bool, int64 or the default dtype, as Python's numbers ask for.
@@ -339,6 +373,7 @@ fn collect(
     obj: &Bound<'_, PyAny>,
     shape: &[usize],
     depth: usize,
+    dtype: Option<DType>,
     out: &mut Vec<Scalar>,
     seen: &mut Option<DType>,
 ) -> PyResult<()> {
@@ -351,7 +386,7 @@ fn collect(
         return Ok(());
     }
     if depth == shape.len() {
-        return match number(obj) {
+        return match element(obj, dtype)? {
             Some(s) => {
                 out.push(s);
                 Ok(())
@@ -359,14 +394,14 @@ fn collect(
             None if sequence_len(obj).is_some() => Err(PyValueError::new_err(format!(
                 "expected a number at dim {depth}, but found a sequence (the nesting is uneven)"
             ))),
-            None if obj.is_instance_of::<pyo3::types::PyString>() => {
+            None if obj.is_instance_of::<PyString>() => {
                 Err(PyValueError::new_err(format!("too many dimensions '{}'", type_name(obj))))
             }
             None => Err(PyRuntimeError::new_err(format!("Could not infer dtype of {}", type_name(obj)))),
         };
     }
     let Some(n) = sequence_len(obj) else {
-        return Err(PyTypeError::new_err(format!("not a sequence: {}", type_name(obj))));
+        return Err(PyTypeError::new_err("not a sequence"));
     };
     if n != shape[depth] {
         return Err(PyValueError::new_err(format!(
@@ -375,9 +410,9 @@ fn collect(
         )));
     }
     if let Ok(l) = obj.cast::<PyList>() {
-        return l.iter().try_for_each(|x| collect(&x, shape, depth + 1, out, seen));
+        return l.iter().try_for_each(|x| collect(&x, shape, depth + 1, dtype, out, seen));
     }
-    (0..n).try_for_each(|i| collect(&obj.get_item(i)?, shape, depth + 1, out, seen))
+    (0..n).try_for_each(|i| collect(&obj.get_item(i)?, shape, depth + 1, dtype, out, seen))
 }
 
 /// `torch.tensor`: always a copy, always a leaf.
@@ -397,7 +432,19 @@ pub fn tensor(
         (None, Ok(t)) => t.get().inner().device(),
         (None, Err(_)) => ops::default_device(),
     };
+    if data.cast::<PyTensor>().is_ok() {
+        warn(
+            py,
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or \
+             sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
+        )?;
+    }
     let t = tensor_from(data, dtype_of(dtype)?)?;
+    if requires_grad && !t.dtype().is_float() {
+        return Err(PyRuntimeError::new_err(
+            "Only Tensors of floating point and complex dtype can require gradients",
+        ));
+    }
     let t = py.detach(|| t.on_device(device)).py()?;
     t.set_requires_grad(requires_grad).py()?;
     wrap(py, t)
@@ -435,7 +482,7 @@ pub fn as_tensor<'py>(
     wrap(data.py(), data.py().detach(|| t.on_device(device)).py()?)
 }
 
-fn dtype_of(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<DType>> {
+pub fn dtype_of(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<DType>> {
     obj.map(|d| {
         dtype_argument(d).ok_or_else(|| {
             PyTypeError::new_err(format!("argument 'dtype' must be torch.dtype, not {}", type_name(d)))

@@ -19,10 +19,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use smallvec::SmallVec;
 
-use super::convert::{self, Ty};
+use super::convert;
 use super::dtype::type_name;
-use super::error::{IntoPy, panicked};
-use super::signature::{Param, Signature, parse};
+use super::error::{IntoPy, panicked, warn};
+use super::matching::{Positional, Values, find};
+use super::signature::{Signature, parse};
+use super::subclass::{may_override, overridden};
 use super::tensor::{DETACH_FROM, PyTensor};
 use crate::ops::schema::{Op, Surface, Value};
 use crate::ops::{self};
@@ -108,33 +110,6 @@ unsafe fn enter_entry(
     catch_unwind(run).unwrap_or_else(|panic| Err(panicked(panic)))
 }
 
-/// The positional arguments of a call, of which a method's object is the first.
-#[derive(Clone, Copy)]
-struct Positional<'a, 'py> {
-    slf: Option<&'a Bound<'py, PyAny>>,
-    rest: &'a [Bound<'py, PyAny>],
-}
-
-impl<'a, 'py> Positional<'a, 'py> {
-    #[inline(always)]
-    fn len(&self) -> usize {
-        self.slf.is_some() as usize + self.rest.len()
-    }
-
-    #[inline(always)]
-    fn get(&self, i: usize) -> Option<&'a Bound<'py, PyAny>> {
-        match self.slf {
-            None => self.rest.get(i),
-            Some(slf) if i == 0 => Some(slf),
-            Some(_) => self.rest.get(i - 1),
-        }
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &'a Bound<'py, PyAny>> {
-        self.slf.into_iter().chain(self.rest)
-    }
-}
-
 macro_rules! trampolines {
     ($($hi:literal)*) => { [$(trampolines!(@row $hi)),*] };
     (@row $hi:literal) => { trampolines!(@cells $hi 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31) };
@@ -165,6 +140,11 @@ fn dispatch(
     let Some(entry) = ENTRIES.get().and_then(|e| e.get(i)) else {
         return Err(PyTypeError::new_err("operation table is not loaded"));
     };
+    if may_override()
+        && let Some(out) = overridden_entry(py, entry, args, names, keywords)?
+    {
+        return Ok(out.unbind());
+    }
     let mut out: Option<Bound<PyAny>> = None;
     let mut given: SmallVec<[(Bound<PyString>, &Bound<PyAny>); 4]> = SmallVec::new();
     if let Some(names) = names {
@@ -179,7 +159,7 @@ fn dispatch(
         }
     }
     let mut values = Values::new();
-    let signature = find(entry, args, &given, &mut values)?;
+    let signature = find(entry.name, &entry.signatures, args, &given, &mut values)?;
     let first = || args.get(0).ok_or_else(|| PyTypeError::new_err("an operation in place needs a tensor"));
     if entry.inplace {
         if is_large(&values) {
@@ -204,6 +184,34 @@ fn dispatch(
         return Ok(slf.clone().unbind());
     }
     convert::out(py, result)
+}
+
+/// As [`overridden`], for an entry.
+#[cold]
+fn overridden_entry<'py>(
+    py: Python<'py>,
+    entry: &Entry,
+    args: Positional<'_, 'py>,
+    names: Option<&Bound<'py, PyTuple>>,
+    keywords: &[Bound<'py, PyAny>],
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let positional: Vec<_> = args.slf.into_iter().chain(args.rest).collect();
+    let names: Vec<_> = names.into_iter().flatten().collect();
+    let named: Vec<_> = names.iter().zip(keywords).collect();
+    let function = || {
+        if args.slf.is_some() {
+            return py.get_type::<PyTensor>().getattr(entry.name);
+        }
+        let module = py.import("rgrad._C")?;
+        let places = ["_nn", "_special", "_linalg"].map(|place| module.getattr(place));
+        let places = std::iter::once(Ok(module.into_any())).chain(places);
+        if let Some(found) = places.flatten().find_map(|place| place.getattr(entry.name).ok()) {
+            return Ok(found);
+        }
+        // An attribute, such as `T`.
+        py.get_type::<PyTensor>().getattr(entry.name)?.getattr("fget")
+    };
+    overridden(function, &positional, &named)
 }
 
 /// Python's one object for a word; keywords written in a program are that object already.
@@ -252,196 +260,15 @@ fn call_out(
 }
 
 fn warn_resized(py: Python<'_>, before: &crate::Tensor, after: &crate::Tensor) -> PyResult<()> {
-    let text = CString::new(format!(
+    let text = format!(
         "An output with one or more elements was resized since it had shape {}, which does not match the required output \
          shape {}. This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they \
          have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements with \
          t.resize_(0).",
         before.shape(),
         after.shape()
-    ))?;
-    PyErr::warn(py, &py.get_type::<pyo3::exceptions::PyUserWarning>(), &text, 1)
-}
-
-type Given<'a, 'py> = SmallVec<[(Bound<'py, PyString>, &'a Bound<'py, PyAny>); 4]>;
-type Values = SmallVec<[Value; 6]>;
-
-/// The first signature that the arguments fit; their values are left in `values`.
-#[inline]
-fn find<'e>(
-    entry: &'e Entry,
-    args: Positional,
-    given: &Given,
-    values: &mut Values,
-) -> PyResult<&'e Signature> {
-    for s in &entry.signatures {
-        if bind(s, args, given, values)?.is_none() {
-            return Ok(s);
-        }
-        values.clear();
-    }
-    Err(mismatch(entry, args, given, values))
-}
-
-/// The error for arguments that fit no signature.
-#[cold]
-fn mismatch(entry: &Entry, args: Positional, given: &Given, values: &mut Values) -> PyErr {
-    let [only] = &entry.signatures[..] else { return invalid_combination(entry, args, given) };
-    match bind(only, args, given, values) {
-        Ok(Some(why)) => PyTypeError::new_err(explain(entry.name, only, args, given, why)),
-        Ok(None) => invalid_combination(entry, args, given),
-        Err(e) => e,
-    }
-}
-
-/// Why arguments do not fit a signature.
-enum Mismatch {
-    /// The argument for a parameter, at a position among all, has a type that it does not take.
-    Type {
-        param: usize,
-        position: usize,
-        found: String,
-    },
-    Missing {
-        param: usize,
-    },
-    TooMany,
-    Keyword,
-}
-
-fn explain(name: &str, s: &Signature, args: Positional, given: &Given, why: Mismatch) -> String {
-    match why {
-        Mismatch::Type { param, position, found } => format!(
-            "{name}(): argument '{}' (position {position}) must be {}, not {found}",
-            s.params[param].name,
-            s.params[param].ty.describe(),
-        ),
-        Mismatch::Missing { param } => {
-            format!("{name}() missing 1 required positional arguments: \"{}\"", s.params[param].name)
-        }
-        Mismatch::TooMany => format!(
-            "{name}() takes {} positional argument{} but {} {} given",
-            s.positional,
-            if s.positional == 1 { "" } else { "s" },
-            args.len(),
-            if args.len() == 1 { "was" } else { "were" }
-        ),
-        Mismatch::Keyword => {
-            let unknown = given.iter().find(|(n, _)| !s.params.iter().any(|p| names_param(n, p)));
-            match unknown.or(given.first()) {
-                Some((n, _)) if unknown.is_some() => {
-                    format!("{name}() got an unexpected keyword argument '{n}'")
-                }
-                Some((n, _)) => format!("{name}() got multiple values for argument '{n}'"),
-                None => format!("{name}(): invalid arguments"),
-            }
-        }
-    }
-}
-
-/// Numpy's and Python's other names for a parameter.
-fn also_named(name: &str, param: &str) -> bool {
-    matches!(
-        (name, param),
-        ("axis", "dim") | ("keepdims", "keepdim") | ("self" | "x" | "x1", "input") | ("x2", "other")
-    )
-}
-
-/// Whether a keyword names a parameter. Keywords and names of parameters are interned, so that one word is one object.
-#[inline]
-fn names_param(keyword: &Bound<'_, PyString>, p: &Param) -> bool {
-    keyword.as_ptr() == p.interned.as_ptr() || keyword.to_cow().is_ok_and(|k| also_named(&k, p.name))
-}
-
-/// Fills in values by position; tells why where the signature does not fit.
-fn bind(s: &Signature, args: Positional, given: &Given, values: &mut Values) -> PyResult<Option<Mismatch>> {
-    let wrong = |param, position, a: &Bound<'_, PyAny>| {
-        Ok(Some(Mismatch::Type { param, position, found: type_name(a) }))
-    };
-    let mut next = 0;
-    let mut used = 0;
-    if args.len() > s.positional && !s.gathers {
-        return Ok(Some(Mismatch::TooMany));
-    }
-    // So many cannot all have a parameter: the next signature may fit, before anything is converted.
-    if !s.gathers && args.len() + given.len() > s.params.len() {
-        return Ok(Some(Mismatch::Keyword));
-    }
-    for (position, p) in s.params.iter().enumerate() {
-        let mut arg: Option<&Bound<PyAny>> = None;
-        if let (false, Some(here)) = (p.keyword_only, args.get(next)) {
-            // Numbers one by one: x.view(2, 3).
-            if p.ty == Ty::Size && args.len() - next > 1 && convert::int(here).is_some() {
-                let mut dims: SmallVec<[i64; 6]> = SmallVec::new();
-                while let Some(a) = args.get(next) {
-                    match convert::int(a) {
-                        Some(i) => dims.push(i),
-                        None => return wrong(position, next + 1, a),
-                    }
-                    next += 1;
-                }
-                values.push(Value::Ints(dims));
-                continue;
-            }
-            // Tensors one by one: broadcast_tensors(a, b).
-            if p.ty == Ty::VarTensors && here.cast::<PyTensor>().is_ok() {
-                let mut tensors = Vec::with_capacity(args.len() - next);
-                while let Some(a) = args.get(next) {
-                    match a.cast::<PyTensor>() {
-                        Ok(t) => tensors.push(t.get().inner()),
-                        Err(_) => return wrong(position, next + 1, a),
-                    }
-                    next += 1;
-                }
-                values.push(Value::Tensors(tensors));
-                continue;
-            }
-            arg = Some(here);
-            next += 1;
-        } else if used < given.len()
-            && let Some((_, v)) = given.iter().find(|(n, _)| names_param(n, p))
-        {
-            arg = Some(*v);
-            used += 1;
-        }
-        match (arg, &p.default) {
-            (Some(a), default) => match convert::value(a, p.ty, p.optional)? {
-                Some(v) => values.push(v),
-                None if a.is_none() && default.is_some() && p.ty == Ty::Ignored => values.push(Value::None),
-                None => return wrong(position, position + 1, a),
-            },
-            (None, Some(d)) => values.push(d.clone()),
-            (None, None)
-                if p.ty == Ty::Size
-                    && s.positional > 0
-                    && next >= args.len()
-                    && position + 1 == s.positional
-                    && !given.iter().any(|(n, _)| names_param(n, p))
-                    && position == 0 =>
-            {
-                values.push(Value::Ints(SmallVec::new()))
-            }
-            (None, None) => return Ok(Some(Mismatch::Missing { param: position })),
-        }
-    }
-    if next < args.len() {
-        return Ok(Some(Mismatch::TooMany));
-    }
-    Ok((used < given.len()).then_some(Mismatch::Keyword))
-}
-
-#[cold]
-fn invalid_combination(entry: &Entry, args: Positional, given: &Given) -> PyErr {
-    let mut got: Vec<String> = args.iter().map(|a| type_name(a)).collect();
-    got.extend(given.iter().map(|(n, v)| format!("{n}={}", type_name(v))));
-    let expected: Vec<String> =
-        entry.signatures.iter().map(|s| format!("\n * ({})", s.overload.sig)).collect();
-    PyTypeError::new_err(format!(
-        "{}() received an invalid combination of arguments - got ({}), but expected one of:{}",
-        entry.name,
-        got.join(", "),
-        expected.concat()
-    ))
+    );
+    warn(py, &text)
 }
 
 // ---- the module

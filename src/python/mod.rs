@@ -11,6 +11,8 @@ mod gpu;
 mod hooks;
 mod index;
 mod interop;
+mod legacy;
+mod matching;
 mod method;
 mod modes;
 mod node;
@@ -21,6 +23,7 @@ mod protocols;
 mod safetensors;
 mod signature;
 mod storage;
+mod subclass;
 mod tensor;
 #[cfg(feature = "gpu")]
 mod wgsl;
@@ -50,6 +53,8 @@ mod _C {
     #[pymodule_export]
     use super::interop::{as_tensor, from_numpy, tensor};
     #[pymodule_export]
+    use super::legacy::{make_subclass, typed_tensor};
+    #[pymodule_export]
     use super::modes::{
         default_generator, empty_cache, get_autocast, get_default_dtype, get_num_threads,
         is_anomaly_check_nan_enabled, is_anomaly_enabled, is_grad_enabled, is_inference_mode_enabled,
@@ -65,7 +70,11 @@ mod _C {
     #[pymodule_export]
     use super::storage::{PyStorage, frombuffer, storage_bytes, tensor_from_buffer};
     #[pymodule_export]
-    use super::tensor::{PyTensor, make_subclass};
+    use super::subclass::{
+        call_torch_function, disabled_torch_function, meet_subclass, set_torch_function_disabled,
+    };
+    #[pymodule_export]
+    use super::tensor::PyTensor;
 
     #[pymodule_init]
     fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -76,6 +85,7 @@ mod _C {
 fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     object::add_class(m)?;
     operators::add_division_names(m.py())?;
+    legacy::add_to_class(m)?;
     m.add("_LinAlgError", m.py().get_type::<error::_LinAlgError>())?;
     dtype::add_dtypes(m)?;
     dtype::add_memory_formats(m)?;
@@ -83,6 +93,8 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     optim::add_optim(m)?;
     node::observe_anomalies();
     gpu::add_gpu(m)?;
+    crate::error::set_warn(|text| Python::attach(|py| error::warn(py, text)).map_err(error::foreign));
+    hooks::watch_collections(m)?;
     crate::engine::set_interrupt_check(|| Python::attach(|py| py.check_signals().map_err(error::foreign)));
     Ok(())
 }

@@ -55,7 +55,12 @@ pub fn get_default_dtype(py: Python<'_>) -> PyResult<Py<PyDType>> {
 }
 
 #[pyfunction]
-pub fn set_default_dtype(d: &Bound<'_, PyDType>) -> PyResult<()> {
+pub fn set_default_dtype(d: &Bound<'_, PyAny>) -> PyResult<()> {
+    let d = d.cast::<PyDType>().map_err(|_| {
+        pyo3::exceptions::PyTypeError::new_err(
+            "invalid dtype object: only floating-point types are supported as the default type",
+        )
+    })?;
     ops::set_default_dtype(d.get().0).py()
 }
 

@@ -11,7 +11,7 @@ use pyo3::types::{PyDict, PyList, PyTuple, PyType, PyWeakrefReference};
 
 use super::error::{IntoPy, foreign};
 use super::function::UserFunction;
-use super::hooks::{Callable, PackHooks, PyHookHandle, visit_objects};
+use super::hooks::{Callable, PackHooks, PyHookHandle, callable, visit_objects};
 use super::tensor::wrap;
 use crate::engine::current;
 use crate::error::Result;
@@ -338,8 +338,8 @@ impl PySavedTensor {
     }
 
     /// Keeps `pack_hook(tensor)` in the place of the tensor, which `unpack_hook` is to give back.
-    fn register_hooks(&self, pack_hook: Py<PyAny>, unpack_hook: Py<PyAny>) -> PyResult<()> {
-        let hooks = PackHooks::new(pack_hook, unpack_hook);
+    fn register_hooks(&self, pack_hook: Bound<'_, PyAny>, unpack_hook: Bound<'_, PyAny>) -> PyResult<()> {
+        let hooks = PackHooks::new(callable(pack_hook)?, callable(unpack_hook)?);
         with_saved(&self.node, self.place, |s| s.register_hooks(&hooks)).unwrap_or(Ok(())).py()
     }
 }

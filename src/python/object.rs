@@ -472,6 +472,9 @@ pub fn add_class(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let class =
         unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpecWithBases(&mut spec, base.as_ptr()))? };
     let class = class.cast_into::<PyType>()?;
+    // Python's messages name a class made here with its module, and one made by a class statement, as PyTorch's is,
+    // without.
+    class.setattr("__name__", "Tensor")?;
     CLASS.store(class.as_type_ptr(), Ordering::Relaxed);
     m.add("Tensor", &class)?;
     // The class lives as long as the process: objects on the free list have given their reference up.

@@ -4,7 +4,7 @@
 
 use pyo3::prelude::*;
 
-use super::tensor::{PyTensor, operator, operator_inplace};
+use super::tensor::{Operand, PyTensor, operator, operator_inplace};
 use crate::ops::rows;
 
 macro_rules! operators {
@@ -18,8 +18,9 @@ macro_rules! operators {
                 fn $reflected(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
                     operator(py, &rows::$row, &self.inner(), other, true)
                 }
-                fn $inplace(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<()> {
-                    operator_inplace(py, &rows::$row, &self.inner(), other)
+                // What is no operand makes PyO3 return NotImplemented.
+                fn $inplace(&self, py: Python<'_>, other: Operand) -> PyResult<()> {
+                    operator_inplace(py, &rows::$row, &self.inner(), &other)
                 }
             )*
         }

@@ -7,7 +7,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::convert;
-use super::dtype::type_name;
 use super::error::IntoPy;
 use super::tensor::{Operand, PyTensor, wrap};
 use crate::ops::schema::{Op, Value};
@@ -128,17 +127,11 @@ impl PyTensor {
     fn __ipow__(
         &self,
         py: Python<'_>,
-        exponent: &Bound<'_, PyAny>,
+        exponent: Operand,
         _modulo: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let Some(e) = Operand::of(exponent) else {
-            return Err(PyTypeError::new_err(format!(
-                "unsupported operand type(s) for **=: 'Tensor' and '{}'",
-                type_name(exponent)
-            )));
-        };
         let (op, base) = (POW.get()?, Value::Tensor(self.inner()));
-        py.detach(|| ops::call_inplace(op, &op.overloads[0], &[base, e.into()])).py().map(drop)
+        py.detach(|| ops::call_inplace(op, &op.overloads[0], &[base, exponent.into()])).py().map(drop)
     }
 
     fn __invert__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
@@ -170,6 +163,12 @@ impl PyTensor {
     #[getter]
     fn layout<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         py.import("rgrad._top")?.getattr("strided")
+    }
+
+    /// The real part, which all of the tensor is.
+    #[getter]
+    fn real(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
     }
 
     #[getter]

@@ -39,6 +39,11 @@ impl PyStorage {
         }
     }
 
+    /// The memory as a tensor of bytes.
+    pub fn bytes_tensor(&self) -> Tensor {
+        Tensor::from_parts(self.0.clone(), Layout::contiguous([self.0.len()].into()), DType::U8)
+    }
+
     fn bytes(&self) -> &[u8] {
         self.0.slice::<u8>()
     }

@@ -3,14 +3,14 @@
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple, PyType};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
-use super::convert::{self, number, scalar, size};
+use super::convert::{number, scalar, size};
 use super::dtype::{PyDType, PyDevice, PyMemoryFormat, dtype_object, type_name};
 use super::error::IntoPy;
 use super::object::as_tensor;
 pub use super::object::{PyTensor, wrap};
-use super::{index, interop};
+use super::{index, interop, legacy};
 use crate::dtype::{DType, Scalar};
 use crate::ops::arith::refuse_bools;
 use crate::ops::pointwise::{Arg, Row};
@@ -48,6 +48,14 @@ impl Operand {
     }
 }
 
+impl<'a, 'py> FromPyObject<'a, 'py> for Operand {
+    type Error = PyErr;
+
+    fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Operand> {
+        Operand::of(&obj).ok_or_else(|| PyTypeError::new_err("neither a tensor nor a number"))
+    }
+}
+
 /// Elements from which on the GIL is released for the time of an operation.
 pub const DETACH_FROM: usize = 1 << 16;
 
@@ -73,19 +81,7 @@ pub fn operator(
     wrap(py, out.py()?)
 }
 
-pub fn operator_inplace(
-    py: Python<'_>,
-    row: &'static Row,
-    t: &Tensor,
-    other: &Bound<'_, PyAny>,
-) -> PyResult<()> {
-    let Some(o) = Operand::of(other) else {
-        return Err(PyTypeError::new_err(format!(
-            "unsupported operand type(s) for {}=: 'Tensor' and '{}'",
-            row.name,
-            type_name(other)
-        )));
-    };
+pub fn operator_inplace(py: Python<'_>, row: &'static Row, t: &Tensor, o: &Operand) -> PyResult<()> {
     let args = [Arg::T(t), o.arg()];
     if std::ptr::eq(row, &rows::sub) {
         refuse_bools(args[0], args[1]).py()?;
@@ -96,29 +92,9 @@ pub fn operator_inplace(
 #[pymethods]
 impl PyTensor {
     #[new]
-    #[pyo3(signature = (*args))]
-    fn new(args: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
-        let inner = match args.len() {
-            0 => Tensor::empty([0], ops::default_dtype()).py()?,
-            1 => {
-                let data = args.get_item(0)?;
-                match data.cast::<PyTensor>() {
-                    Ok(t) => t.get().inner().detach(),
-                    Err(_) => match convert::int(&data) {
-                        Some(n) if n >= 0 => Tensor::zeros([n as usize], ops::default_dtype()).py()?,
-                        _ => interop::tensor_from(&data, Some(ops::default_dtype()))?,
-                    },
-                }
-            }
-            _ => {
-                let Some(dims) = convert::ints(args.as_any()) else {
-                    return Err(PyTypeError::new_err("Tensor(): sizes must be integers"));
-                };
-                let shape: crate::layout::Dims = dims.iter().map(|&d| d.max(0) as usize).collect();
-                Tensor::zeros(shape, ops::default_dtype()).py()?
-            }
-        };
-        Ok(PyTensor::of(inner))
+    #[pyo3(signature = (*args, **kwargs))]
+    fn new(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<PyTensor> {
+        Ok(PyTensor::of(legacy::construct(args, kwargs, None)?))
     }
 
     // ---- what it is
@@ -327,8 +303,8 @@ impl PyTensor {
     }
 
     fn __hash__(slf: &Bound<'_, Self>) -> isize {
-        // By identity; objects are aligned, so the low bits carry nothing.
-        (slf.as_ptr() as isize) >> 4
+        // By identity: the object's `id`.
+        slf.as_ptr() as isize
     }
 
     fn __richcmp__(&self, py: Python<'_>, other: &Bound<'_, PyAny>, op: CompareOp) -> PyResult<Py<PyAny>> {
@@ -384,20 +360,4 @@ impl PyTensor {
     fn __setitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         index::set(py, &self.inner(), key, value)
     }
-}
-
-/// A tensor of class `cls` over the memory of `data`: how Parameter is made.
-#[pyfunction(name = "_make_subclass")]
-#[pyo3(signature = (cls, data, require_grad=false))]
-pub fn make_subclass<'py>(
-    cls: &Bound<'py, PyType>,
-    data: &Bound<'py, PyTensor>,
-    require_grad: bool,
-) -> PyResult<Bound<'py, PyAny>> {
-    let py = cls.py();
-    let obj = py.get_type::<PyTensor>().getattr("__new__")?.call1((cls, data))?;
-    let t = obj.cast::<PyTensor>()?;
-    t.get().inner().set_host(t.as_ptr().cast());
-    t.get().inner().set_requires_grad(require_grad).py()?;
-    Ok(obj)
 }

@@ -14,14 +14,19 @@ use crate::{bail, ensure};
 /// is read-only or that shows one element under several indices. `others` says whether something else that the
 /// operation reads is tracked.
 pub fn check_inplace(t: &Tensor, others: bool) -> Result<()> {
+    check_filled(t, others)?;
+    ensure!(!t.layout().may_overlap_itself(), self_overlap());
+    Ok(())
+}
+
+/// As [`check_inplace`], where every element is written the same, so that several may be one.
+pub fn check_filled(t: &Tensor, others: bool) -> Result<()> {
     ensure!(
         !t.storage().is_readonly(),
         Runtime,
         "the memory of this tensor is read-only and cannot be written in place"
     );
-    check_replaced(t, others)?;
-    ensure!(!t.layout().may_overlap_itself(), self_overlap());
-    Ok(())
+    check_replaced(t, others)
 }
 
 /// As [`check_inplace`], where it is not the memory that changes but what the tensor shows of it.

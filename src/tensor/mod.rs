@@ -11,8 +11,8 @@ use std::sync::{Arc, OnceLock};
 
 pub(crate) use inplace::operation_of;
 pub use inplace::{
-    assign, check_apart, check_inference, check_inplace, check_replaced, overlap_error, rebase, self_overlap,
-    write_untracked,
+    assign, check_apart, check_filled, check_inference, check_inplace, check_replaced, overlap_error, rebase,
+    self_overlap, write_untracked,
 };
 pub use view::{as_view, multi_view, scatter_view};
 

@@ -190,3 +190,34 @@ def test_functions_are_neither_instantiated_nor_pickled():
         instance(leaf())
     with pytest.raises(TypeError, match="cannot pickle 'MyBackward' object"):
         pickle.dumps(my.apply(leaf()).grad_fn)
+
+
+def test_a_function_that_writes_a_view_returns_one_tensor():
+    class Two(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            ctx.mark_dirty(a)
+            return a.mul_(2), b * 2
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return g * 2, h * 2
+
+    x = torch.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="modifies inplace an input that is a view of another Tensor"):
+        Two.apply(x.clone().view(3), x)
+
+
+def test_what_is_no_tensor_is_not_saved_and_named_by_its_place():
+    class Saves(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            ctx.save_for_forward(a)
+            ctx.save_for_backward(a, None, 3)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    with pytest.raises(TypeError, match="save_for_backward can only save variables, but argument 2 is of type int"):
+        Saves.apply(torch.ones(1))

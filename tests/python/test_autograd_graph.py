@@ -317,3 +317,92 @@ def test_a_million_nodes_with_views_hooks_and_an_error_half_way():
 
 def _stop(g):
     raise RuntimeError("half way")
+
+
+class Same(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+def test_a_cycle_that_is_longer_than_young_collections_look_is_collected_by_a_full_one():
+    def cycle():
+        x = torch.ones(1, requires_grad=True)
+        y = first = x * 2
+        for _ in range(2_000):
+            y = Same.apply(y)
+        last = y
+        first.register_hook(lambda g: last.shape and None)
+        return weakref.ref(last)
+
+    reference = cycle()
+    gc.collect(0)
+    gc.collect()
+    assert reference() is None
+
+
+def test_a_number_among_operands_has_an_edge_that_leads_nowhere():
+    x = torch.ones(2, requires_grad=True)
+    assert (x * 3).grad_fn.next_functions[1] == (None, 0)
+    assert len((x**3).grad_fn.next_functions) == 1
+    seen = []
+    y = x * 3
+    y.grad_fn.register_hook(lambda gi, go: seen.append((gi[0].tolist(), gi[1], go[0].tolist())))
+    y.sum().backward()
+    assert seen == [([3.0, 3.0], None, [1.0, 1.0])] and x.grad.tolist() == [3.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("returned", "error", "words"),
+    [
+        (3, TypeError, "expected {kind}, but hook returned 'int'"),
+        (torch.ones(5), RuntimeError, "hook '<lambda>' has changed the size of value"),
+        (
+            torch.ones(2, dtype=torch.float64),
+            RuntimeError,
+            r"hook '<lambda>' has changed the type of value \(was torch.FloatTensor got torch.DoubleTensor\)",
+        ),
+    ],
+)
+def test_what_a_hook_returns_must_be_like_the_gradient(returned, error, words):
+    def run(register, result):
+        a = torch.ones(2, requires_grad=True)
+        b = a * 3
+        register(a, b)(lambda *args: result)
+        b.sum().backward()
+
+    for register in (
+        lambda a, b: b.register_hook,
+        lambda a, b: a.register_hook,
+        lambda a, b: a.register_post_accumulate_grad_hook,
+    ):
+        with pytest.raises(error, match=words.format(kind="Variable")):
+            run(register, returned)
+    in_tuple = returned if isinstance(returned, int) else (returned,)
+    with pytest.raises(error, match=words.format(kind="tuple")):
+        run(lambda a, b: b.grad_fn.register_prehook, in_tuple)
+
+
+def test_hooks_on_nodes_return_as_many_gradients_as_they_get():
+    a = torch.ones(2, requires_grad=True)
+    b = a * 3
+    b.grad_fn.register_prehook(lambda go: (go[0], None))
+    with pytest.raises(
+        RuntimeError, match=r"hook '<lambda>' has returned an incorrect number of values \(got 2, but expected 1\)"
+    ):
+        b.sum().backward()
+    b = a * 3
+    b.grad_fn.register_hook(lambda gi, go: (gi[0] * 2, None))
+    b.sum().backward()
+    assert a.grad.tolist() == [6.0, 6.0]
+
+
+def test_a_post_accumulate_hook_returns_nothing():
+    a = torch.ones(2, requires_grad=True)
+    a.register_post_accumulate_grad_hook(lambda t: t.grad)
+    with pytest.raises(RuntimeError, match="Tensor post accumulate grad hooks should return None."):
+        a.sum().backward()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rgrad as torch
-from rgrad.utils.checkpoint import checkpoint, checkpoint_sequential
+from rgrad.utils.checkpoint import checkpoint, checkpoint_sequential, set_checkpoint_debug_enabled
 
 
 def test_a_checkpointed_region_gives_the_gradients_of_a_plain_one():
@@ -95,3 +95,24 @@ def test_misuse_of_checkpointing_is_told():
     y = checkpoint(lambda v: v.detach(), torch.ones(1, requires_grad=True), use_reentrant=True)
     with pytest.raises(RuntimeError, match="none of output has requires_grad=True"):
         y.sum().backward()
+
+
+def test_the_reentrant_form_refuses_grad_and_inputs():
+    x = torch.ones(3, requires_grad=True)
+    for run in (
+        lambda y: torch.autograd.grad(y, x),
+        lambda y: y.backward(inputs=[x]),
+    ):
+        with pytest.raises(
+            RuntimeError, match=r"torch.utils.checkpoint is incompatible with .grad\(\) or passing an `inputs`"
+        ):
+            run(checkpoint(lambda t: t.sin(), x, use_reentrant=True).sum())
+    y = checkpoint(lambda t: t.sin(), x, use_reentrant=False).sum()
+    assert torch.autograd.grad(y, x)[0].tolist() == x.cos().tolist()
+
+
+def test_logging_of_operations_is_refused_wherever_it_is_asked_for():
+    with set_checkpoint_debug_enabled(True), pytest.raises(NotImplementedError, match="operations are not logged"):
+        checkpoint(lambda t: t, torch.ones(1, requires_grad=True), use_reentrant=False)
+    with set_checkpoint_debug_enabled(False):
+        checkpoint(lambda t: t, torch.ones(1, requires_grad=True), use_reentrant=False, debug=True)

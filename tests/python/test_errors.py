@@ -225,3 +225,40 @@ def test_gradients_and_flags_of_the_wrong_kind_are_refused():
         torch.nn.functional.batch_norm(torch.ones(4, 2), None, None, training=True, eps=0)
     with pytest.raises(TypeError, match=r"zeros\(\): argument 'layout' .*must be torch.layout, not str"):
         torch.zeros(3, layout="sparse")
+
+
+def test_what_is_no_root_input_or_gradient_is_named():
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="all inputs have to be Tensors or GradientEdges, but got str"):
+        torch.autograd.grad(x.sum(), "a")
+    with pytest.raises(TypeError, match="gradients can be either Tensors or None, but got str"):
+        torch.autograd.grad(x.sum(), x, "a")
+
+
+def test_a_keyword_has_no_position_and_a_methods_object_none_either():
+    x = torch.ones(2)
+    with pytest.raises(TypeError, match=r"^add\(\): argument 'alpha' must be Number, not str$"):
+        torch.add(x, x, alpha="a")
+    with pytest.raises(TypeError, match=r"^is_set_to\(\): argument 'tensor' \(position 1\) must be Tensor, not int$"):
+        x.is_set_to(1)
+    with pytest.raises(TypeError, match=r"^view\(\) received an invalid combination of arguments - got \(str\)"):
+        x.view("a")
+
+
+def test_a_strange_element_of_a_sequence_is_named():
+    with pytest.raises(TypeError, match="^expected Tensor as element 1 in argument 0, but got int$"):
+        torch.cat([torch.ones(1), 1])
+    with pytest.raises(TypeError, match="failed to unpack the object at pos 2 with error \"type must be tuple of ints"):
+        torch.zeros((2, 2.0))
+
+
+def test_an_operand_that_is_none_is_told_without_the_module_of_tensor():
+    with pytest.raises(TypeError, match=r"^unsupported operand type\(s\) for \+: 'Tensor' and 'str'$"):
+        torch.ones(1) + "a"
+    with pytest.raises(TypeError, match="^'<' not supported between instances of 'Tensor' and 'NoneType'$"):
+        torch.ones(1) < None  # noqa: B015
+
+
+def test_a_spread_without_degrees_of_freedom_warns():
+    with pytest.warns(UserWarning, match=r"std\(\): degrees of freedom is <= 0"):
+        assert torch.ones(1).std().isnan()

@@ -188,7 +188,8 @@ NO_DERIVATIVE = """
     bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift bitwise_not gcd lcm
     eq ne lt le gt ge logical_and logical_or logical_xor logical_not isnan isinf isfinite isposinf
     isneginf isclose allclose equal signbit isin all any argmax argmin argsort searchsorted bucketize
-    numel is_nonzero is_same_size is_floating_point is_signed is_complex count_nonzero nonzero argwhere
+    numel is_nonzero is_same_size is_floating_point is_signed is_complex is_conj is_neg is_set_to
+    bincount count_nonzero nonzero argwhere
     nonzero_static unravel_index int long short char byte bool half float bfloat16 cuda heaviside
     zeros ones full empty zeros_like ones_like full_like empty_like new_zeros new_ones new_full
     new_empty new_empty_strided empty_strided empty_permuted scalar_tensor arange range linspace

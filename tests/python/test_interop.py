@@ -86,7 +86,7 @@ def test_a_read_only_array_becomes_a_tensor_that_is_read_only():
 def test_arrays_that_cannot_be_shared_are_refused():
     with pytest.raises(TypeError, match=r"expected np\.ndarray \(got list\)"):
         torch.from_numpy([1])
-    with pytest.raises(TypeError, match=r"expected np\.ndarray \(got float32\)"):
+    with pytest.raises(TypeError, match=r"expected np\.ndarray \(got numpy\.float32\)"):
         torch.from_numpy(np.float32(1))
     with pytest.raises(TypeError, match=r"can't convert np\.ndarray of type numpy\.str_"):
         torch.from_numpy(np.array(["a"]))

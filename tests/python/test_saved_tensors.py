@@ -165,3 +165,32 @@ def test_an_input_changed_after_its_region_is_noticed():
     x.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()
+
+
+def test_hooks_are_callables_and_are_not_forbidden_while_in_use():
+    with pytest.raises(TypeError, match="saved tensor hooks must be callable, not int"):
+        torch.autograd.graph.saved_tensors_hooks(1, 2).__enter__()
+    y = torch.ones(2, requires_grad=True).exp()
+    with pytest.raises(TypeError, match="saved tensor hooks must be callable, not int"):
+        y.grad_fn._raw_saved_result.register_hooks(lambda t: t, 3)
+    with (
+        torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t),
+        pytest.raises(RuntimeError, match="^not here$"),
+        torch.autograd.graph.disable_saved_tensors_hooks("not here"),
+    ):
+        raise AssertionError("unreachable")
+
+
+def test_an_unpacked_tensor_of_another_shape_is_an_error_of_the_derivative():
+    x = torch.ones(3, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: torch.ones(5)):
+        y = x * x
+    with pytest.raises(RuntimeError, match=r"The size of tensor a \(3\) must match the size of tensor b \(5\)"):
+        y.sum().backward()
+
+
+def test_anomaly_mode_looks_for_nan_unless_told_otherwise():
+    assert torch.is_anomaly_check_nan_enabled() and not torch.is_anomaly_enabled()
+    with torch.autograd.set_detect_anomaly(True, check_nan=False):
+        assert torch.is_anomaly_enabled() and not torch.is_anomaly_check_nan_enabled()
+    assert torch.is_anomaly_check_nan_enabled() and not torch.is_anomaly_enabled()

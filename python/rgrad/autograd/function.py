@@ -27,12 +27,15 @@ class FunctionCtx:
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keeps inputs and outputs, with a check that they are not written in place until backward."""
-        for t in tensors:
+        for i, t in enumerate(tensors):
             if t is not None and not isinstance(t, Tensor):
                 raise TypeError(
-                    f"save_for_backward can only save variables, but argument 0 is of type {type(t).__name__}"
+                    f"save_for_backward can only save variables, but argument {i} is of type {type(t).__name__}"
                 )
         self._to_save = tensors
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keeps tensors for `jvp`. As forward-mode derivatives are not computed here, nothing is kept."""
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Says which inputs forward wrote in place."""
@@ -158,8 +161,8 @@ def _call_backward(ctx: FunctionCtx, grads: tuple) -> tuple:
         f = cls.vjp
     if ctx._materialize:
         grads = tuple(
-            _C.zeros(shape, dtype=dtype) if g is None and shape is not None else g
-            for g, (shape, dtype) in zip(grads, ctx._output_meta, strict=True)  # type: ignore[attr-defined]
+            _C.zeros(shape, dtype=dtype, device=device) if g is None and shape is not None else g
+            for g, (shape, dtype, device) in zip(grads, ctx._output_meta, strict=True)  # type: ignore[attr-defined]
         )
     if ctx._output_places is not None:
         places, count = ctx._output_places

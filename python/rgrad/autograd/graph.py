@@ -31,6 +31,7 @@ class GradientEdge(NamedTuple):
 
     node: Node
     output_nr: int
+    ownership_token: Any = None
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
@@ -42,6 +43,8 @@ def _receiver(tensor: Tensor | GradientEdge) -> Node:
     """The node that the gradient of a tensor goes to: for a leaf, the one that accumulates it."""
     if isinstance(tensor, GradientEdge):
         return tensor.node
+    if not tensor.requires_grad:
+        raise AssertionError("Expected gradient function to be set")
     return _C._gradient_edge(tensor)[0]
 
 

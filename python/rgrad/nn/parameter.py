@@ -24,6 +24,8 @@ class Parameter(_C.Tensor):
         (True, True)
     """
 
+    __torch_function__ = _C._disabled_torch_function_impl  # operations on parameters give plain tensors
+
     def __new__(cls, data: _C.Tensor | None = None, requires_grad: bool = True) -> Parameter:
         return _C._make_subclass(cls, rgrad.empty(0) if data is None else data, requires_grad)
 

@@ -30,6 +30,7 @@ __all__ = [
     "checkpoint_sequential",
     "detach_variable",
     "noop_context_fn",
+    "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
 ]
 
@@ -37,6 +38,7 @@ Tensor = _C.Tensor
 
 
 _early_stop: bool | None = None
+_debug: bool | None = None
 
 
 @contextlib.contextmanager
@@ -48,6 +50,17 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
         yield
     finally:
         _early_stop = before
+
+
+@contextlib.contextmanager
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+    """What `debug` is for calls of `checkpoint` in the block; None leaves that to each call."""
+    global _debug
+    before, _debug = _debug, enabled
+    try:
+        yield
+    finally:
+        _debug = before
 
 
 def noop_context_fn() -> tuple[Any, Any]:
@@ -84,6 +97,12 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
+        if not _C._is_checkpoint_valid():
+            raise RuntimeError(
+                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
+                "parameter to .backward(). To resolve this error, you can either set use_reentrant=False, or call "
+                ".backward() without passing the `inputs` argument."
+            )
         args = list(ctx.args)
         for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
             args[place] = tensor
@@ -145,7 +164,7 @@ def checkpoint(
                 "is only supported when use_reentrant=False."
             )
         return CheckpointFunction.apply(function, preserve_rng_state, *args)
-    if debug:
+    if debug if _debug is None else _debug:
         raise NotImplementedError("checkpoint(debug=True): operations are not logged here")
     if determinism_check not in DETERMINISM_CHECKS:
         raise ValueError(f"determinism_check should be one of {list(DETERMINISM_CHECKS)}, but got {determinism_check}")

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, grad_enabled, record};
 use crate::ops::pointwise::Arg;
 use crate::ops::schema::{Args, Out};
-use crate::tensor::{Tensor, assign, check_inplace};
+use crate::tensor::{Tensor, assign, check_filled, check_inplace};
 
 /// Overwrites `t` by `write`, which sets every element whatever it was. Returns `t`.
 ///
@@ -21,6 +21,15 @@ pub(in crate::ops) fn overwrite(
     write: impl FnOnce(&Tensor) -> Result<()>,
 ) -> Result<Tensor> {
     check_inplace(t, false)?;
+    overwrite_checked(t, node, write)
+}
+
+/// As `overwrite`, of a tensor that may be written.
+fn overwrite_checked(
+    t: &Tensor,
+    node: &'static str,
+    write: impl FnOnce(&Tensor) -> Result<()>,
+) -> Result<Tensor> {
     if grad_enabled() && t.requires_grad() {
         let value = t.empty_like()?;
         write(&value)?;
@@ -37,7 +46,9 @@ pub(super) fn zero_in_place(a: &Args) -> Result<Out> {
         copy::fill(t.raw(), Scalar::Int(0))?;
         Ok(())
     };
-    Ok(overwrite(a.tensor(0)?, "ZeroBackward0", write)?.into())
+    let t = a.tensor(0)?;
+    check_filled(t, false)?;
+    Ok(overwrite_checked(t, "ZeroBackward0", write)?.into())
 }
 
 struct Fill {
@@ -74,7 +85,7 @@ pub(super) fn fill(a: &Args) -> Result<Out> {
     Ok(match a.operand(1)? {
         Arg::T(value) => filled_by(t, value, "fill", "FillBackward1")?.into(),
         Arg::S(value) => {
-            let out = t.new_full(t.shape().clone(), value)?;
+            let out = t.new_full(t.shape().clone(), value.checked(t.dtype())?)?;
             record(out, &[t], |_| Fill { node: "FillBackward0" })?.into()
         }
     })
@@ -98,16 +109,23 @@ pub(super) fn fill_in_place(a: &Args) -> Result<Out> {
             let value = value.item()?;
             set_all(t, value)
         }
-        Arg::S(value) => set_all(t, value),
+        Arg::S(value) => set_all(t, value.checked(t.dtype())?),
     }
 }
 
 fn set_all(t: &Tensor, value: Scalar) -> Result<Out> {
+    fill_all(t, value)?;
+    Ok(t.clone().into())
+}
+
+/// Overwrites every element of `t` with a number.
+pub fn fill_all(t: &Tensor, value: Scalar) -> Result<()> {
     let write = |t: &Tensor| {
         copy::fill(t.raw(), value)?;
         Ok(())
     };
-    Ok(overwrite(t, "FillBackward2", write)?.into())
+    check_filled(t, false)?;
+    overwrite_checked(t, "FillBackward2", write).map(drop)
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ fn without_masks(t: &Tensor, picks: &[Option<Tensor>]) -> Result<SmallVec<[Optio
             }
             Some(i) => {
                 ensure!(
-                    matches!(i.dtype(), DType::I64 | DType::I32 | DType::I16 | DType::I8),
+                    matches!(i.dtype(), DType::I64 | DType::I32),
                     Index,
                     "tensors used as indices must be long, int, byte or bool tensors"
                 );
@@ -159,14 +159,7 @@ pub(super) fn index_put_untracked(
     accumulate: bool,
 ) -> Result<()> {
     let p = plan(t, picks)?;
-    ensure!(
-        values.dtype() == t.dtype(),
-        Runtime,
-        "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
-        t.dtype().scalar_name(),
-        values.dtype().scalar_name()
-    );
-    let values = super::without_leading_ones(&values.detach(), p.shape.len())?;
+    let values = super::without_leading_ones(&values.detach(), &p.shape)?;
     let Some(wide) = values.layout().expand(&p.shape) else {
         bail!(
             Runtime,
@@ -175,6 +168,13 @@ pub(super) fn index_put_untracked(
             p.shape
         );
     };
+    ensure!(
+        values.dtype() == t.dtype(),
+        Runtime,
+        "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
+        t.dtype().scalar_name(),
+        values.dtype().scalar_name()
+    );
     let values = values.with_layout(wide);
     let overlapping = values.storage().same(t.storage());
     let dense = if overlapping { values.copied(t.dtype())? } else { values.dense(t.dtype())? };
@@ -184,6 +184,12 @@ pub(super) fn index_put_untracked(
 
 /// A copy of `t` with `values` written or added to the picked elements.
 pub fn index_put(t: &Tensor, picks: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Result<Tensor> {
+    let cast = if !accumulate && values.numel() == 1 && super::lone_mask(t, picks)?.is_some() {
+        Some(crate::ops::arith::to_dtype(values, t.dtype())?)
+    } else {
+        None
+    };
+    let values = cast.as_ref().unwrap_or(values);
     let out = t.copied(t.dtype())?;
     index_put_untracked(&out, picks, values, accumulate)?;
     let shape = values.shape().clone();

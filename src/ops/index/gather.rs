@@ -135,7 +135,7 @@ fn scattered(
     let (to, places) = (at_least_1d(out.layout()), at_least_1d(dense.layout()));
     let value = match src {
         Arg::T(s) => s.clone(),
-        Arg::S(s) => t.new_full([0usize; 0], s)?,
+        Arg::S(s) => t.new_full([0usize; 0], s.checked(t.dtype())?)?,
     };
     let from = match src {
         Arg::T(s) => at_least_1d(s.layout()),

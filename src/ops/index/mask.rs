@@ -63,16 +63,16 @@ fn expect_mask(op: &str, mask: &Tensor) -> Result<()> {
         mask.dtype() == DType::Bool,
         Runtime,
         "{op} only supports boolean masks, but got mask with dtype {}",
-        mask.dtype().scalar_name()
+        mask.dtype().type_name()
     );
     Ok(())
 }
 
 /// `t` with one value where the mask is true; the two broadcast.
 pub fn masked_fill(t: &Tensor, mask: &Tensor, value: Arg) -> Result<Tensor> {
-    expect_mask("masked_fill", mask)?;
+    expect_mask("masked_fill_", mask)?;
     let number = match value {
-        Arg::S(s) => s,
+        Arg::S(s) => s.checked(t.dtype())?,
         Arg::T(v) => {
             ensure!(
                 v.rank() == 0,

@@ -257,7 +257,7 @@ pub fn index_fill(t: &Tensor, dim: i64, index: &Tensor, value: Arg) -> Result<Te
     );
     ensure!(index.rank() <= 1, Index, "Index has to be a vector/scalar");
     let number = match value {
-        Arg::S(s) => s,
+        Arg::S(s) => s.checked(t.dtype())?,
         Arg::T(v) => {
             ensure!(
                 v.rank() == 0,

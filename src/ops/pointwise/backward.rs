@@ -136,6 +136,10 @@ impl PointwiseBackward {
                 && t.shape() != shape
             {
                 *e = t.layout().expand(shape);
+                if e.is_none() {
+                    // A hook gave back another tensor than was saved. Operations say what does not fit.
+                    return replay(&self.row.plan().grads[k], operands, &self.params, g);
+                }
             }
         }
         let mut views = [Operand::Unread; 5];
@@ -168,7 +172,11 @@ impl Function for PointwiseBackward {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let plan = self.row.plan();
-        let edges = || self.inputs.iter().enumerate().filter(|(_, kept)| !matches!(kept, Kept::Number(_)));
+        let edges = || {
+            let has_edge =
+                |i: usize, kept: &Kept| !matches!(kept, Kept::Number(_)) || self.row.numbers_have_edges(i);
+            self.inputs.iter().enumerate().filter(move |(i, kept)| has_edge(*i, kept))
+        };
         let Some(g) = &grads[0] else { return Ok(edges().map(|_| None).collect()) };
         // Once, as hooks may have packed them.
         let mut saved: Saved = [const { None }; ARGS];

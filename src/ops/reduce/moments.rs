@@ -5,7 +5,7 @@ use smallvec::smallvec;
 use super::{along_memory, compute_float, dim_mask, mean_mask, reduced_count, reduced_shape, restored};
 use crate::backend::reduce as kernels;
 use crate::ensure;
-use crate::error::Result;
+use crate::error::{Result, warn};
 use crate::graph::{Cx, Function, Grads, SavedTensor, record, record_all};
 use crate::ops::schema::{Args, Out};
 use crate::ops::{arith, rows};
@@ -158,8 +158,26 @@ enum Kind {
     StdMean,
 }
 
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Var => "var",
+            Kind::Std => "std",
+            Kind::VarMean => "var_mean",
+            Kind::StdMean => "std_mean",
+        }
+    }
+}
+
 fn run(kind: Kind, t: &Tensor, r: Request) -> Result<Out> {
     let Request { mask, keepdim, correction } = r;
+    if t.dtype().is_float() && reduced_count(t, mask) as f64 <= correction {
+        warn(&format!(
+            "{}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel \
+             divided by output numel).",
+            kind.name()
+        ))?;
+    }
     let (op, node, root) = match kind {
         Kind::Var => return Ok(var_mask(t, mask, keepdim, correction)?.into()),
         Kind::Std => return Ok(std_mask(t, mask, keepdim, correction)?.into()),

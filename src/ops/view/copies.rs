@@ -5,7 +5,7 @@ use smallvec::{SmallVec, smallvec};
 use super::{cut, expand_to, flatten, permute, reshape_to, squeeze, t_of, transpose, unsqueeze};
 use crate::backend::copy;
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Result, warn};
 use crate::graph::{Cx, Function, Grads, record};
 use crate::layout::{Dims, Layout, MemoryFormat, infer_shape, wrap_dim};
 use crate::ops::creation::arange;
@@ -243,7 +243,11 @@ fn repeat_interleave_by_tensor(a: &Args) -> Result<Out> {
 }
 
 /// One tensor per input, each with the shape of the grid that all span.
-fn meshgrid(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
+fn meshgrid(tensors: &[Tensor], indexing: Option<&str>) -> Result<Vec<Tensor>> {
+    if indexing.is_none() {
+        warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")?;
+    }
+    let indexing = indexing.unwrap_or("ij");
     ensure!(!tensors.is_empty(), Runtime, "meshgrid expects a non-empty TensorList");
     let swaps = match indexing {
         "ij" => false,
@@ -284,7 +288,7 @@ fn cartesian_prod(tensors: &[Tensor]) -> Result<Tensor> {
         return Ok(only.clone());
     }
     let columns: Vec<Tensor> =
-        meshgrid(tensors, "ij")?.iter().map(|t| flatten(t, 0, -1)).collect::<Result<_>>()?;
+        meshgrid(tensors, Some("ij"))?.iter().map(|t| flatten(t, 0, -1)).collect::<Result<_>>()?;
     crate::ops::join::stack(&columns, 1)
 }
 
@@ -331,7 +335,7 @@ table! {
     }
     "meshgrid" FUNCTION "One tensor per input, each with the shape of the grid that all span." [] {
         "tensors: Tensor*, *, indexing: str? = None -> Tensor[]" =>
-            |a| Ok(Out::Tuple(meshgrid(a.tensors(0)?, a.opt_str(1)?.unwrap_or("ij"))?));
+            |a| Ok(Out::Tuple(meshgrid(a.tensors(0)?, a.opt_str(1)?)?));
     }
     "cartesian_prod" FUNCTION "All combinations of one element per tensor, as rows." [] {
         "tensors: Tensor*" => |a| Ok(cartesian_prod(a.tensors(0)?)?.into());

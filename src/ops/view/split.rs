@@ -164,8 +164,7 @@ fn grid_dim(t: &Tensor, name: &str) -> Result<usize> {
     ensure!(
         t.rank() >= least,
         Runtime,
-        "torch.{name} requires a tensor with at least {least} dimension{}, but got a tensor with {} dimensions!",
-        if least == 1 { "" } else { "s" },
+        "torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {} dimensions!",
         t.rank()
     );
     Ok(dim)

@@ -1,0 +1,191 @@
+"""What stands between the brackets of `x[...]`: sequences, masks, numbers out of range, and what is assigned."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import rgrad as torch
+
+
+@pytest.fixture
+def x():
+    return torch.arange(12.0).reshape(3, 4)
+
+
+def test_a_range_is_a_list_of_indices(x):
+    assert x[range(2)].tolist() == x[:2].tolist()
+    assert x[range(3), range(3)].tolist() == [0.0, 5.0, 10.0]
+    x[range(2)] = 7
+    assert x[:2].eq(7).all() and x[2].tolist() == [8.0, 9.0, 10.0, 11.0]
+
+
+@pytest.mark.parametrize("key", [[[0, 1], [1, 0]], [0, slice(None)], [0, None], [0, ...], [[0, 1]]])
+def test_a_list_that_holds_sequences_or_slices_stands_for_a_tuple_and_warns(x, key):
+    with pytest.warns(UserWarning, match="Using a non-tuple sequence for multidimensional indexing is deprecated"):
+        got = x[key]
+    want = x[tuple(key)]
+    assert got.shape == want.shape and got.tolist() == want.tolist()
+
+
+def test_a_list_of_numbers_is_one_index_and_is_cut_to_integers(x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert x[[0, 1.5]].tolist() == x[:2].tolist()
+        assert x[[]].shape == (0, 4)
+        assert x[[True, False, True]].tolist() == x[::2].tolist()
+
+
+def test_a_mask_of_bytes_picks_by_truth_and_warns(x):
+    with pytest.warns(UserWarning, match="indexing with dtype torch.uint8 is now deprecated"):
+        got = x[torch.tensor([1, 0, 1], dtype=torch.uint8)]
+    assert got.tolist() == x[::2].tolist()
+    assert x[torch.tensor(1, dtype=torch.uint8)].shape == (1, 3, 4)
+    assert x[torch.tensor(0, dtype=torch.uint8)].shape == (0, 3, 4)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.float32])
+def test_narrow_integers_and_floats_are_no_indices(x, dtype):
+    with pytest.raises(IndexError, match="tensors used as indices must be long, int, byte or bool tensors"):
+        x[torch.tensor([0, 1], dtype=dtype)]
+
+
+@pytest.mark.parametrize("key", [1.0, {}, object(), np.bool_(True), np.float64(1)])
+def test_what_is_no_index_is_named(x, key):
+    with pytest.raises(IndexError, match=r"only integers, slices \(`:`\), ellipsis .* are valid indices \(got "):
+        x[key]
+
+
+def test_numbers_beyond_64_bits_and_steps_that_are_not_positive_are_value_errors(x):
+    with pytest.raises(ValueError, match="Overflow when unpacking long long"):
+        x[2**63]
+    with pytest.raises(ValueError, match="slice step cannot be zero"):
+        x[::0]
+    with pytest.raises(ValueError, match="step must be greater than zero"):
+        x[::-1]
+    with pytest.raises(ValueError, match="Overflow when unpacking long long"):
+        x[0] = 2**64
+
+
+def test_a_tensor_without_dimensions_has_too_few_of_them_for_a_list():
+    for key in ([0], torch.tensor([0]), torch.tensor(0), (0, 0)):
+        with pytest.raises(IndexError, match="^too many indices for tensor of dimension 0$"):
+            torch.tensor(1.0)[key]
+    with pytest.raises(IndexError, match="invalid index of a 0-dim tensor"):
+        torch.tensor(1.0)[0]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "name"),
+    [
+        (torch.uint8, 300, "uint8_t"),
+        (torch.uint8, -256, "uint8_t"),
+        (torch.int8, 200, "int8_t"),
+        (torch.int32, 2**31, "int"),
+        (torch.int64, float("inf"), "int64_t"),
+        (torch.int64, float("nan"), "int64_t"),
+        (torch.float16, 1e39, "c10::Half"),
+        (torch.float32, 1e39, "float"),
+    ],
+)
+def test_a_number_that_a_dtype_cannot_hold_is_not_written(dtype, value, name):
+    x = torch.zeros(3, dtype=dtype)
+    mask, index = torch.tensor([True, False, True]), torch.tensor([0])
+    writes = [
+        lambda: x.fill_(value),
+        lambda: torch.full((2,), value, dtype=dtype),
+        lambda: torch.full_like(x, value),
+        lambda: x.new_full((2,), value),
+        lambda: x.masked_fill_(mask, value),
+        lambda: x.index_fill_(0, index, value),
+        lambda: x.scatter_(0, index, value),
+        lambda: x.__setitem__(0, value),
+        lambda: x.__setitem__(mask, value),
+    ]
+    for write in writes:
+        with pytest.raises(RuntimeError, match=f"^value cannot be converted to type {name} without overflow$"):
+            write()
+    assert x.tolist() == [0, 0, 0]
+
+
+def test_negative_numbers_wrap_in_bytes_and_infinities_are_floats():
+    assert torch.zeros(1, dtype=torch.uint8).fill_(-1).item() == 255
+    assert torch.full((1,), float("inf"), dtype=torch.float16).item() == float("inf")
+    assert torch.zeros(1, dtype=torch.bool).fill_(1e300).item() is True
+
+
+def test_set_takes_a_storage(x):
+    y = torch.empty(0)
+    y.set_(x.untyped_storage(), 1, (2, 2), (4, 1))
+    assert y.tolist() == [[1.0, 2.0], [5.0, 6.0]] and y.storage_offset() == 1
+    assert torch.empty(0).set_(x.untyped_storage()).is_set_to(x.view(12))
+    assert torch.empty(0, dtype=torch.int32).set_(torch.ones(1).untyped_storage()).item() == 1065353216
+
+
+def test_is_set_to_asks_for_one_memory_and_one_geometry(x):
+    assert x.is_set_to(x.view(3, 4))
+    assert not x.is_set_to(x.view(4, 3)) and not x.is_set_to(x.clone()) and not x.is_set_to(x[0])
+
+
+def test_one_value_is_written_by_a_mask_whatever_its_dtype_and_by_indices_only_as_it_is():
+    mask, index = torch.tensor([True, False]), torch.tensor([0])
+    x = torch.zeros(2, 2, dtype=torch.int64)
+    x[mask] = torch.tensor(1.5)
+    x[:, mask] = torch.tensor([2.5])
+    assert x.tolist() == [[2, 1], [2, 0]]
+    for key in (index, (0, index), torch.tensor(True)):
+        with pytest.raises(RuntimeError, match="Index put requires the source and destination dtypes match, got Long"):
+            x[key] = torch.tensor(1.5)
+    with pytest.raises(RuntimeError, match="shape mismatch: value tensor of shape"):
+        x[index] = torch.ones(3)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "node"),
+    [
+        ([0, 1], 5, "IndexFillBackward0"),
+        ((slice(None), [0]), 5, "IndexFillBackward0"),
+        (torch.tensor([True, False]), 5, "MaskedFillBackward0"),
+        (torch.tensor([True, False]), torch.tensor(5.0), "IndexPutBackward0"),
+        (([0], [1]), 5, "IndexPutBackward0"),
+        (..., 5, "FillBackward2"),
+        (0, 5, "torch::autograd::CopySlices"),
+        (False, 5, "MulBackward0"),
+    ],
+)
+def test_an_assignment_has_the_node_of_what_it_is(key, value, node):
+    x = torch.ones(2, 2, requires_grad=True)
+    y = x * 2
+    y[key] = value
+    assert y.grad_fn.name() == node
+    y.sum().backward()
+    written = torch.zeros(2, 2)
+    written[key] = 1
+    assert x.grad.tolist() == (2 * (1 - written)).tolist()
+
+
+def test_elements_that_are_one_may_be_filled_but_not_added_to():
+    x = torch.ones(3)
+    x.expand(2, 3).fill_(2)
+    assert x.tolist() == [2.0, 2.0, 2.0]
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory"):
+        x.expand(2, 3).add_(1)
+
+
+@pytest.mark.parametrize(
+    ("view", "words"),
+    [
+        (lambda: torch.tensor(1.0).view(torch.float16), r"self.dim\(\) cannot be 0 to view Float as Half"),
+        (
+            lambda: torch.ones(2, 4)[:, ::2].view(torch.int64),
+            r"self.stride\(-1\) must be 1 to view Float as Long .*but got 2",
+        ),
+        (lambda: torch.ones(3).view(torch.float64), r"self.size\(-1\) must be divisible by 2 to view Float as Double"),
+        (lambda: torch.ones(5)[1:].view(torch.float64), r"self.storage_offset\(\) must be divisible by 2 .*but got 1"),
+        (lambda: torch.ones(2, 3)[:, :2].view(torch.float64), r"self.stride\(0\) must be divisible by 2 .*but got 3"),
+        (lambda: torch.ones(4).view(-2, 2), r"invalid shape dimension -2 at index 0 of shape \[-2, 2\]"),
+    ],
+)
+def test_a_view_that_cannot_be_says_why(view, words):
+    with pytest.raises(RuntimeError, match=words):
+        view()

@@ -1,0 +1,81 @@
+"""Numbers among integers: PyTorch converts an operand to the common dtype before it computes."""
+
+import numpy as np
+import pytest
+
+import rgrad as torch
+
+BYTES = torch.tensor([1, 2, 255], dtype=torch.uint8)
+
+
+def test_a_number_beyond_bytes_wraps_before_it_is_compared():
+    assert (BYTES == -1).tolist() == [False, False, True]
+    assert (BYTES > -1).tolist() == [False, False, False]
+    assert (BYTES < 256).tolist() == [False, False, False]
+    assert (torch.ones(2, dtype=torch.int8) == 257).all()
+
+
+def test_a_number_beyond_bytes_wraps_before_it_divides():
+    assert (BYTES // -1).tolist() == [0, 0, 1]
+    assert (BYTES % -3).tolist() == [1, 2, 2]
+    assert (-1 // BYTES).tolist() == [255, 127, 1]
+    assert torch.fmod(BYTES, -3).tolist() == [1, 2, 2]
+    assert torch.div(BYTES, -2, rounding_mode="floor").tolist() == [0, 0, 1]
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        BYTES // 256
+
+
+def test_a_tensor_without_dimensions_wraps_as_a_number_does():
+    assert torch.maximum(BYTES, torch.tensor(-1)).tolist() == [255, 255, 255]
+    assert (torch.tensor(-1) == BYTES).tolist() == [False, False, True]
+
+
+def test_bounds_of_a_clamp_do_not_wrap():
+    assert torch.clamp(BYTES, -5, 300).tolist() == [1, 2, 255]
+    assert BYTES.clone().clamp_(-1, 3).tolist() == [1, 2, 3]
+    with pytest.raises(RuntimeError, match="Clamp max value -1 is outside the representable range of Byte"):
+        torch.clamp(BYTES, max=-1)
+    with pytest.raises(RuntimeError, match="Clamp min value 300 is outside the representable range of Byte"):
+        torch.clamp(BYTES, min=300)
+
+
+def test_numpys_bool_is_a_float_among_operands_and_a_bool_as_an_element_or_a_flag():
+    i = torch.arange(3)
+    assert (i + np.bool_(True)).dtype == torch.float32
+    assert torch.tensor([np.bool_(True)]).dtype == torch.bool
+    assert torch.ones(2, 3).sum(1, keepdim=np.bool_(True)).shape == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "name"),
+    [
+        (300, torch.uint8, "uint8"),
+        ([200], torch.int8, "int8"),
+        (2**31, torch.int32, "int32"),
+        (1e10, torch.int32, "int32"),
+    ],
+)
+def test_an_element_that_the_dtype_cannot_hold_is_refused(value, dtype, name):
+    with pytest.raises(RuntimeError, match=f"^value cannot be converted to type {name} without overflow$"):
+        torch.tensor(value, dtype=dtype)
+
+
+def test_an_integer_beyond_64_bits_is_an_element_of_floats_alone():
+    assert torch.tensor(2**63, dtype=torch.float32).item() == 2.0**63
+    assert torch.tensor([2**64], dtype=torch.float64).tolist() == [2.0**64]
+    for value in (2**63, [1, 2**63], -(2**63) - 1):
+        with pytest.raises(ValueError, match="Overflow when unpacking long long"):
+            torch.tensor(value)
+
+
+@pytest.mark.parametrize("operator", ["+=", "-=", "*=", "/=", "//=", "%=", "&=", "<<=", "**="])
+def test_an_operator_in_place_names_itself_and_what_it_does_not_take(operator):
+    with pytest.raises(TypeError) as error:
+        exec(f"x {operator} 'a'", {"x": torch.ones(2)})
+    assert f"for {operator}: 'Tensor' and 'str'" in str(error.value)
+
+
+def test_an_array_on_the_right_of_an_operator_in_place_makes_a_new_tensor():
+    x = before = torch.ones(2)
+    x += np.ones(2)
+    assert x.dtype == torch.float64 and x is not before and before.tolist() == [1.0, 1.0]

@@ -1,5 +1,6 @@
 //! Shaders made ready to run: one pipeline per kernel and variant, made at its first use.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use super::device::{Counters, Gpu, allocation};
 use super::lock;
 use super::params::{MAX_PARAMS, Params};
 use super::pool::Block;
+use super::wide::{is_wide, lower};
 use super::window::Window;
 use crate::backend::View;
 use crate::bail;
@@ -156,12 +158,20 @@ impl Gpu {
             return Ok(p.clone());
         }
         let source = writable_bindings((l.source)()?, buffers, writable);
+        let source = match self.caps.int64 || !is_wide(&source) {
+            true => ShaderSource::Wgsl(source.into()),
+            false => ShaderSource::Naga(Cow::Owned(lower(&source).map_err(|why| {
+                Error::NotImplemented(format!(
+                    "'{}' is not implemented for torch.int64 on {}, which has no such type, and {why}; cast the \
+                     tensor, or move it with .cpu()",
+                    l.op, self.caps.name
+                ))
+            })?)),
+        };
         let layouts = pipelines.layouts(self, buffers, writable);
         let scope = self.device.push_error_scope(ErrorFilter::Validation);
-        let module = self.device.create_shader_module(ShaderModuleDescriptor {
-            label: Some(l.kernel),
-            source: ShaderSource::Wgsl(source.as_str().into()),
-        });
+        let module =
+            self.device.create_shader_module(ShaderModuleDescriptor { label: Some(l.kernel), source });
         let pipeline = self.device.create_compute_pipeline(&ComputePipelineDescriptor {
             label: Some(l.kernel),
             layout: Some(&layouts.pipeline),

@@ -6,17 +6,19 @@
 //! text is not to be had; but naga's tree of a parsed module says of each expression what type it has. There the
 //! type `i64` becomes `vec2<u32>`, of the same size and alignment, so that buffers, parameters and structs stay as they
 //! are; constants become pairs; loads, stores, selections and bitwise operations do not change; arithmetic,
-//! comparisons, shifts and conversions become calls of the functions of `shaders/wide.wgsl`.
+//! comparisons, shifts and conversions become calls of the functions of `shaders/wide.wgsl`. A vector of numbers becomes
+//! an array of pairs, which is computed with one by one.
 //!
 //! A call is a statement to naga, and what is evaluated before it must be emitted before it. So each list of emitted
 //! expressions is cut where one of them becomes a call.
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 
 use wgpu::naga::front::{Typifier, wgsl};
 use wgpu::naga::proc::ResolveContext;
 use wgpu::naga::{
-    Arena, AtomicFunction, BinaryOperator, Block, Constant, Expression, Function, Handle, Literal,
+    Arena, ArraySize, AtomicFunction, BinaryOperator, Block, Constant, Expression, Function, Handle, Literal,
     MathFunction, Module, Scalar, ScalarKind, Span, Statement, SwitchCase, Type, TypeInner, UnaryOperator,
     VectorSize,
 };
@@ -34,7 +36,7 @@ pub fn is_wide(source: &str) -> bool {
 /// The module of a shader, without int64.
 ///
 /// # Errors
-/// Where it is not valid WGSL, or holds vectors or atomics of int64.
+/// Where it is not valid WGSL, or does with int64 what no kernel does: atomics, conversions of vectors, and the like.
 pub fn lower(source: &str) -> Result<Module> {
     // Naga wants functions before their callers.
     let source = format!("{WIDE}{source}");
@@ -42,11 +44,13 @@ pub fn lower(source: &str) -> Result<Module> {
     if !module.overrides.is_empty() {
         return Err("its module has overrides".into());
     }
-    let types_of = |f: &Function| scalars(&module, f);
+    let types_of = |f: &Function| kinds(&module, f);
     let functions: Vec<_> = module.functions.iter().map(|(_, f)| types_of(f)).collect::<Result<_>>()?;
     let entries: Vec<_> = module.entry_points.iter().map(|e| types_of(&e.function)).collect::<Result<_>>()?;
+    let (pair, vectors) = replace_types(&mut module)?;
     let mut lowering = Lowering {
-        pair: replace_types(&mut module)?,
+        pair,
+        vectors,
         functions: module.functions.iter().filter_map(|(h, f)| Some((f.name.clone()?, h))).collect(),
         constants: std::mem::take(&mut module.constants),
         globals: Arena::new(),
@@ -64,43 +68,74 @@ pub fn lower(source: &str) -> Result<Module> {
     Ok(module)
 }
 
-/// The type of each expression of a function, where that is a number.
-fn scalars(module: &Module, f: &Function) -> Result<Vec<Option<Scalar>>> {
+/// The type of an expression, as far as it matters here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Number(Scalar),
+    /// A vector of int64.
+    Wides(VectorSize),
+    Other,
+}
+
+const WIDE_NUMBER: Kind = Kind::Number(Scalar::I64);
+
+/// The types of the expressions of a function.
+fn kinds(module: &Module, f: &Function) -> Result<Vec<Kind>> {
     let context = ResolveContext::with_locals(module, &f.local_variables, &f.arguments);
     let mut typifier = Typifier::new();
     f.expressions
         .iter()
         .map(|(h, _)| {
             typifier.grow(h, &f.expressions, &context).map_err(|e| e.to_string())?;
-            Ok(if let TypeInner::Scalar(s) = typifier.get(h, &module.types) { Some(*s) } else { None })
+            Ok(match *typifier.get(h, &module.types) {
+                TypeInner::Scalar(s) => Kind::Number(s),
+                TypeInner::Vector { size, scalar: Scalar::I64 } => Kind::Wides(size),
+                _ => Kind::Other,
+            })
         })
         .collect()
 }
 
-/// Makes pairs of the numbers among a module's types; one of those, if there are any.
-fn replace_types(module: &mut Module) -> Result<Handle<Type>> {
+/// Makes pairs of the numbers among a module's types, and arrays of pairs of their vectors. Gives the type of a pair, and
+/// those of two and of four.
+fn replace_types(module: &mut Module) -> Result<(Handle<Type>, [Handle<Type>; 2])> {
     let pair = TypeInner::Vector { size: VectorSize::Bi, scalar: Scalar::U32 };
-    let mut wide = Vec::new();
+    // It stands before all types of the shader, as the functions above name it.
+    let of_two = module.types.insert(Type { name: None, inner: pair.clone() }, Span::UNDEFINED);
+    let array = |n: u32| {
+        let size = NonZeroU32::new(n).map_or(ArraySize::Dynamic, ArraySize::Constant);
+        TypeInner::Array { base: of_two, size, stride: 8 }
+    };
+    let mut replaced = Vec::new();
     for (h, ty) in module.types.iter() {
-        match ty.inner {
-            TypeInner::Scalar(Scalar::I64) => wide.push(h),
-            TypeInner::Vector { scalar: Scalar::I64, .. } | TypeInner::Atomic(Scalar::I64) => {
-                return Err("its shader has vectors or atomics of them".into());
-            }
-            _ => {}
-        }
+        replaced.push((
+            h,
+            match ty.inner {
+                TypeInner::Scalar(Scalar::I64) => pair.clone(),
+                // Three of them would lie closer in an array.
+                TypeInner::Vector {
+                    size: size @ (VectorSize::Bi | VectorSize::Quad),
+                    scalar: Scalar::I64,
+                } => array(size as u32),
+                TypeInner::Vector { scalar: Scalar::I64, .. } | TypeInner::Atomic(Scalar::I64) => {
+                    return Err("its shader has atomics or vectors of three of them".into());
+                }
+                _ => continue,
+            },
+        ));
     }
-    for (i, &h) in wide.iter().enumerate() {
+    for (i, (h, inner)) in replaced.into_iter().enumerate() {
         // A name of its own, as the arena holds no type twice.
-        module.types.replace(h, Type { name: Some(format!("wide_{i}")), inner: pair.clone() });
+        module.types.replace(h, Type { name: Some(format!("wide_{i}")), inner });
     }
-    let plain = Type { name: None, inner: pair };
-    Ok(wide.first().copied().unwrap_or_else(|| module.types.insert(plain, Span::UNDEFINED)))
+    let mut insert = |n| module.types.insert(Type { name: None, inner: array(n) }, Span::UNDEFINED);
+    Ok((of_two, [insert(2), insert(4)]))
 }
 
 struct Lowering {
-    /// What int64 has become.
+    /// What int64 has become, and vectors of two and of four.
     pair: Handle<Type>,
+    vectors: [Handle<Type>; 2],
     functions: HashMap<String, Handle<Function>>,
     constants: Arena<Constant>,
     globals: Arena<Expression>,
@@ -149,7 +184,7 @@ impl Lowering {
         made
     }
 
-    fn function(&mut self, f: &mut Function, types: &[Option<Scalar>]) -> Result<()> {
+    fn function(&mut self, f: &mut Function, types: &[Kind]) -> Result<()> {
         let old = std::mem::take(&mut f.expressions);
         let body = std::mem::take(&mut f.body);
         let mut emitted = vec![false; old.len()];
@@ -196,7 +231,7 @@ struct Rewrite<'a> {
     all: &'a mut Lowering,
     old: &'a Arena<Expression>,
     /// Of the old expressions.
-    types: &'a [Option<Scalar>],
+    types: &'a [Kind],
     new: Arena<Expression>,
     /// What each old expression has become.
     map: Vec<Option<Handle<Expression>>>,
@@ -212,7 +247,15 @@ impl Rewrite<'_> {
     }
 
     fn is_wide(&self, h: Handle<Expression>) -> bool {
-        self.types[h.index()] == Some(Scalar::I64)
+        self.types[h.index()] == WIDE_NUMBER
+    }
+
+    fn is_vector(&self, h: Handle<Expression>) -> bool {
+        matches!(self.types[h.index()], Kind::Wides(_))
+    }
+
+    fn refused(&self, h: Handle<Expression>) -> String {
+        format!("its shader has the expression {:?} of them", self.old[h])
     }
 
     fn append(&mut self, e: Expression) -> Handle<Expression> {
@@ -257,14 +300,34 @@ impl Rewrite<'_> {
                 let x = self.get(expr)?;
                 self.call("wide_negate", &[x])?
             }
-            Expression::Binary { op, left, right } if self.is_wide(left) => self.binary(op, left, right)?,
-            Expression::Math { fun, arg, .. } if self.is_wide(arg) => match fun {
-                MathFunction::Abs => {
-                    let x = self.get(arg)?;
-                    self.call("wide_magnitude", &[x])?
+            Expression::Binary { op, left, right } => {
+                let (a, b) = (self.get(left)?, self.get(right)?);
+                match (self.types[left.index()], self.types[right.index()]) {
+                    (WIDE_NUMBER, Kind::Number(_)) => self.binary(op, a, b)?,
+                    (Kind::Wides(n), _) => self.lanes(op, n, (a, true), (b, self.is_vector(right)))?,
+                    (_, Kind::Wides(n)) => self.lanes(op, n, (a, false), (b, true))?,
+                    _ => self.append(Expression::Binary { op, left: a, right: b }),
                 }
-                _ => return Err(format!("its shader takes {fun:?} of them")),
-            },
+            }
+            Expression::Splat { size, value } if self.is_wide(value) => {
+                let x = self.get(value)?;
+                self.composed(size, vec![x; size as usize])
+            }
+            Expression::Math { fun: MathFunction::Abs, arg, .. } if self.is_wide(arg) => {
+                let x = self.get(arg)?;
+                self.call("wide_magnitude", &[x])?
+            }
+            Expression::Math { arg: x, .. } if self.is_wide(x) || self.is_vector(x) => {
+                return Err(self.refused(h));
+            }
+            Expression::Select { accept: x, .. }
+            | Expression::Unary { expr: x, .. }
+            | Expression::As { expr: x, .. }
+            | Expression::Swizzle { vector: x, .. }
+                if self.is_vector(x) =>
+            {
+                return Err(self.refused(h));
+            }
             Expression::As { expr, kind, convert } => self.conversion(expr, kind, convert)?,
             _ => self.same(h)?,
         };
@@ -282,14 +345,38 @@ impl Rewrite<'_> {
         Ok(self.append(e))
     }
 
+    fn composed(&mut self, size: VectorSize, components: Vec<Handle<Expression>>) -> Handle<Expression> {
+        let ty = self.all.vectors[(size == VectorSize::Quad) as usize];
+        self.append(Expression::Compose { ty, components })
+    }
+
+    /// An operation on vectors, or on a vector and a number; it is told which of the operands are vectors.
+    fn lanes(
+        &mut self,
+        op: BinaryOperator,
+        size: VectorSize,
+        a: (Handle<Expression>, bool),
+        b: (Handle<Expression>, bool),
+    ) -> Result<Handle<Expression>> {
+        let mut results = Vec::new();
+        for index in 0..size as u32 {
+            let [a, b] = [a, b].map(|(base, is_vector)| match is_vector {
+                true => self.append(Expression::AccessIndex { base, index }),
+                false => base,
+            });
+            results.push(self.binary(op, a, b)?);
+        }
+        Ok(self.composed(size, results))
+    }
+
+    /// An operation on numbers.
     fn binary(
         &mut self,
         op: BinaryOperator,
-        left: Handle<Expression>,
-        right: Handle<Expression>,
+        a: Handle<Expression>,
+        b: Handle<Expression>,
     ) -> Result<Handle<Expression>> {
         use BinaryOperator as Op;
-        let (a, b) = (self.get(left)?, self.get(right)?);
         // Of the comparisons, those that another one answers once its operands or its answer are turned.
         let (name, operands, opposite) = match op {
             Op::Add => ("wide_add", [a, b], false),
@@ -327,12 +414,12 @@ impl Rewrite<'_> {
         match (from, to) {
             (false, false) => Ok(self.append(Expression::As { expr: x, kind, convert })),
             (true, true) => Ok(x),
-            (false, true) => match self.types[expr.index()].map(|s| (s.kind, s.width)) {
-                Some((ScalarKind::Sint, 4)) => self.call("wide_from_i32", &[x]),
-                Some((ScalarKind::Uint, 4)) => self.call("wide_from_u32", &[x]),
-                Some((ScalarKind::Float, 4)) => self.call("wide_from_f32", &[x]),
-                Some((ScalarKind::Bool, _)) => self.call("wide_from_bool", &[x]),
-                other => Err(format!("its shader makes them of {other:?}")),
+            (false, true) => match self.types[expr.index()] {
+                Kind::Number(Scalar::I32) => self.call("wide_from_i32", &[x]),
+                Kind::Number(Scalar::U32) => self.call("wide_from_u32", &[x]),
+                Kind::Number(Scalar::F32) => self.call("wide_from_f32", &[x]),
+                Kind::Number(Scalar::BOOL) => self.call("wide_from_bool", &[x]),
+                _ => Err("its shader makes them of other types".into()),
             },
             (true, false) => match (kind, convert) {
                 (ScalarKind::Float, Some(4)) => self.call("wide_to_f32", &[x]),

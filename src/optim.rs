@@ -20,6 +20,7 @@ use crate::backend::cpu::copy::{self, BLOCK, Reader};
 use crate::backend::cpu::parallel::{for_chunks_mut, parallel_for};
 use crate::backend::memory;
 use crate::backend::optim::{self as kernel, NUMBERS, Part, Rule as Step, Shared};
+use crate::backend::reduce::norm_of_all;
 use crate::dtype::{DType, Element, Real, Scalar, promote};
 use crate::error::Result;
 use crate::layout::Dims;
@@ -616,6 +617,14 @@ pub fn total_norm(tensors: &[Tensor], p: f64) -> Result<Tensor> {
     };
     if !(dtype.is_float() && p > 0.0) {
         bail!(Value, "total_norm() expects floating point tensors and a positive order, got {dtype} and {p}");
+    }
+    // Other dtypes of a device are refused below.
+    if let Some(first) = tensors.iter().find(|t| t.device().is_gpu() && dtype == DType::F32) {
+        let dense = tensors.iter().map(|t| t.dense(DType::F32)).collect::<Result<Vec<_>>>()?;
+        let norm = Tensor::empty_on(Dims::default(), DType::F32, first.device())?;
+        let views: Vec<_> = dense.iter().map(Tensor::raw).collect();
+        norm_of_all(p, &views, norm.raw())?;
+        return Ok(norm);
     }
     let dense = tensors
         .iter()

@@ -1,7 +1,9 @@
 //! Reductions, in as many passes as it takes to keep the device busy.
 
+use smallvec::SmallVec;
+
 use super::device::{Gpu, of};
-use super::params::Params;
+use super::params::{MAX_PARAMS, Params};
 use super::pipeline::Launch;
 use super::temporary::Temporary;
 use crate::backend::View;
@@ -9,10 +11,11 @@ use crate::backend::copy::copy;
 use crate::backend::reduce::{Along, Fold};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::formula::template::{self, binding, load, stored};
+use crate::formula::template::{self, binding, line, load, stored};
 use crate::layout::Layout;
 
 const FRAME: &str = include_str!("../../../shaders/reduce.wgsl");
+const LIST: &str = include_str!("../../../shaders/reduce_list.wgsl");
 const EXTREMUM: &str = include_str!("../../../shaders/extremum.wgsl");
 
 /// Invocations in a workgroup.
@@ -20,6 +23,10 @@ const GROUP: usize = 64;
 /// Invocations that keep a device busy, and elements that are worth one of their own.
 const BUSY: usize = 1 << 14;
 const WORTH: usize = 32;
+
+/// Bytes of parameters before those of the tensors of a list, and of each tensor.
+const LIST_HEAD: usize = 16;
+const LIST_EACH: usize = 16;
 
 /// How many invocations share the elements of one result.
 fn segments(d: Along) -> usize {
@@ -124,7 +131,7 @@ pub fn fold(f: Fold, x: View, d: Along, out: View) -> Result<()> {
     }
     let plan = Plan::of(f, x.dtype);
     if f != Fold::LogSumExp {
-        return run(&plan, x, d, out);
+        return run(&plan, x, d, true, out);
     }
     // Exponentials of what is left after the largest, or after 0 where that is infinite.
     let gpu = of(out)?;
@@ -135,8 +142,76 @@ pub fn fold(f: Fold, x: View, d: Along, out: View) -> Result<()> {
         ..functions(Fold::Max)
     };
     let tag = 13 + (d.n == 0) as u8;
-    run(&Plan { functions: finite, tag, ..Plan::of(f, x.dtype) }, x, d, largest.view())?;
-    run(&Plan { about: Some(largest.view()), ..plan }, x, d, out)
+    run(&Plan { functions: finite, tag, ..Plan::of(f, x.dtype) }, x, d, true, largest.view())?;
+    run(&Plan { about: Some(largest.view()), ..plan }, x, d, true, out)
+}
+
+/// The norm of some order of all elements of dense float32 tensors: a launch for as many of them as can be bound, and
+/// one or two for what those have made of them.
+pub fn norm_of_all(order: f64, tensors: &[View], out: View) -> Result<()> {
+    let gpu = of(out)?;
+    let plan = Plan::of(Fold::Norm(order), DType::F32);
+    let tensors: SmallVec<[&View; 16]> = tensors.iter().filter(|v| v.layout.numel() > 0).collect();
+    let groups = |v: &View| v.layout.numel().div_ceil(GROUP * WORTH).min(BUSY / GROUP);
+    let all: usize = tensors.iter().map(|v| groups(v) * GROUP).sum();
+    let partial = Temporary::new(gpu, all.max(1), DType::F32)?;
+    let most = (gpu.caps.max_buffers - 1).min((MAX_PARAMS - LIST_HEAD) / LIST_EACH);
+    let mut written = 0;
+    for some in tensors.chunks(most) {
+        let mut params = Params::new(some.iter().map(|v| groups(v)).sum::<usize>() as u32);
+        params.u32(written as u32).f32(plan.p);
+        let mut start = 0;
+        for v in some {
+            let groups = groups(v);
+            for n in [v.layout.offset, v.layout.numel(), start, groups] {
+                params.u32(n as u32);
+            }
+            start += groups;
+        }
+        written += start * GROUP;
+        let read: SmallVec<[View; 16]> = some.iter().map(|v| **v).collect();
+        gpu.launch(Launch {
+            op: "total_norm",
+            kernel: "reduce_list",
+            variant: &[plan.tag, some.len() as u8],
+            source: &|| list_source(&plan.functions, some.len()),
+            written: &[partial.view()],
+            read: &read,
+            params: &params,
+            groups: start,
+        })?;
+    }
+    run(&plan, partial.view(), Along { outer: 1, n: written, inner: 1 }, false, out)
+}
+
+/// The shader that reduces `n` tensors, each to as many numbers as invocations work on it.
+fn list_source(f: &Functions, n: usize) -> Result<String> {
+    let mut bindings = binding(1, "read_write", "result", "f32");
+    let (mut part, mut reduce) = (String::new(), String::new());
+    for k in 0..n {
+        bindings += &binding(k + 2, "read", &format!("x{k}"), "f32");
+        if k > 0 {
+            line(&mut part, format!("    if at >= params.parts[{k}].z {{ part = {k}u; }}"));
+        }
+        let step = format!("total = combine(total, prepare(x{k}[own.x + i]));");
+        line(&mut reduce, format!("        case {k}u: {{ for (; i < own.y; i += step) {{ {step} }} }}"));
+    }
+    let parts = format!("    parts: array<vec4<u32>, {n}>,\n");
+    let functions = format!(
+        "fn start() -> T {{ return {}; }}
+fn prepare(v: T) -> T {{ return {}; }}
+fn combine(a: T, b: T) -> T {{ return {}; }}
+",
+        f.start, f.prepare, f.combine
+    );
+    let slots = [
+        ("parts", &*parts),
+        ("bindings", &*bindings),
+        ("functions", &*functions),
+        ("part", &*part),
+        ("reduce", &*reduce),
+    ];
+    template::shader(LIST, DType::F32, &slots).map_err(Error::NotImplemented)
 }
 
 /// The mean along n and the sum of the squares of what differs from it.
@@ -146,12 +221,13 @@ pub fn moments(x: View, d: Along, mean: View, squares: View) -> Result<()> {
     }
     let average = Functions { finish: "a / T(params.p)", ..functions(Fold::Sum) };
     let sum = || Plan::of(Fold::Sum, x.dtype);
-    run(&Plan { functions: average, tag: 15, p: d.n as f32, ..sum() }, x, d, mean)?;
+    run(&Plan { functions: average, tag: 15, p: d.n as f32, ..sum() }, x, d, true, mean)?;
     let about = Functions { prepare: "(v - about) * (v - about)", ..functions(Fold::Sum) };
-    run(&Plan { functions: about, tag: 16, about: Some(mean), ..sum() }, x, d, squares)
+    run(&Plan { functions: about, tag: 16, about: Some(mean), ..sum() }, x, d, true, squares)
 }
 
-fn run(plan: &Plan, x: View, d: Along, out: View) -> Result<()> {
+/// Reduces `x`; `first`: it holds elements, not what an earlier pass has made of them.
+fn run(plan: &Plan, x: View, d: Along, first: bool, out: View) -> Result<()> {
     let gpu = of(out)?;
     let compute = plan.compute;
     gpu.expect("reduction", compute)?;
@@ -160,14 +236,14 @@ fn run(plan: &Plan, x: View, d: Along, out: View) -> Result<()> {
     if d.n == 0 {
         // Nothing can be bound, and nothing is read: one zero stands in, which no pass reaches.
         let none = Temporary::new(gpu, lanes.max(1), compute)?;
-        return last(gpu, plan, none.view(), d, true, out);
+        return last(gpu, plan, none.view(), d, first, out);
     }
     let segments = segments(d);
     if segments == 1 {
-        return last(gpu, plan, x, d, true, out);
+        return last(gpu, plan, x, d, first, out);
     }
     let partial = Temporary::new(gpu, lanes * segments, compute)?;
-    pass(gpu, plan, x, d, segments, (true, false), partial.view())?;
+    pass(gpu, plan, x, d, segments, (first, false), partial.view())?;
     last(gpu, plan, partial.view(), Along { n: segments, ..d }, false, out)
 }
 

@@ -110,8 +110,8 @@ def test_the_norm_of_many_gradients_takes_a_launch_for_as_many_as_can_be_bound(o
     dense = [t.contiguous() for t in there]
     before = counts()[0]
     norm = nn.utils.get_total_norm(dense, order)
-    # Three for the 71 that have elements, then one or two for what those leave.
-    assert counts()[0] - before <= 5
+    # Of 71 tensors; at least seven are bound at once, and what they leave takes one or two more.
+    assert counts()[0] - before <= 13
     assert norm.shape == () and norm.device == dense[0].device
     wanted = torch.cat([t.flatten().double() for t in tensors]).norm(order).float()
     for found in (norm, nn.utils.get_total_norm(there, order)):

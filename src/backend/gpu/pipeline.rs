@@ -16,9 +16,8 @@ use super::lock;
 use super::params::{MAX_PARAMS, Params};
 use super::pool::Block;
 use super::wide::{is_wide, lower};
-use super::window::Window;
+use super::window::{Window, too_large};
 use crate::backend::View;
-use crate::bail;
 use crate::error::{Error, Result};
 
 /// Workgroups in the first dimension of a grid.
@@ -132,15 +131,7 @@ impl Gpu {
         if windows.is_empty()
             && let Some(b) = blocks.iter().find(|b| b.size > self.caps.max_binding)
         {
-            bail!(
-                NotImplemented,
-                "'{}' is not implemented for tensors in {} bytes on {}, which shows a kernel {} at once; copy a part of \
-                 the tensor, or move it with .cpu()",
-                l.op,
-                b.size,
-                self.caps.name,
-                self.caps.max_binding
-            );
+            return Err(too_large(self, l.op, b.size));
         }
         // A buffer that is written and read must be bound as writable wherever it is bound.
         let is_written = |b: &Arc<Block>| blocks[..l.written.len()].iter().any(|w| w.id == b.id);

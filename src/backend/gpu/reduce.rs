@@ -6,6 +6,7 @@ use super::device::{Gpu, of};
 use super::params::{MAX_PARAMS, Params};
 use super::pipeline::Launch;
 use super::temporary::Temporary;
+use super::window::{Window, by_rows, fits, rows_at_once};
 use crate::backend::View;
 use crate::backend::copy::copy;
 use crate::backend::reduce::{Along, Fold};
@@ -45,6 +46,7 @@ fn compute_of(f: Fold, dtype: DType) -> DType {
 }
 
 /// The functions of a reduction's shader, in all passes but where it says otherwise.
+#[derive(Clone, Copy)]
 struct Functions {
     start: &'static str,
     /// What the first pass makes of an element `v`, given `about`.
@@ -108,6 +110,7 @@ fn tag(f: Fold) -> u8 {
 }
 
 /// A reduction, and what its shader is given.
+#[derive(Clone, Copy)]
 struct Plan<'a> {
     functions: Functions,
     /// Tells the shader from those of the other reductions.
@@ -131,7 +134,7 @@ pub fn fold(f: Fold, x: View, d: Along, out: View) -> Result<()> {
     }
     let plan = Plan::of(f, x.dtype);
     if f != Fold::LogSumExp {
-        return run(&plan, x, d, true, out);
+        return run(&plan, x, d, WHOLE, out);
     }
     // Exponentials of what is left after the largest, or after 0 where that is infinite.
     let gpu = of(out)?;
@@ -142,8 +145,8 @@ pub fn fold(f: Fold, x: View, d: Along, out: View) -> Result<()> {
         ..functions(Fold::Max)
     };
     let tag = 13 + (d.n == 0) as u8;
-    run(&Plan { functions: finite, tag, ..Plan::of(f, x.dtype) }, x, d, true, largest.view())?;
-    run(&Plan { about: Some(largest.view()), ..plan }, x, d, true, out)
+    run(&Plan { functions: finite, tag, ..Plan::of(f, x.dtype) }, x, d, WHOLE, largest.view())?;
+    run(&Plan { about: Some(largest.view()), ..plan }, x, d, WHOLE, out)
 }
 
 /// The norm of some order of all elements of dense float32 tensors: a launch for as many of them as can be bound, and
@@ -151,10 +154,12 @@ pub fn fold(f: Fold, x: View, d: Along, out: View) -> Result<()> {
 pub fn norm_of_all(order: f64, tensors: &[View], out: View) -> Result<()> {
     let gpu = of(out)?;
     let plan = Plan::of(Fold::Norm(order), DType::F32);
-    let tensors: SmallVec<[&View; 16]> = tensors.iter().filter(|v| v.layout.numel() > 0).collect();
+    let there = tensors.iter().filter(|v| v.layout.numel() > 0);
+    let (tensors, large): (SmallVec<[&View; 16]>, SmallVec<[&View; 16]>) =
+        there.partition(|v| fits(gpu, &[**v]));
     let groups = |v: &View| v.layout.numel().div_ceil(GROUP * WORTH).min(BUSY / GROUP);
     let all: usize = tensors.iter().map(|v| groups(v) * GROUP).sum();
-    let partial = Temporary::new(gpu, all.max(1), DType::F32)?;
+    let partial = Temporary::new(gpu, (all + large.len()).max(1), DType::F32)?;
     let most = (gpu.caps.max_buffers - 1).min((MAX_PARAMS - LIST_HEAD) / LIST_EACH);
     let mut written = 0;
     for some in tensors.chunks(most) {
@@ -181,7 +186,14 @@ pub fn norm_of_all(order: f64, tensors: &[View], out: View) -> Result<()> {
             groups: start,
         })?;
     }
-    run(&plan, partial.view(), Along { outer: 1, n: written, inner: 1 }, false, out)
+    let along = |n| Along { outer: 1, n, inner: 1 };
+    for v in large {
+        let one = Layout { offset: written, ..Layout::contiguous([1].into()) };
+        let left = View { layout: &one, ..partial.view() };
+        run(&plan, *v, along(v.layout.numel()), Ends { first: true, last: false }, left)?;
+        written += 1;
+    }
+    run(&plan, partial.view(), along(written), Ends { first: false, last: true }, out)
 }
 
 /// The shader that reduces `n` tensors, each to as many numbers as invocations work on it.
@@ -221,13 +233,21 @@ pub fn moments(x: View, d: Along, mean: View, squares: View) -> Result<()> {
     }
     let average = Functions { finish: "a / T(params.p)", ..functions(Fold::Sum) };
     let sum = || Plan::of(Fold::Sum, x.dtype);
-    run(&Plan { functions: average, tag: 15, p: d.n as f32, ..sum() }, x, d, true, mean)?;
+    run(&Plan { functions: average, tag: 15, p: d.n as f32, ..sum() }, x, d, WHOLE, mean)?;
     let about = Functions { prepare: "(v - about) * (v - about)", ..functions(Fold::Sum) };
-    run(&Plan { functions: about, tag: 16, about: Some(mean), ..sum() }, x, d, true, squares)
+    run(&Plan { functions: about, tag: 16, about: Some(mean), ..sum() }, x, d, WHOLE, squares)
 }
 
-/// Reduces `x`; `first`: it holds elements, not what an earlier pass has made of them.
-fn run(plan: &Plan, x: View, d: Along, first: bool, out: View) -> Result<()> {
+/// Whether a pass is the first, which prepares elements, and whether it is the last, which finishes results.
+#[derive(Clone, Copy, PartialEq)]
+struct Ends {
+    first: bool,
+    last: bool,
+}
+
+const WHOLE: Ends = Ends { first: true, last: true };
+
+fn run(plan: &Plan, x: View, d: Along, ends: Ends, out: View) -> Result<()> {
     let gpu = of(out)?;
     let compute = plan.compute;
     gpu.expect("reduction", compute)?;
@@ -236,36 +256,86 @@ fn run(plan: &Plan, x: View, d: Along, first: bool, out: View) -> Result<()> {
     if d.n == 0 {
         // Nothing can be bound, and nothing is read: one zero stands in, which no pass reaches.
         let none = Temporary::new(gpu, lanes.max(1), compute)?;
-        return last(gpu, plan, none.view(), d, first, out);
+        return stored_pass(gpu, plan, none.view(), d, ends, out);
+    }
+    let at_once = d.n.min(rows_at_once(gpu, d.inner * x.dtype.size()));
+    if at_once < d.n && !fits(gpu, &[x]) {
+        return in_turns(gpu, plan, x, d, at_once, ends, out);
     }
     let segments = segments(d);
     if segments == 1 {
-        return last(gpu, plan, x, d, first, out);
+        return stored_pass(gpu, plan, x, d, ends, out);
     }
     let partial = Temporary::new(gpu, lanes * segments, compute)?;
-    pass(gpu, plan, x, d, segments, (first, false), partial.view())?;
-    last(gpu, plan, partial.view(), Along { n: segments, ..d }, false, out)
+    pass(gpu, plan, x, d, segments, Ends { last: false, ..ends }, partial.view())?;
+    stored_pass(gpu, plan, partial.view(), Along { n: segments, ..d }, Ends { first: false, ..ends }, out)
 }
 
-/// The pass that writes the result; in a dtype of less than a word by way of a temporary.
-fn last(gpu: &'static Gpu, plan: &Plan, x: View, d: Along, first: bool, out: View) -> Result<()> {
+/// A reduction over more than a kernel sees at once: part by part, then over what the parts have left.
+fn in_turns(
+    gpu: &'static Gpu,
+    plan: &Plan,
+    x: View,
+    d: Along,
+    at_once: usize,
+    ends: Ends,
+    out: View,
+) -> Result<()> {
+    let parts = d.n.div_ceil(at_once);
+    let partial = Temporary::new(gpu, parts * d.inner, plan.compute)?;
+    let part = |v: View, first: usize, n: usize| Layout {
+        offset: v.layout.offset + first,
+        ..Layout::contiguous([n].into())
+    };
+    for o in 0..d.outer {
+        let centers = plan.about.map(|v| (v, part(v, o * d.inner, d.inner)));
+        let about = centers.as_ref().map(|(v, layout)| View { layout, ..*v });
+        let plan = Plan { about, ..*plan };
+        for p in 0..parts {
+            let start = p * at_once;
+            let n = at_once.min(d.n - start);
+            let layout = part(x, (o * d.n + start) * d.inner, n * d.inner);
+            let left = part(partial.view(), p * d.inner, d.inner);
+            let along = Along { outer: 1, n, ..d };
+            let ends = Ends { last: false, ..ends };
+            run(&plan, View { layout: &layout, ..x }, along, ends, View { layout: &left, ..partial.view() })?;
+        }
+        let result = part(out, o * d.inner, d.inner);
+        let (along, ends) = (Along { outer: 1, n: parts, ..d }, Ends { first: false, ..ends });
+        run(&plan, partial.view(), along, ends, View { layout: &result, ..out })?;
+    }
+    Ok(())
+}
+
+/// The pass that writes what is kept; in a dtype of less than a word by way of a temporary.
+fn stored_pass(gpu: &'static Gpu, plan: &Plan, x: View, d: Along, ends: Ends, out: View) -> Result<()> {
     if out.dtype.size() >= 4 {
-        return pass(gpu, plan, x, d, 1, (first, true), out);
+        return pass(gpu, plan, x, d, 1, ends, out);
     }
     let wide = Temporary::new(gpu, d.outer * d.inner, plan.compute)?;
-    pass(gpu, plan, x, d, 1, (first, true), wide.view())?;
+    pass(gpu, plan, x, d, 1, ends, wide.view())?;
     let dense = Layout::contiguous(out.layout.shape.clone());
     copy(View { layout: &dense, ..wide.view() }, out)
 }
 
-fn pass(
+/// A launch, or several where the tensors are larger than a kernel may see at once.
+fn pass(gpu: &Gpu, plan: &Plan, x: View, d: Along, segments: usize, ends: Ends, out: View) -> Result<()> {
+    let views: SmallVec<[View; 3]> = [out, x].into_iter().chain(plan.about).collect();
+    by_rows(gpu, "reduction", d.outer, &views, &mut |outer, views, windows| {
+        let plan = Plan { about: views.get(2).copied(), ..*plan };
+        launch(gpu, &plan, views[1], Along { outer, ..d }, segments, ends, views[0], windows)
+    })
+}
+
+fn launch(
     gpu: &Gpu,
     plan: &Plan,
     x: View,
     d: Along,
     segments: usize,
-    (first, last): (bool, bool),
+    Ends { first, last }: Ends,
     out: View,
+    windows: &[Window],
 ) -> Result<()> {
     let count = d.outer * segments * d.inner;
     let about = plan.about;
@@ -311,7 +381,7 @@ fn finish(a: T, about: T) -> T {{ return {}; }}
     };
     let dtypes = [x.dtype as u8, out.dtype as u8, compute as u8];
     let read = [x, about.unwrap_or(x)];
-    gpu.launch(Launch {
+    let launch = Launch {
         op: "reduction",
         kernel: "reduce",
         variant: &[plan.tag, first as u8, last as u8, about.is_some() as u8, dtypes[0], dtypes[1], dtypes[2]],
@@ -320,7 +390,8 @@ fn finish(a: T, about: T) -> T {{ return {}; }}
         read: &read[..1 + about.is_some() as usize],
         params: &params,
         groups: count.div_ceil(GROUP),
-    })
+    };
+    gpu.launch_in(launch, windows)
 }
 
 /// The extrema along n and the index of the first occurrence of each. Without elements nothing is written.

@@ -286,7 +286,8 @@ impl Element for Bool8 {
 /// `with_dtype!(d, T => expr)` takes every dtype, `with_dtype!(float d, T => expr, else other)` only float32 and
 /// float64 (half types are widened by the caller), and evaluates `other` for the rest. `with_dtype!(wide d, T => expr)`
 /// binds the type of `d.wide()`: kernels that would be large for every dtype are compiled for four, of which
-/// `with_dtype!(whole d, T => expr)` has the two that hold whole numbers.
+/// `with_dtype!(whole d, T => expr)` has the two that hold whole numbers. `with_dtype!(bits d, T => expr)` binds an
+/// integer type of the size of `d`: what moves elements does not ask what they mean.
 #[macro_export]
 macro_rules! with_dtype {
     (float $d:expr, $T:ident => $body:expr, else $other:expr) => {
@@ -329,6 +330,26 @@ macro_rules! with_dtype {
         } else {
             type $T = i64;
             $body
+        }
+    };
+    (bits $d:expr, $T:ident => $body:expr) => {
+        match $d.size() {
+            1 => {
+                type $T = u8;
+                $body
+            }
+            2 => {
+                type $T = i16;
+                $body
+            }
+            4 => {
+                type $T = i32;
+                $body
+            }
+            _ => {
+                type $T = i64;
+                $body
+            }
         }
     };
     ($d:expr, $T:ident => $body:expr) => {

@@ -102,7 +102,7 @@ impl Lattice<'_> {
 /// The picked elements, dense, into `out`.
 pub fn gather(x: View, l: &Lattice, out: View) -> Result<()> {
     by_device!(l.device_of(x, out)?,
-        cpu => l.on_host(|l| with_dtype!(x.dtype, T => cpu::index::gather::<T>(x.storage, l, results(out)))),
+        cpu => l.on_host(|l| with_dtype!(bits x.dtype, T => cpu::index::gather::<T>(x.storage, l, results(out)))),
         gpu => gpu::index::gather(x, l, out)
     )
 }
@@ -110,7 +110,7 @@ pub fn gather(x: View, l: &Lattice, out: View) -> Result<()> {
 /// Combines dense `values` with the picked elements of `x`; on the host in the order of the indices.
 pub fn scatter(x: View, l: &Lattice, values: View, how: Combine) -> Result<()> {
     by_device!(l.device_of(x, values)?,
-        cpu => l.on_host(|l| with_dtype!(x.dtype, T => cpu::index::scatter::<T>(x.storage, l, elements(values), how))),
+        cpu => l.on_host(|l| cpu::index::scatter(x, l, values, how)),
         gpu => gpu::index::scatter(x, l, values, how)
     )
 }
@@ -132,7 +132,7 @@ pub fn gather_along(x: View, dim: usize, index: View, out: View) -> Result<()> {
         cpu => {
             check(&pick)?;
             let shape = &index.layout.shape;
-            with_dtype!(x.dtype, T => cpu::index::gather_along::<T>(x, dim, shape, elements(index), results(out)));
+            with_dtype!(bits x.dtype, T => cpu::index::gather_along::<T>(x, dim, shape, elements(index), results(out)));
             Ok(())
         },
         gpu => gpu::index::gather_along(x, dim, pick, out)
@@ -147,7 +147,7 @@ pub fn scatter_along(out: View, dim: usize, index: View, src: View, how: Combine
         cpu => {
             check(&pick)?;
             let shape = &index.layout.shape;
-            with_dtype!(out.dtype, T => cpu::index::scatter_along::<T>(out, dim, shape, elements(index), src, how));
+            cpu::index::scatter_along(out, dim, shape, elements(index), src, how);
             Ok(())
         },
         gpu => gpu::index::scatter_along(out, dim, pick, src, how)

@@ -9,8 +9,18 @@ use crate::dtype::{Bool8, DType};
 use crate::error::{Error, Result};
 use crate::{bail, with_dtype};
 
-/// What a reduction computes. Floats are reduced in their type; integers and bools to int64 where they are added or
-/// multiplied.
+/// Runs an expression with `$T` bound to the type that extrema are found in.
+macro_rules! ordered {
+    ($d:expr, $T:ident => $body:expr) => {
+        with_dtype!(float $d, $T => $body, else {
+            type $T = i64;
+            $body
+        })
+    };
+}
+
+/// What a reduction computes. Floats are reduced in their type; integers to int64 where they are added or multiplied, and
+/// bools where they are added; truth is asked of bools.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Fold {
     Sum,
@@ -58,11 +68,10 @@ fn fold_on_host(f: Fold, x: View, d: Along, out: View) -> Result<()> {
         Fold::Sum if x.dtype == DType::Bool => kernels::sum_int::<Bool8>(elements(x), d, results(out)),
         Fold::Sum => kernels::sum_int::<i64>(elements(x), d, results(out)),
         Fold::Product if x.dtype.is_float() => real!(|x: T, out| kernels::prod::<T>(x, d, out)),
-        Fold::Product if x.dtype == DType::Bool => kernels::prod_int::<Bool8>(elements(x), d, results(out)),
         Fold::Product => kernels::prod_int::<i64>(elements(x), d, results(out)),
-        Fold::All => with_dtype!(wide x.dtype, T => kernels::all::<T>(elements(x), d, results(out))),
-        Fold::Any => with_dtype!(wide x.dtype, T => kernels::any::<T>(elements(x), d, results(out))),
-        Fold::Max | Fold::Min => with_dtype!(wide x.dtype, T => {
+        Fold::All => kernels::all::<Bool8>(elements(x), d, results(out)),
+        Fold::Any => kernels::any::<Bool8>(elements(x), d, results(out)),
+        Fold::Max | Fold::Min => ordered!(x.dtype, T => {
             kernels::extremum::<T>(elements(x), d, f == Fold::Max, results(out), None)
         }),
         Fold::Norm(p) => real!(|x: T, out| kernels::norm_p::<T>(p, x, d, out)),
@@ -75,7 +84,7 @@ fn fold_on_host(f: Fold, x: View, d: Along, out: View) -> Result<()> {
 pub fn extremum(largest: bool, x: View, d: Along, values: View, indices: View) -> Result<()> {
     by_device!(same_device([values, indices, x])?,
         cpu => {
-            with_dtype!(wide x.dtype, T => {
+            ordered!(x.dtype, T => {
                 let indices = Some(results(indices));
                 cpu::reduce::extremum::<T>(elements(x), d, largest, results(values), indices)
             });

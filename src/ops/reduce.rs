@@ -130,7 +130,8 @@ fn folded(f: Fold, t: &Tensor, mask: u64, keepdim: bool, dtype: DType) -> Result
 fn folded_integers(f: Fold, t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tensor> {
     let converts = t.dtype().is_float() || result == DType::Bool;
     let x = if converts { t.dense(result)? } else { t.clone() };
-    let (x, d) = along_memory(&x, mask, x.dtype().wide())?;
+    let bytes = x.dtype() == DType::Bool && f == Fold::Sum;
+    let (x, d) = along_memory(&x, mask, if bytes { DType::Bool } else { DType::I64 })?;
     let out = Tensor::empty_on(reduced_shape(t.shape(), mask, keepdim), DType::I64, t.device())?;
     kernels::fold(f, x.raw(), d, out.raw())?;
     out.dense(result)

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use super::pointwise::Row;
-use crate::backend::cpu::pointwise::Loop;
+use crate::backend::cpu::pointwise::{GROUP, Loop};
 use crate::backend::cpu::simd::{Isa, Version};
 use crate::dtype::Bool8;
 use crate::formula::{ARGS, Arith, Bits, Num, PARAMS};
@@ -35,12 +35,33 @@ pub trait Derivative: 'static {
     fn d<E: Num, const K: usize>(a: [E; ARGS], p: [E; PARAMS]) -> E;
 }
 
-/// The one loop. A macro, because a large closure handed to a function may be compiled apart, for the baseline.
+/// The first `n` elements of input `k`.
+#[inline(always)]
+fn head<'a, T>(ins: &[&'a [T]], k: usize, n: usize) -> Option<&'a [T]> {
+    ins.get(k)?.get(..n)
+}
+
+#[cold]
+#[inline(never)]
+fn too_short() -> ! {
+    unreachable!("an input of a loop is shorter than its output")
+}
+
+/// The one loop, over whole groups. A macro, because a large closure handed to a function may be compiled apart, for the
+/// baseline. Each length is seen to be that of the loop, or the loop would check every element.
 macro_rules! each {
     ($n:expr, $zero:expr, $ins:ident, $p:ident, $out:ident, |$a:ident, $q:ident| $value:expr) => {{
-        let n = $out.len();
-        let given: [&[_]; ARGS] = std::array::from_fn(|k| &$ins[if k < $n { k } else { 0 }][..n]);
-        let [x0, x1, x2, x3, x4] = given;
+        let n = $out.len() & !(GROUP - 1);
+        let (Some(x0), Some(x1), Some(x2), Some(x3), Some(x4)) = (
+            head($ins, 0, n),
+            head($ins, if $n > 1 { 1 } else { 0 }, n),
+            head($ins, if $n > 2 { 2 } else { 0 }, n),
+            head($ins, if $n > 3 { 3 } else { 0 }, n),
+            head($ins, if $n > 4 { 4 } else { 0 }, n),
+        ) else {
+            too_short()
+        };
+        let out = &mut $out[..n];
         let zero = $zero;
         let number = |k: usize| $p.get(k).copied().unwrap_or(zero);
         let $q: [_; PARAMS] = [number(0), number(1), number(2)];
@@ -52,7 +73,7 @@ macro_rules! each {
                 if $n > 3 { x3[i] } else { zero },
                 if $n > 4 { x4[i] } else { zero },
             ];
-            $out[i] = $value;
+            out[i] = $value;
         }
     }};
 }
@@ -99,19 +120,19 @@ multiversion! { version = Version::worth::<T>();
 }
 
 pub const fn float<F: FloatFormula, T: Num>() -> Loop<T, T> {
-    float_loop::<F, T>
+    Loop::new(float_loop::<F, T>)
 }
 pub const fn num<F: NumFormula, T: Arith>() -> Loop<T, T> {
-    num_loop::<F, T>
+    Loop::new(num_loop::<F, T>)
 }
 pub const fn truth<F: TruthFormula, T: Compares>() -> Loop<T, Bool8> {
-    truth_loop::<F, T>
+    Loop::new(truth_loop::<F, T>)
 }
 pub const fn bits<F: BitsFormula, T: Bits>() -> Loop<T, T> {
-    bits_loop::<F, T>
+    Loop::new(bits_loop::<F, T>)
 }
 pub const fn grad<F: Derivative, K: Index, T: Num>() -> Loop<T, T> {
-    grad_loop::<F, K, T>
+    Loop::new(grad_loop::<F, K, T>)
 }
 
 /// The parts of a row that no row states.

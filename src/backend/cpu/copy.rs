@@ -1,5 +1,9 @@
 //! Moving elements between layouts and dtypes: gather into a block, scatter from one, fill, cast, copy.
 
+use std::ops::Range;
+
+use bytemuck::{Zeroable, bytes_of, cast_slice, cast_slice_mut};
+
 use super::parallel::parallel_for;
 use super::transpose::{copy_transposed, is_transposed};
 pub use crate::backend::View;
@@ -26,6 +30,8 @@ impl View<'_> {
 pub const BLOCK: usize = 1024;
 /// Elements per chunk of work that threads share.
 pub const GRAIN: usize = 1 << 15;
+/// Elements that are gathered before they are cast.
+const STAGE: usize = 256;
 
 /// Walks a strided operand in row-major order, a block at a time.
 pub struct Reader<'a> {
@@ -71,11 +77,36 @@ impl<'a> Reader<'a> {
 
     /// The next elements as `T`, into `out`.
     pub fn read<T: Element>(&mut self, out: &mut [T]) {
-        with_dtype!(self.view.dtype, S => self.read_from::<S, T>(out));
+        if self.view.dtype == T::DTYPE {
+            return self.read_same(out);
+        }
+        with_dtype!(self.view.dtype, S => {
+            let mut block = [S::zeroed(); STAGE];
+            for out in out.chunks_mut(STAGE) {
+                if self.stride == 1 && self.run_left() >= out.len() {
+                    cast_run(self.lend::<S>(out.len()), out);
+                    self.skip(out.len());
+                } else {
+                    let block = &mut block[..out.len()];
+                    self.read_same(block);
+                    cast_run(block, out);
+                }
+            }
+        });
     }
 
-    fn read_from<S: Element, T: Element>(&mut self, out: &mut [T]) {
-        let src = self.view.storage.slice::<S>();
+    /// As [`Reader::read`], of elements of the dtype of the view: moves bits.
+    fn read_same<T: Element>(&mut self, out: &mut [T]) {
+        match size_of::<T>() {
+            1 => self.read_bits::<u8>(cast_slice_mut(out)),
+            2 => self.read_bits::<i16>(cast_slice_mut(out)),
+            4 => self.read_bits::<i32>(cast_slice_mut(out)),
+            _ => self.read_bits::<i64>(cast_slice_mut(out)),
+        }
+    }
+
+    fn read_bits<T: Element>(&mut self, out: &mut [T]) {
+        let src = self.view.storage.slice::<T>();
         let mut done = 0;
         while done < out.len() {
             let run = self.run_left().min(out.len() - done);
@@ -87,11 +118,30 @@ impl<'a> Reader<'a> {
 
     /// Scatters `values` to the next elements of the view, which is then an output.
     pub fn write<T: Element>(&mut self, values: &[T]) {
-        with_dtype!(self.view.dtype, D => self.write_to::<T, D>(values));
+        if self.view.dtype == T::DTYPE {
+            return self.write_same(values);
+        }
+        with_dtype!(self.view.dtype, D => {
+            let mut block = [D::zeroed(); STAGE];
+            for values in values.chunks(STAGE) {
+                let block = &mut block[..values.len()];
+                cast_run(values, block);
+                self.write_same(block);
+            }
+        });
     }
 
-    fn write_to<T: Element, D: Element>(&mut self, values: &[T]) {
-        let dst = self.view.storage.slice_mut::<D>();
+    fn write_same<T: Element>(&mut self, values: &[T]) {
+        match size_of::<T>() {
+            1 => self.write_bits::<u8>(cast_slice(values)),
+            2 => self.write_bits::<i16>(cast_slice(values)),
+            4 => self.write_bits::<i32>(cast_slice(values)),
+            _ => self.write_bits::<i64>(cast_slice(values)),
+        }
+    }
+
+    fn write_bits<T: Element>(&mut self, values: &[T]) {
+        let dst = self.view.storage.slice_mut::<T>();
         let mut done = 0;
         while done < values.len() {
             let run = self.run_left().min(values.len() - done);
@@ -111,22 +161,15 @@ multiversion! { version = Version::up_to(Isa::Avx2);
 }
 
 #[inline]
-fn gather<S: Element, T: Element>(src: &[S], at: isize, stride: isize, out: &mut [T]) {
+fn gather<T: Element>(src: &[T], at: isize, stride: isize, out: &mut [T]) {
     let start = at as usize;
     match stride {
-        1 => {
-            let run = &src[start..start + out.len()];
-            if S::DTYPE == T::DTYPE {
-                out.copy_from_slice(bytemuck::cast_slice(run));
-            } else {
-                cast_run(run, out);
-            }
-        }
-        0 => out.fill(cast(src[start])),
+        1 => out.copy_from_slice(&src[start..start + out.len()]),
+        0 => out.fill(src[start]),
         _ => {
             let mut i = at;
             for o in out {
-                *o = cast(src[i as usize]);
+                *o = src[i as usize];
                 i += stride;
             }
         }
@@ -134,29 +177,31 @@ fn gather<S: Element, T: Element>(src: &[S], at: isize, stride: isize, out: &mut
 }
 
 #[inline]
-fn scatter<T: Element, D: Element>(values: &[T], dst: &mut [D], at: isize, stride: isize) {
+fn scatter<T: Element>(values: &[T], dst: &mut [T], at: isize, stride: isize) {
     if stride == 1 {
-        let run = &mut dst[at as usize..at as usize + values.len()];
-        if T::DTYPE == D::DTYPE {
-            run.copy_from_slice(bytemuck::cast_slice(values));
-        } else {
-            cast_run(values, run);
-        }
-        return;
+        return dst[at as usize..at as usize + values.len()].copy_from_slice(values);
     }
     let mut i = at;
     for v in values {
-        dst[i as usize] = cast(*v);
+        dst[i as usize] = *v;
         i += stride;
     }
 }
 
 /// Sets every element of `out`.
 pub fn fill(out: View, value: Scalar) {
-    with_dtype!(out.dtype, T => fill_typed::<T>(out, T::from_scalar(value)));
+    let mut bits = [0; 8];
+    with_dtype!(out.dtype, T => bits[..size_of::<T>()].copy_from_slice(bytes_of(&T::from_scalar(value))));
+    let [a, b, c, d, ..] = bits;
+    match out.dtype.size() {
+        1 => fill_bits(out, a),
+        2 => fill_bits(out, i16::from_ne_bytes([a, b])),
+        4 => fill_bits(out, i32::from_ne_bytes([a, b, c, d])),
+        _ => fill_bits(out, i64::from_ne_bytes(bits)),
+    }
 }
 
-fn fill_typed<T: Element>(out: View, value: T) {
+fn fill_bits<T: Element>(out: View, value: T) {
     let n = out.layout.numel();
     if out.layout.is_contiguous() {
         let at = out.layout.offset;
@@ -180,7 +225,7 @@ fn fill_typed<T: Element>(out: View, value: T) {
         let mut left = r.len();
         while left > 0 {
             let k = left.min(64);
-            writer.write(&block[..k]);
+            writer.write_bits(&block[..k]);
             left -= k;
         }
     });
@@ -195,9 +240,11 @@ pub fn copy(src: View, out: View) {
         return;
     }
     let (src, out) = if src.dtype == out.dtype { (src.bits(), out.bits()) } else { (src, out) };
-    let (sc, oc) = (src.layout.is_contiguous(), out.layout.is_contiguous());
-    if sc && oc {
-        with_dtype!(src.dtype, S => with_dtype!(out.dtype, D => copy_dense::<S, D>(src, out)));
+    if src.layout.is_contiguous() && out.layout.is_contiguous() {
+        if src.dtype != out.dtype || !src.storage.same(out.storage) || src.layout.offset != out.layout.offset
+        {
+            parallel_for(n, GRAIN * 4, |r| copy_dense(src, out, r));
+        }
     } else if src.dtype == out.dtype && is_transposed(src.layout, out.layout) {
         match src.dtype {
             DType::U8 => copy_transposed::<u8>(src, out),
@@ -210,32 +257,27 @@ pub fn copy(src: View, out: View) {
     }
 }
 
-fn copy_dense<S: Element, D: Element>(src: View, out: View) {
-    let (a, b) = (src.layout.offset, out.layout.offset);
-    if S::DTYPE == D::DTYPE && src.storage.same(out.storage) && a == b {
-        return;
-    }
-    parallel_for(out.layout.numel(), GRAIN * 4, |r| {
-        let from = &src.storage.slice::<S>()[a + r.start..a + r.end];
-        let to = &mut out.storage.slice_mut::<D>()[b + r.start..b + r.end];
-        if S::DTYPE == D::DTYPE {
-            to.copy_from_slice(bytemuck::cast_slice(from));
-        } else {
-            cast_run(from, to);
+fn copy_dense(src: View, out: View, r: Range<usize>) {
+    let (a, b) = (src.layout.offset + r.start, out.layout.offset + r.start);
+    with_dtype!(out.dtype, D => {
+        let to = &mut out.storage.slice_mut::<D>()[b..b + r.len()];
+        if src.dtype == D::DTYPE {
+            return to.copy_from_slice(&src.storage.slice::<D>()[a..a + r.len()]);
         }
-    });
+        with_dtype!(src.dtype, S => cast_run(&src.storage.slice::<S>()[a..a + r.len()], to))
+    })
 }
 
 fn copy_strided<D: Element>(src: View, out: View) {
     parallel_for(out.layout.numel(), GRAIN, |r| {
         let mut reader = Reader::new(src, r.start);
         let mut writer = Reader::new(out, r.start);
-        let mut block = [D::from_i64(0); BLOCK];
+        let mut block = [D::zeroed(); BLOCK];
         let mut left = r.len();
         while left > 0 {
             let k = left.min(BLOCK);
             reader.read(&mut block[..k]);
-            writer.write(&block[..k]);
+            writer.write_same(&block[..k]);
             left -= k;
         }
     });

@@ -3,6 +3,8 @@
 //! Writes to one element always happen in the order of the indices, on one thread, so that sums of repeated indices
 //! do not depend on the number of threads: work is split between targets, never between indices.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use super::copy::{GRAIN, View};
@@ -36,29 +38,42 @@ impl Combine {
     /// Combines in the element's own type: what is written repeatedly is rounded each time.
     #[inline(always)]
     pub fn apply<T: Element>(self, old: T, new: T) -> T {
-        let nan = |v: T| T::DTYPE.is_float() && v.to_f64().is_nan();
         match self {
             Combine::Set => new,
             Combine::Add if T::DTYPE.is_float() => T::from_f64(old.to_f64() + new.to_f64()),
             Combine::Add => T::from_i64(old.to_i64().wrapping_add(new.to_i64())),
-            Combine::Mul if T::DTYPE.is_float() => T::from_f64(old.to_f64() * new.to_f64()),
-            Combine::Mul => T::from_i64(old.to_i64().wrapping_mul(new.to_i64())),
-            Combine::Max => {
-                if nan(old) || old > new {
-                    old
-                } else {
-                    new
-                }
-            }
-            Combine::Min => {
-                if nan(old) || old < new {
-                    old
-                } else {
-                    new
-                }
-            }
+            _ => self.apply_rare(old, new),
         }
     }
+
+    /// Out of line, so that no loop is compiled for each.
+    #[inline(never)]
+    fn apply_rare<T: Element>(self, old: T, new: T) -> T {
+        let nan = |v: T| T::DTYPE.is_float() && v.to_f64().is_nan();
+        let keeps = match self {
+            Combine::Mul if T::DTYPE.is_float() => return T::from_f64(old.to_f64() * new.to_f64()),
+            Combine::Mul => return T::from_i64(old.to_i64().wrapping_mul(new.to_i64())),
+            Combine::Max => old > new,
+            _ => old < new,
+        };
+        if nan(old) || keeps { old } else { new }
+    }
+}
+
+/// Runs an expression with `$T` bound to the type to combine in, and `$f` to what combines two elements.
+macro_rules! with_combination {
+    ($how:expr, $dtype:expr, |$T:ident, $f:ident| $body:expr) => {
+        match $how {
+            Combine::Set => with_dtype!(bits $dtype, $T => {
+                let $f = |_: $T, new: $T| new;
+                $body
+            }),
+            how => with_dtype!($dtype, $T => {
+                let $f = move |old: $T, new: $T| how.apply(old, new);
+                $body
+            }),
+        }
+    };
 }
 
 /// The dimensions `after` as runs: where each starts, how long they are and how far apart their elements lie.
@@ -157,19 +172,23 @@ fn gather_rows<T: Element>(x: &[T], base: isize, offsets: &[isize], runs: &Runs,
 const TARGET_TASKS: isize = 16;
 
 /// Combines dense `values` with the picked elements, in the order of the indices.
-pub fn scatter<T: Element>(x: &Storage, l: &Lattice, values: &[T], how: Combine) {
+pub fn scatter(x: View, l: &Lattice, values: View, how: Combine) {
+    with_combination!(how, x.dtype, |T, f| scatter_with::<T>(x.storage, l, super::super::elements(values), f))
+}
+
+fn scatter_with<T: Element>(x: &Storage, l: &Lattice, values: &[T], f: impl Fn(T, T) -> T + Copy + Sync) {
     let runs = Runs::new(l.after);
     let (blocks, width, n) = (l.block_starts(), runs.elements(), l.offsets.len());
     if values.is_empty() {
         return;
     }
-    let block = |b: usize, targets: std::ops::Range<isize>| {
+    let block = |b: usize, targets: Range<isize>| {
         let values = &values[b * n * width..(b + 1) * n * width];
         let dst = x.slice_mut::<T>();
         for (row, &i) in values.chunks_exact(width).zip(l.offsets) {
             if targets.contains(&i) {
                 for (part, &start) in row.chunks_exact(runs.length).zip(&runs.starts) {
-                    combine_run(dst, blocks[b] + i + start, runs.stride, part, how);
+                    combine_run(dst, blocks[b] + i + start, runs.stride, part, f);
                 }
             }
         }
@@ -188,29 +207,15 @@ pub fn scatter<T: Element>(x: &Storage, l: &Lattice, values: &[T], how: Combine)
     });
 }
 
-#[inline(always)]
-fn combine_run<T: Element>(dst: &mut [T], at: isize, stride: isize, values: &[T], how: Combine) {
+fn combine_run<T: Element>(dst: &mut [T], at: isize, stride: isize, values: &[T], f: impl Fn(T, T) -> T) {
     if stride == 1 {
         let run = &mut dst[at as usize..at as usize + values.len()];
-        match how {
-            Combine::Set => run.copy_from_slice(values),
-            _ => combine_dense(run, values, how),
-        }
+        run.iter_mut().zip(values).for_each(|(d, &v)| *d = f(*d, v));
         return;
     }
     for (j, &v) in values.iter().enumerate() {
         let d = &mut dst[(at + j as isize * stride) as usize];
-        *d = how.apply(*d, v);
-    }
-}
-
-/// The common case apart, so that the loop has no branch.
-#[inline(always)]
-fn combine_dense<T: Element>(run: &mut [T], values: &[T], how: Combine) {
-    if how == Combine::Add {
-        run.iter_mut().zip(values).for_each(|(d, &v)| *d = Combine::Add.apply(*d, v));
-    } else {
-        run.iter_mut().zip(values).for_each(|(d, &v)| *d = how.apply(*d, v));
+        *d = f(*d, v);
     }
 }
 
@@ -248,24 +253,22 @@ pub fn gather_along<T: Element>(x: View, dim: usize, shape: &[usize], index: &[i
 
 /// Combines `src` with the elements of `out` whose position in `dim` the index gives. `src` has the shape of the
 /// index or is larger.
-pub fn scatter_along<T: Element>(
-    out: View,
-    dim: usize,
-    shape: &[usize],
-    index: &[i64],
-    src: View,
-    how: Combine,
-) {
+pub fn scatter_along(out: View, dim: usize, shape: &[usize], index: &[i64], src: View, how: Combine) {
     if index.is_empty() {
         return;
     }
     // Lines along `dim` are independent: they are shared out along the longest other dimension.
     let widest = (0..shape.len()).filter(|&d| d != dim).max_by_key(|&d| shape[d]);
+    let boxed = |split: usize, range: Range<usize>| {
+        with_combination!(how, out.dtype, |T, f| {
+            scatter_box::<T>(out, dim, shape, index, src, (split, range), f)
+        })
+    };
     let Some(split) = widest.filter(|_| index.len() > GRAIN) else {
-        return scatter_box::<T>(out, dim, shape, index, src, how, (dim, 0..shape[dim]));
+        return boxed(dim, 0..shape[dim]);
     };
     let grain = (GRAIN * shape[split] / index.len()).max(1);
-    parallel_for(shape[split], grain, |r| scatter_box::<T>(out, dim, shape, index, src, how, (split, r)));
+    parallel_for(shape[split], grain, |r| boxed(split, r));
 }
 
 /// The part of a scatter that lies in `range` of dimension `split`.
@@ -275,8 +278,8 @@ fn scatter_box<T: Element>(
     shape: &[usize],
     index: &[i64],
     src: View,
-    how: Combine,
-    (split, range): (usize, std::ops::Range<usize>),
+    (split, range): (usize, Range<usize>),
+    f: impl Fn(T, T) -> T,
 ) {
     let last = shape.len() - 1;
     let (strides, along) = without(out.layout, dim);
@@ -293,7 +296,7 @@ fn scatter_box<T: Element>(
         let [mut d, mut i, mut s] = at.offsets;
         for _ in 0..part[last] {
             let target = &mut dst[(d + index[i as usize] as isize * along) as usize];
-            *target = how.apply(*target, values[s as usize]);
+            *target = f(*target, values[s as usize]);
             d += all[0][last];
             i += all[1][last];
             s += all[2][last];
@@ -498,7 +501,11 @@ mod tests {
         let after = Layout::contiguous(Dims::from([width]));
         let l = Lattice { before: &Layout::default(), offsets: &offsets, after: &after };
         let x = storage(&vec![0.0; rows * width]);
-        scatter::<f32>(&x, &l, &vec![1.0; picks * width], Combine::Add);
+        let (layout, values) =
+            (Layout::contiguous(Dims::from([rows, width])), storage(&vec![1.0; picks * width]));
+        let flat = Layout::contiguous(Dims::from([picks, width]));
+        let view = |storage, layout| View { storage, layout, dtype: crate::dtype::DType::F32 };
+        scatter(view(&x, &layout), &l, view(&values, &flat), Combine::Add);
         for row in 0..rows {
             let times = offsets.iter().filter(|&&o| o as usize == row * width).count() as f32;
             assert!(x.slice::<f32>()[row * width..][..width].iter().all(|&v| v == times));
@@ -530,8 +537,8 @@ mod tests {
         let layout = Layout::contiguous(Dims::from(shape));
         let view = |s| View { storage: s, layout: &layout, dtype: crate::dtype::DType::F32 };
         let (a, b) = (storage(&vec![0.0; 45_000]), storage(&vec![0.0; 45_000]));
-        scatter_along::<f32>(view(&a), 0, &shape, &index, view(&src), Combine::Set);
-        scatter_box::<f32>(view(&b), 0, &shape, &index, view(&src), Combine::Set, (0, 0..50));
+        scatter_along(view(&a), 0, &shape, &index, view(&src), Combine::Set);
+        scatter_box::<f32>(view(&b), 0, &shape, &index, view(&src), (0, 0..50), |_, new| new);
         assert_eq!(a.slice::<f32>(), b.slice::<f32>());
     }
 }

@@ -6,7 +6,7 @@
 //! any device. A 32-bit element takes word i mod 4 of block i / 4, a 64-bit one half i mod 2 of block i / 2; every fill
 //! of n elements stays within [`counters_for`]`(n)` blocks.
 
-use bytemuck::Zeroable;
+use std::hint::black_box;
 
 use super::math::{cos_sin_turns_f64, log_f32, log_f64};
 use super::parallel::for_chunks_mut;
@@ -39,7 +39,8 @@ type Words = [[u32; LANES]; 4];
 #[inline(always)]
 fn encrypt([mut c0, mut c1, mut c2, mut c3]: Words, key: u64) -> Words {
     let (mut k0, mut k1) = (key as u32, (key >> 32) as u32);
-    for _ in 0..10 {
+    // Not unrolled: a round of this many blocks keeps the machine busy.
+    for _ in 0..black_box(10) {
         for l in 0..LANES {
             let a = c0[l] as u64 * 0xd2511f53;
             let b = c2[l] as u64 * 0xcd9e8d57;
@@ -73,29 +74,17 @@ impl Philox {
     }
 }
 
-/// Fills `out` with `f` of one word per element.
-#[inline(always)]
-fn by_words<U: Element>(p: Philox, out: &mut [U], f: impl Fn(u32) -> U) {
-    for (g, out) in out.chunks_mut(4 * LANES).enumerate() {
-        let w = p.blocks(g * LANES);
-        let mut v = [[<U as Zeroable>::zeroed(); 4]; LANES];
-        for l in 0..LANES {
-            v[l] = [f(w[0][l]), f(w[1][l]), f(w[2][l]), f(w[3][l])];
+multiversion! {
+    /// Fills `out` with the words of consecutive blocks.
+    fn words(p: Philox, out: &mut [u32]) {
+        for (g, out) in out.chunks_mut(4 * LANES).enumerate() {
+            let w = p.blocks(g * LANES);
+            let mut v = [[0; 4]; LANES];
+            for l in 0..LANES {
+                v[l] = [w[0][l], w[1][l], w[2][l], w[3][l]];
+            }
+            out.copy_from_slice(&v.as_flattened()[..out.len()]);
         }
-        out.copy_from_slice(&v.as_flattened()[..out.len()]);
-    }
-}
-
-/// Fills `out` with `f` of two words, the low and the high one, per element.
-#[inline(always)]
-fn by_pairs<U: Element>(p: Philox, out: &mut [U], f: impl Fn(u32, u32) -> U) {
-    for (g, out) in out.chunks_mut(2 * LANES).enumerate() {
-        let w = p.blocks(g * LANES);
-        let mut v = [[<U as Zeroable>::zeroed(); 2]; LANES];
-        for l in 0..LANES {
-            v[l] = [f(w[0][l], w[1][l]), f(w[2][l], w[3][l])];
-        }
-        out.copy_from_slice(&v.as_flattened()[..out.len()]);
     }
 }
 
@@ -154,99 +143,85 @@ fn normals64(a: [u32; 2], b: [u32; 2]) -> [f64; 2] {
     [r * c, r * s]
 }
 
-multiversion! {
-    fn uniform32(p: Philox, lo: f32, hi: f32, out: &mut [f32]) {
+// The kernels that make numbers of words: one per element, or two, the low and the high one.
+
+multiversion! { version = Version::up_to(Isa::Avx2);
+    fn uniform32(w: &[u32], lo: f32, hi: f32, out: &mut [f32]) {
         let span = hi - lo;
-        by_words(p, out, |w| {
+        for (o, &w) in out.iter_mut().zip(w) {
             let v = lo + unit32(w) * span;
             // The sum may round up to the excluded end.
-            if v < hi { v } else { lo }
-        });
+            *o = if v < hi { v } else { lo };
+        }
     }
 }
 
 multiversion! { version = Version::up_to(Isa::Avx2);
-    fn uniform64(p: Philox, lo: f64, hi: f64, out: &mut [f64]) {
+    fn uniform64(w: &[u32], lo: f64, hi: f64, out: &mut [f64]) {
         let span = hi - lo;
-        by_pairs(p, out, |a, b| {
-            let v = lo + unit64(a, b) * span;
-            if v < hi { v } else { lo }
-        });
-    }
-}
-
-multiversion! {
-    fn normal32(p: Philox, mean: f32, std: f32, out: &mut [f32]) {
-        for (g, out) in out.chunks_mut(4 * LANES).enumerate() {
-            let w = p.blocks(g * LANES);
-            let mut v = [[0.0; 4]; LANES];
-            for l in 0..LANES {
-                let ([a, b], [c, d]) = (normals32(w[0][l], w[1][l]), normals32(w[2][l], w[3][l]));
-                v[l] = [mean + std * a, mean + std * b, mean + std * c, mean + std * d];
-            }
-            out.copy_from_slice(&v.as_flattened()[..out.len()]);
-        }
-    }
-}
-
-multiversion! { version = Version::up_to(Isa::Avx2);
-    fn normal64(p: Philox, mean: f64, std: f64, out: &mut [f64]) {
-        for (g, out) in out.chunks_mut(2 * LANES).enumerate() {
-            let w = p.blocks(g * LANES);
-            let mut v = [[0.0; 2]; LANES];
-            for l in 0..LANES {
-                let [a, b] = normals64([w[0][l], w[1][l]], [w[2][l], w[3][l]]);
-                v[l] = [mean + std * a, mean + std * b];
-            }
-            out.copy_from_slice(&v.as_flattened()[..out.len()]);
-        }
-    }
-}
-
-multiversion! { version = Version::up_to(Isa::Avx2);
-    fn words64(p: Philox, out: &mut [u64]) {
-        for (g, out) in out.chunks_mut(2 * LANES).enumerate() {
-            let w = p.blocks(g * LANES);
-            let mut v = [[0; 2]; LANES];
-            for l in 0..LANES {
-                v[l] = [join(w[0][l], w[1][l]), join(w[2][l], w[3][l])];
-            }
-            out.copy_from_slice(&v.as_flattened()[..out.len()]);
+        for (o, w) in out.iter_mut().zip(w.as_chunks::<2>().0) {
+            let v = lo + unit64(w[0], w[1]) * span;
+            *o = if v < hi { v } else { lo };
         }
     }
 }
 
 multiversion! {
-    fn below(p: Philox, threshold: u32, out: &mut [u8]) {
-        by_words(p, out, |w| (w < threshold) as u8);
-    }
-}
-
-multiversion! {
-    fn exponential32(p: Philox, lambda: f32, out: &mut [f32]) {
-        by_words(p, out, |w| -log_f32(open32(w)) / lambda);
-    }
-}
-
-multiversion! { version = Version::up_to(Isa::Avx2);
-    fn exponential64(p: Philox, lambda: f64, out: &mut [f64]) {
-        by_pairs(p, out, |a, b| -log_f64(open64(a, b)) / lambda);
+    fn normal32(w: &[u32], mean: f32, std: f32, out: &mut [[f32; 2]]) {
+        for (o, w) in out.iter_mut().zip(w.as_chunks::<2>().0) {
+            let [a, b] = normals32(w[0], w[1]);
+            *o = [mean + std * a, mean + std * b];
+        }
     }
 }
 
 multiversion! { version = Version::up_to(Isa::Avx2);
-    fn integers[T: Element](p: Philox, lo: i64, span: u64, out: &mut [T]) {
+    fn normal64(w: &[u32], mean: f64, std: f64, out: &mut [[f64; 2]]) {
+        for (o, w) in out.iter_mut().zip(w.as_chunks::<4>().0) {
+            let [a, b] = normals64([w[0], w[1]], [w[2], w[3]]);
+            *o = [mean + std * a, mean + std * b];
+        }
+    }
+}
+
+multiversion! { version = Version::up_to(Isa::Avx2);
+    fn below(w: &[u32], threshold: u32, out: &mut [u8]) {
+        for (o, &w) in out.iter_mut().zip(w) {
+            *o = (w < threshold) as u8;
+        }
+    }
+}
+
+multiversion! { version = Version::up_to(Isa::Avx2);
+    fn exponential32(w: &[u32], lambda: f32, out: &mut [f32]) {
+        for (o, &w) in out.iter_mut().zip(w) {
+            *o = -log_f32(open32(w)) / lambda;
+        }
+    }
+}
+
+multiversion! { version = Version::up_to(Isa::Avx2);
+    fn exponential64(w: &[u32], lambda: f64, out: &mut [f64]) {
+        for (o, w) in out.iter_mut().zip(w.as_chunks::<2>().0) {
+            *o = -log_f64(open64(w[0], w[1])) / lambda;
+        }
+    }
+}
+
+multiversion! { version = Version::up_to(Isa::Avx2);
+    fn integers[T: Element](w: &[u32], lo: i64, span: u64, out: &mut [T]) {
         // The upper part of 64 random bits times the span: the bias is below span / 2^64.
+        let words = out.iter_mut().zip(w.as_chunks::<2>().0);
         if span <= 1 << 32 {
-            by_pairs(p, out, |a, b| {
-                let v = (b as u64 * span).wrapping_add((a as u64 * span) >> 32) >> 32;
-                T::from_i64(lo.wrapping_add(v as i64))
-            });
+            for (o, w) in words {
+                let v = (w[1] as u64 * span).wrapping_add((w[0] as u64 * span) >> 32) >> 32;
+                *o = T::from_i64(lo.wrapping_add(v as i64));
+            }
         } else {
-            by_pairs(p, out, |a, b| {
-                let v = (join(a, b) as u128 * span as u128) >> 64;
-                T::from_i64(lo.wrapping_add(v as i64))
-            });
+            for (o, w) in words {
+                let v = (join(w[0], w[1]) as u128 * span as u128) >> 64;
+                *o = T::from_i64(lo.wrapping_add(v as i64));
+            }
         }
     }
 }
@@ -273,17 +248,39 @@ fn reals<T: Real>(out: &mut [T]) -> Reals<'_> {
     }
 }
 
-fn uniform<T: Real>(p: Philox, lo: f64, hi: f64, out: &mut [T]) {
+fn uniform<T: Real>(w: &[u32], lo: f64, hi: f64, out: &mut [T]) {
     match reals(out) {
-        Reals::Single(out) => uniform32(p, lo as f32, hi as f32, out),
-        Reals::Double(out) => uniform64(p, lo, hi, out),
+        Reals::Single(out) => uniform32(w, lo as f32, hi as f32, out),
+        Reals::Double(out) => uniform64(w, lo, hi, out),
     }
 }
 
-/// Calls `f` with disjoint chunks of `out`, each with its stream and its first index, where an element takes
-/// `words` words.
-fn fill<T: Send>(p: Philox, words: usize, out: &mut [T], f: impl Fn(Philox, usize, &mut [T]) + Sync) {
-    for_chunks_mut(out, CHUNK, |i, out| f(p.skip(i * CHUNK * words / 4), i * CHUNK, out));
+/// Calls `kernel` with pairs of numbers; the last of an odd number of them takes the words of a pair too.
+fn in_pairs<T: Real>(w: &[u32], out: &mut [T], kernel: impl Fn(&[u32], &mut [[T; 2]])) {
+    let (pairs, last) = out.as_chunks_mut();
+    kernel(w, pairs);
+    if let [last] = last {
+        let mut pair = [[T::ZERO; 2]];
+        kernel(&w[2 * pairs.len() * words_of::<T>()..], &mut pair);
+        *last = pair[0][0];
+    }
+}
+
+/// Words drawn at a time; they stay in the first-level cache.
+const BATCH: usize = 256;
+
+/// Calls `f` with disjoint parts of `out`, each with its words, `per` an element and whole blocks of them, and its first
+/// index.
+fn fill<T: Send>(p: Philox, per: usize, out: &mut [T], f: impl Fn(&[u32], usize, &mut [T]) + Sync) {
+    for_chunks_mut(out, CHUNK, |i, out| {
+        let mut batch = [0; BATCH];
+        for (k, out) in out.chunks_mut(BATCH / per).enumerate() {
+            let first = i * CHUNK + k * (BATCH / per);
+            let batch = &mut batch[..(out.len() * per).next_multiple_of(4)];
+            words(p.skip(first * per / 4), batch);
+            f(batch, first, out);
+        }
+    });
 }
 
 /// Words per element of a draw of real numbers.
@@ -293,14 +290,14 @@ const fn words_of<T>() -> usize {
 
 /// Uniform in [lo, hi): `lo` plus a multiple of 2^-24 (`f32`) or 2^-53 (`f64`) of the span.
 pub fn fill_uniform<T: Real>(p: Philox, lo: f64, hi: f64, out: &mut [T]) {
-    fill(p, words_of::<T>(), out, |p, _, out| uniform(p, lo, hi, out));
+    fill(p, words_of::<T>(), out, |w, _, out| uniform(w, lo, hi, out));
 }
 
 /// Normal with the given mean and standard deviation.
 pub fn fill_normal<T: Real>(p: Philox, mean: f64, std: f64, out: &mut [T]) {
-    fill(p, words_of::<T>(), out, |p, _, out| match reals(out) {
-        Reals::Single(out) => normal32(p, mean as f32, std as f32, out),
-        Reals::Double(out) => normal64(p, mean, std, out),
+    fill(p, words_of::<T>(), out, |w, _, out| match reals(out) {
+        Reals::Single(out) => in_pairs(w, out, |w, out| normal32(w, mean as f32, std as f32, out)),
+        Reals::Double(out) => in_pairs(w, out, |w, out| normal64(w, mean, std, out)),
     });
 }
 
@@ -312,14 +309,14 @@ pub fn fill_bernoulli_u8(p: Philox, prob: f64, out: &mut [u8]) {
     }
     // The conversion saturates, so that nothing is below the threshold of a negative probability.
     let threshold = (prob * 4294967296.0) as u32;
-    fill(p, 1, out, |p, _, out| below(p, threshold, out));
+    fill(p, 1, out, |w, _, out| below(w, threshold, out));
 }
 
 /// Element by element 1 with the probability `probs[i]`, else 0: whether element i of [`fill_uniform`] on [0, 1) is
 /// below it. The slices are of one length.
 pub fn fill_bernoulli_each<T: Real>(p: Philox, probs: &[T], out: &mut [T]) {
-    fill(p, words_of::<T>(), out, |p, at, out| {
-        uniform(p, 0.0, 1.0, out);
+    fill(p, words_of::<T>(), out, |w, at, out| {
+        uniform(w, 0.0, 1.0, out);
         compare(&probs[at..], out);
     });
 }
@@ -327,25 +324,25 @@ pub fn fill_bernoulli_each<T: Real>(p: Philox, probs: &[T], out: &mut [T]) {
 /// Integers in [lo, hi), or `lo` if that is empty.
 pub fn fill_int<T: Element>(p: Philox, lo: i64, hi: i64, out: &mut [T]) {
     let span = if hi > lo { hi.wrapping_sub(lo) as u64 } else { 1 };
-    fill(p, 2, out, |p, _, out| integers(p, lo, span, out));
+    fill(p, 2, out, |w, _, out| integers(w, lo, span, out));
 }
 
 /// Exponential with the rate `lambda`; never zero, so that quotients by it are finite.
 pub fn fill_exponential<T: Real>(p: Philox, lambda: f64, out: &mut [T]) {
-    fill(p, words_of::<T>(), out, |p, _, out| match reals(out) {
-        Reals::Single(out) => exponential32(p, lambda as f32, out),
-        Reals::Double(out) => exponential64(p, lambda, out),
+    fill(p, words_of::<T>(), out, |w, _, out| match reals(out) {
+        Reals::Single(out) => exponential32(w, lambda as f32, out),
+        Reals::Double(out) => exponential64(w, lambda, out),
     });
 }
 
 /// A permutation of 0..n, by Fisher and Yates: position i, from the last down, swaps with one at or before it.
 pub fn permutation(p: Philox, n: usize) -> Vec<i64> {
     let mut out: Vec<i64> = (0..n as i64).collect();
-    let mut random = vec![0u64; n.min(1024)];
-    for (g, i_last) in (0..n).rev().step_by(1024).enumerate() {
-        words64(p.skip(g * 512), &mut random);
-        for (&r, i) in random.iter().zip((1..=i_last).rev()) {
-            out.swap(i, ((r as u128 * (i as u128 + 1)) >> 64) as usize);
+    let mut random = [0; BATCH];
+    for (g, last) in (0..n).rev().step_by(BATCH / 2).enumerate() {
+        words(p.skip(g * (BATCH / 4)), &mut random);
+        for (w, i) in random.as_chunks::<2>().0.iter().zip((1..=last).rev()) {
+            out.swap(i, ((join(w[0], w[1]) as u128 * (i as u128 + 1)) >> 64) as usize);
         }
     }
     out

@@ -12,8 +12,6 @@ mod moments;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use bytemuck::Zeroable;
-
 use crate::backend::cpu::math::Math;
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::cpu::simd::{Isa, Version};
@@ -80,13 +78,15 @@ const ROWS: usize = 128;
 const TILE: usize = 512;
 /// Elements of the widest vector of 4-byte elements.
 const VECTOR: usize = 16;
-/// Rows narrower than this are reduced several at a time, see [`fold_narrow`].
+/// Rows narrower than this are reduced several at a time, see [`reduce_narrow`].
 const NARROW: usize = 32;
 
 /// A reduction along one dimension. `first` is the position of the first element along it.
 trait Reduction: Sync {
     /// The widest instruction set that it is compiled for. Even AVX2 waits for memory.
     const BEST: Isa = Isa::Avx2;
+    /// Whether the rows of a block may be merged in any order, whatever their positions.
+    const REGROUPS: bool = false;
     type In: Element;
     type Acc: Copy + Send + Sync;
     /// Reduces at most [`RUN`] neighbours; an empty run gives the identity.
@@ -119,17 +119,50 @@ multiversion! { version = Version::up_to(R::BEST);
     }
 }
 
+/// A reduction as the driver sees it, which is compiled once for each pair of types.
+trait Kernel<I, A>: Sync {
+    fn identity(&self) -> A;
+    fn regroups(&self) -> bool;
+    fn runs(&self, x: &[I], n: usize, job: usize, acc: &mut [A]);
+    fn columns(&self, x: &[I], rows: usize, stride: usize, first: usize, acc: &mut [A]);
+    /// Merges each of `next` into the result of its column.
+    fn merge_row(&self, acc: &mut [A], next: &[A]);
+}
+
+impl<R: Reduction> Kernel<R::In, R::Acc> for R {
+    fn identity(&self) -> R::Acc {
+        self.run(&[], 0)
+    }
+    fn regroups(&self) -> bool {
+        R::REGROUPS
+    }
+    fn runs(&self, x: &[R::In], n: usize, job: usize, acc: &mut [R::Acc]) {
+        reduce_runs(self, x, n, job, acc)
+    }
+    fn columns(&self, x: &[R::In], rows: usize, stride: usize, first: usize, acc: &mut [R::Acc]) {
+        reduce_columns(self, x, rows, stride, first, acc)
+    }
+    fn merge_row(&self, acc: &mut [R::Acc], next: &[R::Acc]) {
+        acc.iter_mut().zip(next).for_each(|(a, &b)| *a = self.merge(*a, b));
+    }
+}
+
 /// Reduces `x` along `d`, into `out[outer, inner]`.
-fn reduce<R: Reduction>(r: &R, x: &[R::In], d: Along, out: &mut [R::Acc]) {
+fn reduce<I: Element, A: Copy + Send + Sync>(r: &dyn Kernel<I, A>, x: &[I], d: Along, out: &mut [A]) {
     if d.lanes() == 0 {
         return;
     }
-    let rows = if d.inner == 1 { RUN } else { ROWS.max(RUN / d.inner) };
+    let rows = match d.inner {
+        1 => RUN,
+        // What is merged at the end of a block of narrow rows should be little of it.
+        inner if inner < NARROW && r.regroups() => 4 * RUN / inner,
+        inner => ROWS.max(RUN / inner),
+    };
     let cuts = d.n.div_ceil(rows);
     if cuts <= 1 {
         return reduce_blocks(r, x, d, rows, out);
     }
-    let mut partial = vec![r.run(&[], 0); d.outer * cuts * d.inner];
+    let mut partial = vec![r.identity(); d.outer * cuts * d.inner];
     reduce_blocks(r, x, d, rows, &mut partial);
     for (p, o) in partial.chunks_mut(cuts * d.inner).zip(out.chunks_mut(d.inner)) {
         merge_in_pairs(r, p, d.inner);
@@ -138,19 +171,30 @@ fn reduce<R: Reduction>(r: &R, x: &[R::In], d: Along, out: &mut [R::Acc]) {
 }
 
 /// The first level: `partial[outer, cuts, inner]`.
-fn reduce_blocks<R: Reduction>(r: &R, x: &[R::In], d: Along, rows: usize, partial: &mut [R::Acc]) {
+fn reduce_blocks<I: Element, A: Copy + Send + Sync>(
+    r: &dyn Kernel<I, A>,
+    x: &[I],
+    d: Along,
+    rows: usize,
+    partial: &mut [A],
+) {
     let Along { n, inner, .. } = d;
     let cuts = n.div_ceil(rows).max(1);
     let cost = rows.min(n).max(1);
     if inner == 1 {
         let grain = rows_of(x.len(), cost);
-        return for_chunks_mut(partial, grain, |i, acc| reduce_runs(r, x, n, i * grain, acc));
+        return for_chunks_mut(partial, grain, |i, acc| r.runs(x, n, i * grain, acc));
     }
     // Row `b` of `partial` is the reduction of one block of rows.
-    let block = |b: usize, col: usize, acc: &mut [R::Acc]| {
+    let block = |b: usize, col: usize, acc: &mut [A]| {
         let first = (b % cuts) * rows;
         let start = ((b / cuts) * n + first) * inner + col;
-        reduce_columns(r, &x[start.min(x.len())..], rows.min(n - first), inner, first, acc);
+        let (x, rows) = (&x[start.min(x.len())..], rows.min(n - first));
+        if r.regroups() && inner < NARROW {
+            reduce_narrow(r, &x[..rows * inner], acc);
+        } else {
+            r.columns(x, rows, inner, first, acc);
+        }
     };
     if inner <= TILE {
         let grain = rows_of(x.len(), cost * inner);
@@ -172,13 +216,29 @@ fn reduce_blocks<R: Reduction>(r: &R, x: &[R::In], d: Along, rows: usize, partia
     }
 }
 
+/// Reduces whole narrow rows: many count as one wide row, whose parts are merged at the end.
+fn reduce_narrow<I: Element, A: Copy + Send + Sync>(r: &dyn Kernel<I, A>, x: &[I], acc: &mut [A]) {
+    let w = acc.len();
+    // So many that the wide row consists of whole vectors.
+    let rows = if w <= TILE / 32 { 32 } else { TILE / NARROW };
+    let mut wide = [r.identity(); TILE];
+    let wide = &mut wide[..rows * w];
+    let (groups, rest) = x.split_at(x.len() - x.len() % wide.len());
+    r.columns(groups, groups.len() / wide.len(), wide.len(), 0, wide);
+    r.columns(rest, rest.len() / w, w, 0, acc);
+    wide.chunks_exact(w).for_each(|row| r.merge_row(acc, row));
+}
+
 /// Merges the rows of `p`, each `inner` long, into the first: neighbours first, then neighbours of those.
-fn merge_in_pairs<R: Reduction>(r: &R, p: &mut [R::Acc], inner: usize) {
+fn merge_in_pairs<I, A: Copy>(r: &dyn Kernel<I, A>, p: &mut [A], inner: usize) {
     let mut rows = p.len() / inner;
     while rows > 1 {
         for i in 0..rows / 2 {
-            for j in 0..inner {
-                p[i * inner + j] = r.merge(p[2 * i * inner + j], p[(2 * i + 1) * inner + j]);
+            let (merged, pair) = p.split_at_mut(2 * i * inner);
+            let (a, b) = pair[..2 * inner].split_at_mut(inner);
+            r.merge_row(a, b);
+            if i > 0 {
+                merged[i * inner..(i + 1) * inner].copy_from_slice(a);
             }
         }
         if rows % 2 == 1 {
@@ -234,7 +294,7 @@ fn fold<M: Monoid>(m: M, x: &[M::In]) -> M::Acc {
     if x.len() < 8 {
         return x.iter().fold(m.identity(), |a, &v| m.combine(a, m.lift(v)));
     }
-    if x.len() < 64 { fold_lanes::<M, 8>(m, x) } else { fold_lanes::<M, 64>(m, x) }
+    if M::RARE || x.len() < 64 { fold_lanes::<M, 8>(m, x) } else { fold_lanes::<M, 64>(m, x) }
 }
 
 /// Folds columns eight rows at a time, in pairs, so that eight streams are read for one pass over `acc`.
@@ -242,11 +302,8 @@ fn fold<M: Monoid>(m: M, x: &[M::In]) -> M::Acc {
 fn fold_columns<M: Monoid>(m: M, x: &[M::In], rows: usize, stride: usize, acc: &mut [M::Acc]) {
     let w = acc.len();
     acc.fill(m.identity());
-    if stride == w && w < NARROW {
-        return fold_narrow(m, &x[..rows * w], acc);
-    }
     let mut i = 0;
-    while i + 8 <= rows {
+    while i + 8 <= rows && !M::RARE {
         let r: [&[M::In]; 8] = std::array::from_fn(|k| &x[(i + k) * stride..][..w]);
         for j in 0..w {
             let pair = |k: usize| m.combine(m.lift(r[k][j]), m.lift(r[k + 1][j]));
@@ -256,37 +313,10 @@ fn fold_columns<M: Monoid>(m: M, x: &[M::In], rows: usize, stride: usize, acc: &
         i += 8;
     }
     while i < rows {
-        let row = &x[i * stride..][..w];
-        for j in 0..w {
-            acc[j] = m.combine(acc[j], m.lift(row[j]));
+        for (a, &v) in acc.iter_mut().zip(&x[i * stride..][..w]) {
+            *a = m.combine(*a, m.lift(v));
         }
         i += 1;
-    }
-}
-
-/// Columns of a narrow array: sixteen rows count as one wide row, whose lanes are folded at the end.
-#[inline(always)]
-fn fold_narrow<M: Monoid>(m: M, x: &[M::In], acc: &mut [M::Acc]) {
-    const GROUP: usize = 16;
-    let w = acc.len();
-    let mut wide = [m.identity(); GROUP * NARROW];
-    let wide = &mut wide[..GROUP * w];
-    let groups = x.chunks_exact(GROUP * w);
-    let tail = groups.remainder();
-    for group in groups {
-        for (a, v) in wide.chunks_exact_mut(GROUP).zip(group.chunks_exact(GROUP)) {
-            for l in 0..GROUP {
-                a[l] = m.combine(a[l], m.lift(v[l]));
-            }
-        }
-    }
-    for (a, &v) in wide.iter_mut().zip(tail) {
-        *a = m.combine(*a, m.lift(v));
-    }
-    for row in wide.chunks_exact(w) {
-        for (a, &v) in acc.iter_mut().zip(row) {
-            *a = m.combine(*a, v);
-        }
     }
 }
 
@@ -295,22 +325,16 @@ struct Fold<M>(M);
 
 impl<M: Monoid> Reduction for Fold<M> {
     const BEST: Isa = if M::RARE { Isa::Baseline } else { Isa::Avx2 };
+    const REGROUPS: bool = !M::RARE;
     type In = M::In;
     type Acc = M::Acc;
     #[inline(always)]
     fn run(&self, x: &[M::In], _: usize) -> M::Acc {
-        if M::RARE { fold_lanes::<M, 8>(self.0, x) } else { fold(self.0, x) }
+        fold(self.0, x)
     }
     #[inline(always)]
     fn columns(&self, x: &[M::In], rows: usize, stride: usize, _: usize, acc: &mut [M::Acc]) {
-        let m = self.0;
-        if !M::RARE {
-            return fold_columns(m, x, rows, stride, acc);
-        }
-        acc.fill(m.identity());
-        for row in x.chunks(stride).take(rows) {
-            acc.iter_mut().zip(row).for_each(|(a, &v)| *a = m.combine(*a, m.lift(v)));
-        }
+        fold_columns(self.0, x, rows, stride, acc)
     }
     #[inline(always)]
     fn merge(&self, a: M::Acc, b: M::Acc) -> M::Acc {
@@ -350,22 +374,29 @@ fn min_nan<T: Element>(a: T, b: T) -> T {
     if a < b || a != a { a } else { b }
 }
 
-/// The least value of `T`.
-fn lowest<T: Element>() -> T {
-    match T::DTYPE.is_float() {
-        true => T::from_f64(f64::NEG_INFINITY),
-        false if T::DTYPE.is_signed() => T::from_i64(i64::MIN >> (64 - 8 * size_of::<T>())),
-        false => T::from_i64(0),
-    }
+/// Numbers whose order can be turned round, so that one kernel finds the largest and the smallest.
+pub trait Ordered: Element {
+    const LEAST: Self;
+    /// What [`Ordered::turned`] takes to keep the order (false) or turn it round.
+    fn turn(round: bool) -> Self;
+    /// The number that stands for this one; of that, this one again. NaN stands for itself.
+    fn turned(self, turn: Self) -> Self;
 }
 
-/// The greatest value of `T`.
-fn highest<T: Element>() -> T {
-    match T::DTYPE.is_float() {
-        true => T::from_f64(f64::INFINITY),
-        false if T::DTYPE.is_signed() => T::from_i64(i64::MAX >> (64 - 8 * size_of::<T>())),
-        false => T::from_i64(255),
-    }
+macro_rules! ordered {
+    ($($t:ty: $least:expr, $keep:expr, $round:expr, |$x:ident, $by:ident| $turned:expr;)*) => { $(
+        impl Ordered for $t {
+            const LEAST: Self = $least;
+            fn turn(round: bool) -> Self { if round { $round } else { $keep } }
+            #[inline(always)]
+            fn turned(self, $by: Self) -> Self { let $x = self; $turned }
+        }
+    )* };
+}
+ordered! {
+    f32: f32::NEG_INFINITY, 1.0, -1.0, |x, by| x * by;
+    f64: f64::NEG_INFINITY, 1.0, -1.0, |x, by| x * by;
+    i64: i64::MIN, 0, -1, |x, by| x ^ by;
 }
 
 monoid!(Sum<Real> -> T: T::ZERO, |x| x, |a, b| a + b);
@@ -374,9 +405,9 @@ monoid!(SumInt<Element> -> i64: 0, |x| x.to_i64(), |a, b| a.wrapping_add(b));
 monoid!(ProductInt<Element> @rare -> i64: 1, |x| x.to_i64(), |a, b| a.wrapping_mul(b));
 monoid!(All<Element> -> u8: 1, |x| (x != T::from_i64(0)) as u8, |a, b| a & b);
 monoid!(Any<Element> -> u8: 0, |x| (x != T::from_i64(0)) as u8, |a, b| a | b);
-monoid!(Max<Element> -> T: lowest(), |x| x, |a, b| max_nan(a, b));
+monoid!(Max<Real> -> T: -T::INFINITY, |x| x, |a, b| max_nan(a, b));
+monoid!(Greatest<Ordered>(turn: T) -> T: T::LEAST, |x| x.turned(turn), |a, b| max_nan(a, b));
 monoid!(MaxNumber<Real> -> T: -T::INFINITY, |x| x, |a, b| if b > a { b } else { a });
-monoid!(Min<Element> -> T: highest(), |x| x, |a, b| min_nan(a, b));
 monoid!(NonZeros<Real> @rare -> T: T::ZERO, |x| if x == T::ZERO { T::ZERO } else { T::ONE }, |a, b| a + b);
 monoid!(SumOfMagnitudes<Real> -> T: T::ZERO, |x| x.abs(), |a, b| a + b);
 monoid!(SumOfSquares<Real> -> T: T::ZERO, |x| x * x, |a, b| a + b);
@@ -430,56 +461,45 @@ pub fn norm_p<T: Math>(p: f64, x: &[T], d: Along, out: &mut [T]) {
 /// The largest or smallest element and, if asked, where it stands first. NaN beats every number.
 ///
 /// Without elements there is no extremum: with `n == 0` the outputs keep what they hold.
-pub fn extremum<T: Element>(x: &[T], d: Along, largest: bool, values: &mut [T], indices: Option<&mut [i64]>) {
-    use std::marker::PhantomData as P;
+pub fn extremum<T: Ordered>(x: &[T], d: Along, largest: bool, values: &mut [T], indices: Option<&mut [i64]>) {
     if d.n == 0 {
         return;
     }
-    match (indices, largest) {
-        (None, true) => reduce(&Fold(Max(P)), x, d, values),
-        (None, false) => reduce(&Fold(Min(P)), x, d, values),
-        (Some(indices), true) => locate(Max(P), x, d, values, indices),
-        (Some(indices), false) => locate(Min(P), x, d, values, indices),
-    }
-}
-
-fn locate<M>(m: M, x: &[M::In], d: Along, values: &mut [M::In], indices: &mut [i64])
-where
-    M: Monoid<Acc = <M as Monoid>::In>,
-{
-    let mut best = vec![(M::In::zeroed(), 0); d.lanes()];
-    reduce(&Located(m), x, d, &mut best);
+    let turn = T::turn(!largest);
+    let greatest = Greatest(std::marker::PhantomData, turn);
+    let Some(indices) = indices else {
+        reduce(&Fold(greatest), x, d, values);
+        return values.iter_mut().for_each(|v| *v = v.turned(turn));
+    };
+    let mut best = vec![(T::zeroed(), 0); d.lanes()];
+    reduce(&Located(greatest), x, d, &mut best);
     for ((value, index), best) in values.iter_mut().zip(indices).zip(best) {
-        (*value, *index) = best;
+        (*value, *index) = (best.0.turned(turn), best.1);
     }
 }
 
-/// An extremum with the index of its first occurrence.
-struct Located<M>(M);
+/// The extremum, as it is turned, with the index of its first occurrence.
+struct Located<T: Ordered>(Greatest<T>);
 
-impl<M: Monoid<Acc = <M as Monoid>::In>> Located<M> {
-    /// Whether `b`, which comes later, replaces `a`.
-    #[inline(always)]
-    #[allow(clippy::eq_op)]
-    fn replaces(&self, a: M::In, b: M::In) -> bool {
-        let winner = self.0.combine(a, b);
-        // The combination is `a` where that is as good, and NaN in `a` stays.
-        a == a && winner != a
-    }
+/// Whether `b`, which comes later, replaces `a`: the first NaN stays, then the first of the greatest.
+#[inline(always)]
+#[allow(clippy::eq_op)]
+fn replaces<T: Element>(a: T, b: T) -> bool {
+    a == a && !(b <= a)
 }
 
-impl<M: Monoid<Acc = <M as Monoid>::In>> Reduction for Located<M> {
-    type In = M::In;
-    type Acc = (M::In, i64);
+impl<T: Ordered> Reduction for Located<T> {
+    type In = T;
+    type Acc = (T, i64);
 
     /// Finds the value, then looks for it: both passes are vector code, and the run is in the L1 cache.
     #[inline(always)]
     #[allow(clippy::eq_op)]
-    fn run(&self, x: &[M::In], first: usize) -> Self::Acc {
+    fn run(&self, x: &[T], first: usize) -> Self::Acc {
         const CHUNK: usize = 64;
         let best = fold(self.0, x);
         let nan = best != best;
-        let hit = |v: M::In| if nan { v != v } else { v == best };
+        let hit = |v: T| if nan { v != v } else { self.0.lift(v) == best };
         let mut at = 0;
         for chunk in x.chunks_exact(CHUNK) {
             if chunk.iter().fold(false, |any, &v| any | hit(v)) {
@@ -492,31 +512,28 @@ impl<M: Monoid<Acc = <M as Monoid>::In>> Reduction for Located<M> {
     }
 
     #[inline(always)]
-    fn columns(&self, x: &[M::In], rows: usize, stride: usize, first: usize, acc: &mut [Self::Acc]) {
+    fn columns(&self, x: &[T], rows: usize, stride: usize, first: usize, acc: &mut [Self::Acc]) {
         let w = acc.len();
-        let (mut best, mut at) = ([M::In::zeroed(); TILE], [0i32; TILE]);
+        let (mut best, mut at) = ([T::zeroed(); TILE], [0i32; TILE]);
         let (best, at) = (&mut best[..w], &mut at[..w]);
-        best.copy_from_slice(&x[..w]);
+        best.iter_mut().zip(&x[..w]).for_each(|(b, &v)| *b = self.0.lift(v));
+        let step = |row: &[T], i: usize, j: usize, (b, a): (T, i32)| {
+            let v = self.0.lift(row[j]);
+            if replaces(b, v) { (v, i as i32) } else { (b, a) }
+        };
         let mut i = 1;
         while i + 4 <= rows {
-            let r: [&[M::In]; 4] = std::array::from_fn(|k| &x[(i + k) * stride..][..w]);
+            let r: [&[T]; 4] = std::array::from_fn(|k| &x[(i + k) * stride..][..w]);
             for j in 0..w {
-                let (mut b, mut a) = (best[j], at[j]);
-                for (k, row) in r.iter().enumerate() {
-                    let take = self.replaces(b, row[j]);
-                    b = if take { row[j] } else { b };
-                    a = if take { (i + k) as i32 } else { a };
-                }
-                (best[j], at[j]) = (b, a);
+                let two = step(r[1], i + 1, j, step(r[0], i, j, (best[j], at[j])));
+                (best[j], at[j]) = step(r[3], i + 3, j, step(r[2], i + 2, j, two));
             }
             i += 4;
         }
         while i < rows {
             let row = &x[i * stride..][..w];
             for j in 0..w {
-                let take = self.replaces(best[j], row[j]);
-                best[j] = if take { row[j] } else { best[j] };
-                at[j] = if take { i as i32 } else { at[j] };
+                (best[j], at[j]) = step(row, i, j, (best[j], at[j]));
             }
             i += 1;
         }
@@ -527,7 +544,7 @@ impl<M: Monoid<Acc = <M as Monoid>::In>> Reduction for Located<M> {
 
     #[inline(always)]
     fn merge(&self, a: Self::Acc, b: Self::Acc) -> Self::Acc {
-        if self.replaces(a.0, b.0) { b } else { a }
+        if replaces(a.0, b.0) { b } else { a }
     }
 }
 

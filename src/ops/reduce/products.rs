@@ -97,7 +97,9 @@ fn truth(t: &Tensor, dims: Option<&[i64]>, keepdim: bool, every: bool) -> Result
         return rows::ne.call(&[t.into(), 0i64.into()], &[])?.dense(result);
     }
     let mask = dim_mask(dims, t.rank())?;
-    let (x, d) = along_memory(t, mask, t.dtype().wide())?;
+    // A GPU asks as it reads; here one kernel asks of bools.
+    let asked = if t.device().is_gpu() { t.dtype().wide() } else { DType::Bool };
+    let (x, d) = along_memory(t, mask, asked)?;
     let bytes = Tensor::empty_on(reduced_shape(t.shape(), mask, keepdim), DType::U8, t.device())?;
     kernels::fold(if every { Fold::All } else { Fold::Any }, x.raw(), d, bytes.raw())?;
     bytes.dense(result)

@@ -5,6 +5,8 @@ import pytest
 import rgrad as torch
 import rgrad.nn.functional as F
 from rgrad import nn
+from rgrad._parity import check
+from rgrad._samples import LAYOUTS, samples
 
 pytestmark = pytest.mark.usefixtures("gpu")
 
@@ -122,3 +124,28 @@ def test_int64_is_there_on_every_adapter():
     x = torch.tensor([2**40 + 1, -5, 7])
     for f in (lambda x: x * x, lambda x: x // 3, lambda x: x.sum(), lambda x: x.float(), lambda x: x < 0):
         assert torch.equal(f(x.to("gpu")).cpu(), f(x))
+
+
+def _flushes():
+    """Whether the adapter takes denormal numbers for zero, as WGSL lets it."""
+    return (torch.tensor([1e-40], device="gpu") * 1.0).item() == 0.0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "int8", "bool"])
+def test_every_operation_gives_the_numbers_of_the_cpu(dtype):
+    if torch.gpu.get_device_properties()["int64"]:
+        pytest.skip("an adapter that has more is run through in test_gpu_parity.py")
+    flushes, agrees, wrong = _flushes(), 0, []
+    for number, op in enumerate(torch._C._op_table()):
+        for sample in samples(op):
+            if flushes and sample.shape == "special values":
+                continue
+            layout = LAYOUTS[number % len(LAYOUTS)]
+            verdict = check(sample, dtype, "gpu", layout)
+            agrees += verdict.kind == "agrees"
+            # A few go through float64.
+            refused = verdict.kind == "unsupported" and "torch.float64" not in verdict.why
+            if verdict.kind == "wrong" or refused:
+                wrong.append(f"{sample.name} {sample.args} {layout}: {verdict.why}")
+    assert wrong == []
+    assert agrees > 500

@@ -34,7 +34,9 @@ def get_total_norm(
     if not tensors:
         return rgrad.tensor(0.0)
     with rgrad.no_grad():
-        if norm_type > 0 and all(t.device == tensors[0].device and t.is_cuda and t.dtype == rgrad.float32 for t in tensors):
+        if norm_type > 0 and all(
+            t.device == tensors[0].device and t.is_cuda and t.dtype == rgrad.float32 for t in tensors
+        ):
             # On a device a launch takes many tensors.
             total = _C._optim.total_norm(tensors, norm_type)
         else:

@@ -172,6 +172,25 @@ fn every_shader_of_int64_is_valid_for_a_device_without_it_once_it_is_lowered() {
 
 #[cfg(feature = "gpu")]
 #[test]
+fn vectors_of_int64_become_arrays_of_one_type() {
+    let source = "@group(0) @binding(1) var<storage, read_write> y: array<vec4<i64>>;
+@compute @workgroup_size(1)
+fn main() {
+    var c = vec4<i64>();
+    let x = y[1];
+    for (var k = 0u; k < 3u; k++) { c += y[0].z * x; }
+    y[2] = c - vec4<i64>(i64(k()), 2, x.x, 7) + vec4<i64>(x.y);
+}
+fn k() -> u32 { return 1u; }
+";
+    let module = lower(source).unwrap();
+    Validator::new(ValidationFlags::all(), Capabilities::empty()).validate(&module).unwrap();
+    let is_array_of_four = |t: &&naga::Type| matches!(t.inner, naga::TypeInner::Array { size: naga::ArraySize::Constant(n), .. } if n.get() == 4);
+    assert_eq!(module.types.iter().map(|(_, t)| t).filter(is_array_of_four).count(), 1);
+}
+
+#[cfg(feature = "gpu")]
+#[test]
 fn vectors_of_three_int64_are_refused_with_the_reason() {
     let told = lower("fn f(x: vec3<i64>) -> vec3<i64> { return x; }").unwrap_err();
     assert!(told.contains("vectors of three"), "{told}");

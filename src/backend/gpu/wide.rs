@@ -97,45 +97,40 @@ fn kinds(module: &Module, f: &Function) -> Result<Vec<Kind>> {
 }
 
 /// Makes pairs of the numbers among a module's types, and arrays of pairs of their vectors. Gives the type of a pair, and
-/// those of two and of four.
-fn replace_types(module: &mut Module) -> Result<(Handle<Type>, [Handle<Type>; 2])> {
-    let pair = TypeInner::Vector { size: VectorSize::Bi, scalar: Scalar::U32 };
+/// those of the arrays of two and of four where there are any.
+fn replace_types(module: &mut Module) -> Result<(Handle<Type>, [Option<Handle<Type>>; 2])> {
+    let inner = TypeInner::Vector { size: VectorSize::Bi, scalar: Scalar::U32 };
     // It stands before all types of the shader, as the functions above name it.
-    let of_two = module.types.insert(Type { name: None, inner: pair.clone() }, Span::UNDEFINED);
-    let array = |n: u32| {
-        let size = NonZeroU32::new(n).map_or(ArraySize::Dynamic, ArraySize::Constant);
-        TypeInner::Array { base: of_two, size, stride: 8 }
-    };
+    let pair = module.types.insert(Type { name: None, inner: inner.clone() }, Span::UNDEFINED);
     let mut replaced = Vec::new();
+    let mut vectors = [None; 2];
     for (h, ty) in module.types.iter() {
-        replaced.push((
-            h,
-            match ty.inner {
-                TypeInner::Scalar(Scalar::I64) => pair.clone(),
-                // Three of them would lie closer in an array.
-                TypeInner::Vector {
-                    size: size @ (VectorSize::Bi | VectorSize::Quad),
-                    scalar: Scalar::I64,
-                } => array(size as u32),
-                TypeInner::Vector { scalar: Scalar::I64, .. } | TypeInner::Atomic(Scalar::I64) => {
-                    return Err("its shader has atomics or vectors of three of them".into());
-                }
-                _ => continue,
-            },
-        ));
+        let inner = match ty.inner {
+            TypeInner::Scalar(Scalar::I64) => inner.clone(),
+            // Three of them would lie closer in an array.
+            TypeInner::Vector { size: size @ (VectorSize::Bi | VectorSize::Quad), scalar: Scalar::I64 } => {
+                vectors[(size == VectorSize::Quad) as usize] = Some(h);
+                let size = NonZeroU32::new(size as u32).map_or(ArraySize::Dynamic, ArraySize::Constant);
+                TypeInner::Array { base: pair, size, stride: 8 }
+            }
+            TypeInner::Vector { scalar: Scalar::I64, .. } | TypeInner::Atomic(Scalar::I64) => {
+                return Err("its shader has atomics or vectors of three of them".into());
+            }
+            _ => continue,
+        };
+        replaced.push((h, inner));
     }
     for (i, (h, inner)) in replaced.into_iter().enumerate() {
         // A name of its own, as the arena holds no type twice.
         module.types.replace(h, Type { name: Some(format!("wide_{i}")), inner });
     }
-    let mut insert = |n| module.types.insert(Type { name: None, inner: array(n) }, Span::UNDEFINED);
-    Ok((of_two, [insert(2), insert(4)]))
+    Ok((pair, vectors))
 }
 
 struct Lowering {
     /// What int64 has become, and vectors of two and of four.
     pair: Handle<Type>,
-    vectors: [Handle<Type>; 2],
+    vectors: [Option<Handle<Type>>; 2],
     functions: HashMap<String, Handle<Function>>,
     constants: Arena<Constant>,
     globals: Arena<Expression>,
@@ -311,7 +306,7 @@ impl Rewrite<'_> {
             }
             Expression::Splat { size, value } if self.is_wide(value) => {
                 let x = self.get(value)?;
-                self.composed(size, vec![x; size as usize])
+                self.vector(size, vec![x; size as usize])?
             }
             Expression::Math { fun: MathFunction::Abs, arg, .. } if self.is_wide(arg) => {
                 let x = self.get(arg)?;
@@ -345,9 +340,16 @@ impl Rewrite<'_> {
         Ok(self.append(e))
     }
 
-    fn composed(&mut self, size: VectorSize, components: Vec<Handle<Expression>>) -> Handle<Expression> {
-        let ty = self.all.vectors[(size == VectorSize::Quad) as usize];
-        self.append(Expression::Compose { ty, components })
+    /// A vector. Arrays are the same type only under one handle, so that it is the one the shader itself has.
+    fn vector(
+        &mut self,
+        size: VectorSize,
+        components: Vec<Handle<Expression>>,
+    ) -> Result<Handle<Expression>> {
+        match self.all.vectors[(size == VectorSize::Quad) as usize] {
+            Some(ty) => Ok(self.append(Expression::Compose { ty, components })),
+            None => Err("its shader has vectors of them that no variable holds".into()),
+        }
     }
 
     /// An operation on vectors, or on a vector and a number; it is told which of the operands are vectors.
@@ -366,7 +368,7 @@ impl Rewrite<'_> {
             });
             results.push(self.binary(op, a, b)?);
         }
-        Ok(self.composed(size, results))
+        self.vector(size, results)
     }
 
     /// An operation on numbers.

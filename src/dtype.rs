@@ -88,6 +88,14 @@ impl DType {
         }
     }
 
+    /// The type in which the host compares elements: float32, float64 or int64.
+    pub const fn ordered(self) -> DType {
+        match self.wide() {
+            Bool => I64,
+            wide => wide,
+        }
+    }
+
     /// An integer type, bool excluded.
     pub const fn is_int(self) -> bool {
         matches!(self, U8 | I8 | I16 | I32 | I64)
@@ -284,9 +292,9 @@ impl Element for Bool8 {
 /// Runs an expression with `$T` bound to the Rust type of a dtype. The only `match` over dtypes.
 ///
 /// `with_dtype!(d, T => expr)` takes every dtype, `with_dtype!(float d, T => expr, else other)` only float32 and
-/// float64 (half types are widened by the caller), and evaluates `other` for the rest. `with_dtype!(wide d, T => expr)`
-/// binds the type of `d.wide()`: kernels that would be large for every dtype are compiled for four, of which
-/// `with_dtype!(whole d, T => expr)` has the two that hold whole numbers. `with_dtype!(bits d, T => expr)` binds an
+/// float64 (half types are widened by the caller), and evaluates `other` for the rest. `with_dtype!(ordered d, T => expr)`
+/// binds the type of `d.ordered()`, `with_dtype!(whole d, T => expr)` bool or int64: kernels that would be large for every
+/// dtype are compiled for few. `with_dtype!(bits d, T => expr)` binds an
 /// integer type of the size of `d`: what moves elements does not ask what they mean.
 #[macro_export]
 macro_rules! with_dtype {
@@ -303,18 +311,14 @@ macro_rules! with_dtype {
             _ => $other,
         }
     };
-    (wide $d:expr, $T:ident => $body:expr) => {
-        match $d.wide() {
+    (ordered $d:expr, $T:ident => $body:expr) => {
+        match $d.ordered() {
             $crate::dtype::DType::F32 => {
                 type $T = f32;
                 $body
             }
             $crate::dtype::DType::F64 => {
                 type $T = f64;
-                $body
-            }
-            $crate::dtype::DType::Bool => {
-                type $T = $crate::dtype::Bool8;
                 $body
             }
             _ => {

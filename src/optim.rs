@@ -8,24 +8,24 @@
 //! float64) that are read and written back. No history is recorded; every tensor written gets a new version.
 
 mod adaptive;
+mod gradients;
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::SmallVec;
 
 pub use adaptive::{Adadelta, Adagrad, RmsProp, adadelta, adagrad, rmsprop};
+pub use gradients::{scale_all, total_norm, unscale};
 
 use crate::backend::cpu::copy::{self, BLOCK, Reader};
-use crate::backend::cpu::parallel::{for_chunks_mut, parallel_for};
+use crate::backend::cpu::parallel::parallel_for;
+use crate::backend::cpu::simd::{Isa, Version};
 use crate::backend::memory;
 use crate::backend::optim::{self as kernel, NUMBERS, Part, Rule as Step, Shared};
-use crate::backend::reduce::norm_of_all;
-use crate::dtype::{DType, Element, Real, Scalar, promote};
+use crate::dtype::{DType, Element, Real, Scalar};
 use crate::error::Result;
-use crate::layout::Dims;
 use crate::tensor::Tensor;
-use crate::{bail, ensure, multiversion};
+use crate::{ensure, multiversion};
 
 /// Elements per chunk that threads share.
 const GRAIN: usize = 1 << 14;
@@ -298,7 +298,7 @@ pub struct Sgd {
     pub maximize: bool,
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     fn sgd_plain[T: Real](prepare: Prepare<T>, lr: T, g: &[T], p: &mut [T]) {
         for (p, &g) in p.iter_mut().zip(g) {
             *p = *p - lr * prepare.gradient(g, *p);
@@ -306,7 +306,7 @@ multiversion! {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     fn sgd_momentum[T: Real](s: &Sgd, fresh: bool, g: &[T], p: &mut [T], b: &mut [T]) {
         let (prepare, lr) = (Prepare::of(s.maximize, s.weight_decay), T::of(s.lr));
         let (momentum, take) = (T::of(s.momentum), T::of(1.0 - s.dampening));
@@ -432,7 +432,7 @@ impl<T: Real> AdamConstants<T> {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::worth::<T>();
     fn adam_plain[T: Real](c: &AdamConstants<T>, g: &[T], p: &mut [T], m: &mut [T], v: &mut [T]) {
         for (((p, m), v), &g) in p.iter_mut().zip(m).zip(v).zip(g) {
             *p = c.element(g, *p, m, v, |v| v);
@@ -440,7 +440,7 @@ multiversion! {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::up_to(Isa::Avx2);
     fn adam_max[T: Real](c: &AdamConstants<T>, g: &[T], p: &mut [T], m: &mut [T], v: &mut [T], u: &mut [T]) {
         for ((((p, m), v), u), &g) in p.iter_mut().zip(m).zip(v).zip(u).zip(g) {
             *p = c.element(g, *p, m, v, |v| {
@@ -494,170 +494,6 @@ pub fn adam(
         written.push(max_exp_avg_sqs);
     }
     Lists { read: Some(grads), written }.apply(&AdamRule { s, steps })
-}
-
-// ---- gradients of a whole model
-
-multiversion! {
-    /// Multiplies and tells whether all elements were finite.
-    fn scale[T: Real](factor: T, x: &mut [T]) -> bool {
-        let mut finite = true;
-        for v in x {
-            finite &= v.abs() < T::INFINITY;
-            *v = *v * factor;
-        }
-        finite
-    }
-}
-
-struct Scale<'a> {
-    factor: f64,
-    found_inf: AtomicBool,
-    /// The factor on a device, and what tells there of infinities, where they are asked for.
-    there: &'a Tensor,
-    found: Option<&'a Tensor>,
-}
-
-impl Rule for Scale<'_> {
-    fn update<T: Real>(&self, _: usize, _: &[T], written: &mut [&mut [T]]) {
-        for x in written {
-            if !scale(T::of(self.factor), x) {
-                self.found_inf.store(true, Ordering::Relaxed);
-            }
-        }
-    }
-
-    fn on_device(&self, _: usize) -> (Step, Numbers) {
-        (if self.found.is_some() { Step::Unscale } else { Step::Scale }, Numbers::new())
-    }
-
-    fn shared(&self) -> Shared<'_> {
-        Shared { numbers: &[], factor: Some(self.there.raw()), found: self.found.map(Tensor::raw) }
-    }
-}
-
-/// Multiplies every gradient by a number (a tensor of one element, on their device), in place. A tensor of one float32
-/// that says whether any element was infinite or NaN: 1 if so, else 0.
-pub fn unscale(grads: &[Tensor], inv_scale: &Tensor) -> Result<Tensor> {
-    scale_by(grads, inv_scale, true)
-}
-
-/// Multiplies every gradient by a number (a tensor of one element, on their device), in place.
-pub fn scale_all(grads: &[Tensor], factor: &Tensor) -> Result<()> {
-    scale_by(grads, factor, false).map(|_| ())
-}
-
-fn scale_by(grads: &[Tensor], factor: &Tensor, ask: bool) -> Result<Tensor> {
-    ensure!(factor.numel() == 1, Runtime, "expected a factor of one element, got {}", factor.shape());
-    let found = factor.new_full(Dims::default(), 0.0)?.copied(DType::F32)?;
-    let there = factor.copied(DType::F32)?;
-    let on_device = factor.device().is_gpu();
-    let rule = Scale {
-        // On a device the kernel reads it.
-        factor: if on_device { 1.0 } else { factor.item()?.to_f64() },
-        found_inf: AtomicBool::new(false),
-        there: &there,
-        found: ask.then_some(&found),
-    };
-    Lists { read: None, written: SmallVec::from_slice(&[grads]) }.apply(&rule)?;
-    if rule.found_inf.load(Ordering::Relaxed) {
-        copy::fill(found.on_host()?.raw(), Scalar::Float(1.0));
-    }
-    Ok(found)
-}
-
-const LANES: usize = 16;
-
-multiversion! {
-    fn sum_of[T: Real](order: f64, x: &[T]) -> f64 {
-        let mut lanes = [0.0f64; LANES];
-        let (blocks, rest) = x.as_chunks::<LANES>();
-        let power = |v: T| {
-            let v = v.to_f64();
-            if order == 2.0 { v * v } else if order == 1.0 { v.abs() } else { v.abs().powf(order) }
-        };
-        for block in blocks {
-            for (lane, &v) in lanes.iter_mut().zip(block) {
-                *lane += power(v);
-            }
-        }
-        for (lane, &v) in lanes.iter_mut().zip(rest) {
-            *lane += power(v);
-        }
-        lanes.iter().sum()
-    }
-}
-
-multiversion! {
-    /// The greatest magnitude; NaN if there is one.
-    fn greatest[T: Real](x: &[T]) -> f64 {
-        let mut lanes = [T::ZERO; LANES];
-        for block in x.chunks(LANES) {
-            for (lane, &v) in lanes.iter_mut().zip(block) {
-                let v = v.abs();
-                *lane = if v <= *lane { *lane } else { v };
-                // What is not comparable is kept.
-                *lane = if v.is_nan() { v } else { *lane };
-            }
-        }
-        lanes.iter().fold(0.0, |a, v| larger(a, v.to_f64()))
-    }
-}
-
-/// The larger number, or NaN.
-#[inline(always)]
-fn larger(a: f64, b: f64) -> f64 {
-    if a.is_nan() || a > b { a } else { b }
-}
-
-/// The norm of order `p` (a positive number or infinity) of all elements of all tensors.
-pub fn total_norm(tensors: &[Tensor], p: f64) -> Result<Tensor> {
-    let Some(dtype) = tensors.iter().map(|t| t.dtype()).reduce(promote) else {
-        return Tensor::scalar(0.0, DType::F32);
-    };
-    if !(dtype.is_float() && p > 0.0) {
-        bail!(Value, "total_norm() expects floating point tensors and a positive order, got {dtype} and {p}");
-    }
-    // Other dtypes of a device are refused below.
-    if let Some(first) = tensors.iter().find(|t| t.device().is_gpu() && dtype == DType::F32) {
-        let dense = tensors.iter().map(|t| t.dense(DType::F32)).collect::<Result<Vec<_>>>()?;
-        let norm = Tensor::empty_on(Dims::default(), DType::F32, first.device())?;
-        let views: Vec<_> = dense.iter().map(Tensor::raw).collect();
-        norm_of_all(p, &views, norm.raw())?;
-        return Ok(norm);
-    }
-    let dense = tensors
-        .iter()
-        .map(|t| t.on_host()?.dense(if t.dtype() == DType::F64 { DType::F64 } else { DType::F32 }))
-        .collect::<Result<Vec<_>>>()?;
-    let starts = starts(&dense);
-    let total = starts[dense.len()];
-    let combine = |a: f64, b: f64| if p == f64::INFINITY { larger(a, b) } else { a + b };
-    let mut partial = vec![0.0; total.div_ceil(GRAIN)];
-    for_chunks_mut(&mut partial, 1, |c, out| {
-        pieces(&starts, c * GRAIN..total.min((c + 1) * GRAIN), |i, range| {
-            let t = &dense[i];
-            let at = t.layout().offset + range.start..t.layout().offset + range.end;
-            let of_piece = match t.dtype() {
-                DType::F64 => magnitude(&t.storage().slice::<f64>()[at], p),
-                _ => magnitude(&t.storage().slice::<f32>()[at], p),
-            };
-            out[0] = combine(out[0], of_piece);
-        });
-    });
-    let sum = partial.into_iter().fold(0.0, combine);
-    let norm = if p == f64::INFINITY {
-        sum
-    } else if p == 2.0 {
-        sum.sqrt()
-    } else {
-        sum.powf(1.0 / p)
-    };
-    Tensor::scalar(norm, dtype)
-}
-
-fn magnitude<T: Real>(x: &[T], p: f64) -> f64 {
-    if p == f64::INFINITY { greatest(x) } else { sum_of(p, x) }
 }
 
 #[cfg(test)]

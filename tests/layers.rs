@@ -128,3 +128,18 @@ fn unsafe_code_stands_only_in_the_named_files() {
         "the list of files with unsafe code changed: that is a decision, see CONTRIBUTING.md"
     );
 }
+
+/// A function that is called from a loop and not inlined is compiled for the baseline, and the loop not vectorised.
+#[test]
+fn functions_of_formulas_are_always_inlined() {
+    let mut found = 0;
+    for (file, text) in all().iter().filter(|(file, _)| file.starts_with("src/ops/rows/")) {
+        let lines: Vec<_> = text.lines().collect();
+        for (at, line) in lines.iter().enumerate().filter(|(_, l)| l.contains("fn ") && l.contains("<E: ")) {
+            let attributes = lines[..at].iter().rev().take_while(|l| l.starts_with("#["));
+            assert!(attributes.into_iter().any(|l| *l == "#[inline(always)]"), "{file}: {line}");
+            found += 1;
+        }
+    }
+    assert!(found > 5);
+}

@@ -210,7 +210,7 @@ pub fn positions(mask: View, found: &Found, out: View) -> Result<()> {
 pub fn compress(x: View, mask: View, found: &Found, out: View) -> Result<()> {
     match found {
         Found::Host(starts) => {
-            with_dtype!(x.dtype, T => cpu::index::compress::<T>(elements(x), elements(mask), starts, out.storage));
+            with_dtype!(bits x.dtype, T => cpu::index::compress::<T>(elements(x), elements(mask), starts, out.storage));
         }
         #[cfg(feature = "gpu")]
         Found::Device(at, _) => gpu::index::gather_flat(x, at, out)?,
@@ -222,7 +222,7 @@ pub fn compress(x: View, mask: View, found: &Found, out: View) -> Result<()> {
 pub fn expand(values: View, mask: View, found: &Found, out: View) -> Result<()> {
     match found {
         Found::Host(starts) => {
-            with_dtype!(out.dtype, T => cpu::index::expand::<T>(elements(values), elements(mask), starts, out.storage));
+            with_dtype!(bits out.dtype, T => cpu::index::expand::<T>(elements(values), elements(mask), starts, out.storage));
         }
         #[cfg(feature = "gpu")]
         Found::Device(at, n) => gpu::index::scatter_flat(values, at, *n, out)?,

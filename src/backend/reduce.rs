@@ -9,16 +9,6 @@ use crate::dtype::{Bool8, DType};
 use crate::error::{Error, Result};
 use crate::{bail, with_dtype};
 
-/// Runs an expression with `$T` bound to the type that extrema are found in.
-macro_rules! ordered {
-    ($d:expr, $T:ident => $body:expr) => {
-        with_dtype!(float $d, $T => $body, else {
-            type $T = i64;
-            $body
-        })
-    };
-}
-
 /// What a reduction computes. Floats are reduced in their type; integers to int64 where they are added or multiplied, and
 /// bools where they are added; truth is asked of bools.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -71,7 +61,7 @@ fn fold_on_host(f: Fold, x: View, d: Along, out: View) -> Result<()> {
         Fold::Product => kernels::prod_int::<i64>(elements(x), d, results(out)),
         Fold::All => kernels::all::<Bool8>(elements(x), d, results(out)),
         Fold::Any => kernels::any::<Bool8>(elements(x), d, results(out)),
-        Fold::Max | Fold::Min => ordered!(x.dtype, T => {
+        Fold::Max | Fold::Min => with_dtype!(ordered x.dtype, T => {
             kernels::extremum::<T>(elements(x), d, f == Fold::Max, results(out), None)
         }),
         Fold::Norm(p) => real!(|x: T, out| kernels::norm_p::<T>(p, x, d, out)),
@@ -84,7 +74,7 @@ fn fold_on_host(f: Fold, x: View, d: Along, out: View) -> Result<()> {
 pub fn extremum(largest: bool, x: View, d: Along, values: View, indices: View) -> Result<()> {
     by_device!(same_device([values, indices, x])?,
         cpu => {
-            ordered!(x.dtype, T => {
+            with_dtype!(ordered x.dtype, T => {
                 let indices = Some(results(indices));
                 cpu::reduce::extremum::<T>(elements(x), d, largest, results(values), indices)
             });

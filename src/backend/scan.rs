@@ -43,12 +43,12 @@ fn on_host(what: Running, x: View, d: Along, reverse: bool, out: View) -> Result
     Ok(())
 }
 
-/// The running maximum (`largest`) or minimum of a `wide` type, with the index of its last occurrence so far. A NaN,
+/// The running maximum (`largest`) or minimum of a type that the device compares, with the index of its last occurrence so far. A NaN,
 /// once met, stays.
 pub fn extremum(x: View, d: Along, largest: bool, values: View, indices: View) -> Result<()> {
     by_device!(same_device([x, values, indices])?,
         cpu => {
-            with_dtype!(wide x.dtype, T => {
+            with_dtype!(ordered x.dtype, T => {
                 cpu::scan::cum_extremum::<T>(elements(x), d, largest, results(values), results(indices));
             });
             Ok(())

@@ -1,5 +1,5 @@
 //! Rows in order: sorting, selection, and search in sorted rows. All views are dense; NaN counts as the largest, and
-//! equal elements stay in the order in which they stood.
+//! equal elements stay in the order in which they stood. On the host elements are of the dtype that they are compared in.
 
 #[cfg(feature = "gpu")]
 use super::gpu;
@@ -11,7 +11,7 @@ use crate::{bail, with_dtype};
 pub fn sort(x: View, n: usize, descending: bool, values: View, indices: View) -> Result<()> {
     by_device!(same_device([x, values, indices])?,
         cpu => {
-            with_dtype!(x.dtype, T => {
+            with_dtype!(ordered x.dtype, T => {
                 cpu::sort::sort::<T>(elements(x), n, descending, results(values), results(indices));
             });
             Ok(())
@@ -32,7 +32,7 @@ pub fn topk(
 ) -> Result<()> {
     by_device!(same_device([x, values, indices])?,
         cpu => {
-            with_dtype!(x.dtype, T => {
+            with_dtype!(ordered x.dtype, T => {
                 cpu::sort::topk::<T>(elements(x), n, k, largest, sorted, results(values), results(indices));
             });
             Ok(())
@@ -45,7 +45,7 @@ pub fn topk(
 pub fn kthvalue(x: View, n: usize, k: usize, values: View, indices: View) -> Result<()> {
     by_device!(same_device([x, values, indices])?,
         cpu => {
-            with_dtype!(x.dtype, T => {
+            with_dtype!(ordered x.dtype, T => {
                 cpu::sort::kthvalue::<T>(elements(x), n, k, results(values), results(indices));
             });
             Ok(())
@@ -71,7 +71,7 @@ pub fn searchsorted(
             if let Some(bad) = order.and_then(|o| o.iter().find(|&&i| i < 0 || i as usize >= n)) {
                 bail!(Index, "torch.searchsorted(): sorter index {bad} out of range");
             }
-            with_dtype!(sorted.dtype, T => {
+            with_dtype!(ordered sorted.dtype, T => {
                 cpu::sort::searchsorted::<T>(elements(sorted), n, order, elements(values), m, right, results(out));
             });
             Ok(())

@@ -11,7 +11,7 @@ use crate::with_dtype;
 pub fn triangle(x: View, rows: usize, columns: usize, k: i64, lower: bool, out: View) -> Result<()> {
     by_device!(same_device([x, out])?,
         cpu => {
-            with_dtype!(x.dtype, T => on_host::<T>(elements(x), rows, columns, k, lower, results(out)));
+            with_dtype!(bits x.dtype, T => on_host::<T>(elements(x), rows, columns, k, lower, results(out)));
             Ok(())
         },
         gpu => gpu::triangle::triangle(x, rows, columns, k, lower, out)

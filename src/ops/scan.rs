@@ -151,7 +151,7 @@ fn cum_extremum(a: &Args, largest: bool) -> Result<Vec<Tensor>> {
     let t = a.tensor(0)?;
     let dim = wrap_dim(a.int(1)?, t.rank())?;
     let node = if largest { "CummaxBackward0" } else { "CumminBackward0" };
-    let x = t.dense(t.dtype().wide())?;
+    let x = t.dense(if t.device().is_gpu() { t.dtype().wide() } else { t.dtype().ordered() })?;
     let (values, indices) = (x.empty_like()?, x.empty_as(DType::I64)?);
     kernels::extremum(x.raw(), lanes(t.shape(), dim), largest, values.raw(), indices.raw())?;
     record_all(vec![values.dense(t.dtype())?, indices], &[t], |o| Chosen::new(node, t, dim, &o[1]))

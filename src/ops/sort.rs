@@ -11,25 +11,27 @@ use crate::ops::pointwise::{Arg, result_type};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
-/// The dense rows of `t` along `dim`, as `[…, n]`, and `n`. A 0-d tensor is one row of one element.
+/// The dense rows of `t` along `dim`, as `[…, n]`, in the dtype that their elements are compared in, and `n`. A 0-d tensor is
+/// one row of one element.
 pub(super) fn to_rows(t: &Tensor, dim: usize) -> Result<(Tensor, usize)> {
+    let dtype = if t.device().is_gpu() { t.dtype() } else { t.dtype().ordered() };
     if t.rank() == 0 {
-        return Ok((t.dense(t.dtype())?, 1));
+        return Ok((t.dense(dtype)?, 1));
     }
     let order: Vec<usize> = (0..t.rank()).filter(|&d| d != dim).chain([dim]).collect();
-    let rows = t.with_layout(t.layout().permute(&order)).dense(t.dtype())?;
+    let rows = t.with_layout(t.layout().permute(&order)).dense(dtype)?;
     let n = t.shape()[dim];
     Ok((rows, n))
 }
 
-/// Rows of `k` results put back along `dim` of a tensor of shape `shape`.
-pub(super) fn from_rows(rows: &Tensor, dim: usize) -> Result<Tensor> {
+/// Rows of results, as `dtype`, put back along `dim`.
+pub(super) fn from_rows(rows: &Tensor, dim: usize, dtype: DType) -> Result<Tensor> {
     let rank = rows.rank();
     if rank == 0 || dim + 1 == rank {
-        return Ok(rows.clone());
+        return rows.dense(dtype);
     }
     let order: Vec<usize> = (0..dim).chain([rank - 1]).chain(dim..rank - 1).collect();
-    rows.with_layout(rows.layout().permute(&order)).dense(rows.dtype())
+    rows.with_layout(rows.layout().permute(&order)).dense(dtype)
 }
 
 /// Uninitialised values and indices for `k` results in each row of `rows`.
@@ -48,7 +50,7 @@ pub fn sort(t: &Tensor, dim: i64, descending: bool, node: &'static str) -> Resul
     let (x, n) = to_rows(t, dim)?;
     let (values, indices) = outputs(&x, n)?;
     kernels::sort(x.raw(), n, descending, values.raw(), indices.raw())?;
-    let found = vec![from_rows(&values, dim)?, from_rows(&indices, dim)?];
+    let found = vec![from_rows(&values, dim, t.dtype())?, from_rows(&indices, dim, DType::I64)?];
     record_all(found, &[t], |o| Chosen::new(node, t, dim, &o[1]))
 }
 
@@ -79,7 +81,7 @@ fn topk(a: &Args) -> Result<Out> {
     let (largest, sorted) = (a.bool(3)?, a.bool(4)?);
     let (values, indices) = outputs(&x, k)?;
     kernels::topk(x.raw(), n, k, largest, sorted, values.raw(), indices.raw())?;
-    let found = vec![from_rows(&values, dim)?, from_rows(&indices, dim)?];
+    let found = vec![from_rows(&values, dim, t.dtype())?, from_rows(&indices, dim, DType::I64)?];
     let found = record_all(found, &[t], |o| Chosen::new("TopkBackward0", t, dim, &o[1]))?;
     Ok(Out::Named("topk", CHOSEN, found))
 }
@@ -96,7 +98,8 @@ fn kthvalue(a: &Args) -> Result<Out> {
     );
     let (values, indices) = outputs(&x, 1)?;
     kernels::kthvalue(x.raw(), n, k as usize - 1, values.raw(), indices.raw())?;
-    let found = vec![one_per_row(&values, dim, keepdim)?, one_per_row(&indices, dim, keepdim)?];
+    let found =
+        vec![one_per_row(&values.dense(t.dtype())?, dim, keepdim)?, one_per_row(&indices, dim, keepdim)?];
     let found = record_all(found, &[t], |o| Chosen::new("KthvalueBackward0", t, dim, &o[1]))?;
     Ok(Out::Named("kthvalue", CHOSEN, found))
 }
@@ -148,7 +151,8 @@ pub(super) fn search(
     let common = crate::dtype::promote(sorted.dtype(), values.dtype());
     let n = sorted.shape().last().copied().unwrap_or(1);
     let m = if sorted.rank() <= 1 { values.numel() } else { values.shape().last().copied().unwrap_or(1) };
-    let (x, v) = (sorted.dense(common)?, values.dense(common)?);
+    let compared = if sorted.device().is_gpu() { common } else { common.ordered() };
+    let (x, v) = (sorted.dense(compared)?, values.dense(compared)?);
     let order = sorter.map(|s| s.dense(DType::I64)).transpose()?;
     let out = values.empty_as(DType::I64)?;
     if n == 0 || out.numel() == 0 {

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::{Lists, Numbers, Prepare, Rule, Step, count_steps, prepare_numbers};
+use crate::backend::cpu::simd::{Isa, Version};
 use crate::dtype::Real;
 use crate::error::Result;
 use crate::multiversion;
@@ -62,7 +63,7 @@ impl<T: Real> RmsPropConstants<T> {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::up_to(Isa::Avx2);
     fn rmsprop_plain[T: Real](c: &RmsPropConstants<T>, g: &[T], p: &mut [T], s: &mut [T]) {
         for ((p, s), &g) in p.iter_mut().zip(s).zip(g) {
             *p = *p - c.lr * c.direction(g, *p, s, |s, _| s);
@@ -70,7 +71,7 @@ multiversion! {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::up_to(Isa::Avx2);
     fn rmsprop_centered[T: Real](c: &RmsPropConstants<T>, g: &[T], p: &mut [T], s: &mut [T], a: &mut [T]) {
         for (((p, s), a), &g) in p.iter_mut().zip(s).zip(a).zip(g) {
             *p = *p - c.lr * c.direction(g, *p, s, |s, g| c.centered(a, s, g));
@@ -78,7 +79,7 @@ multiversion! {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::up_to(Isa::Avx2);
     fn rmsprop_momentum[T: Real](c: &RmsPropConstants<T>, g: &[T], p: &mut [T], s: &mut [T], b: &mut [T]) {
         for (((p, s), b), &g) in p.iter_mut().zip(s).zip(b).zip(g) {
             *p = *p - c.lr * c.with_momentum(b, c.direction(g, *p, s, |s, _| s));
@@ -86,7 +87,7 @@ multiversion! {
     }
 }
 
-multiversion! {
+multiversion! { version = Version::up_to(Isa::Avx2);
     fn rmsprop_both[T: Real](c: &RmsPropConstants<T>, g: &[T], p: &mut [T], s: &mut [T], a: &mut [T], b: &mut [T]) {
         for ((((p, s), a), b), &g) in p.iter_mut().zip(s).zip(a).zip(b).zip(g) {
             *p = *p - c.lr * c.with_momentum(b, c.direction(g, *p, s, |s, g| c.centered(a, s, g)));
@@ -151,7 +152,7 @@ pub struct Adagrad {
     pub maximize: bool,
 }
 
-multiversion! {
+multiversion! { version = Version::up_to(Isa::Avx2);
     fn adagrad_step[T: Real](prepare: Prepare<T>, size: T, eps: T, g: &[T], p: &mut [T], s: &mut [T]) {
         for ((p, s), &g) in p.iter_mut().zip(s).zip(g) {
             let g = prepare.gradient(g, *p);
@@ -203,7 +204,7 @@ pub struct Adadelta {
     pub maximize: bool,
 }
 
-multiversion! {
+multiversion! { version = Version::up_to(Isa::Avx2);
     fn adadelta_step[T: Real](settings: &Adadelta, g: &[T], p: &mut [T], s: &mut [T], a: &mut [T]) {
         let prepare = Prepare::of(settings.maximize, settings.weight_decay);
         let (lr, rho, take, eps) =

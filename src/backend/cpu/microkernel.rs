@@ -274,6 +274,7 @@ unsafe fn tile<V: Vector, const M: usize, const NV: usize>(
     ldc: usize,
     cols: usize,
     s: &Store<'_, V::Elem>,
+    finish: unsafe fn(&[V], usize, *mut V::Elem, usize, usize, &Store<'_, V::Elem>),
 ) {
     // SAFETY: the caller's promise. Pointers are moved past the end only by wrapping arithmetic.
     unsafe {
@@ -318,10 +319,34 @@ unsafe fn tile<V: Vector, const M: usize, const NV: usize>(
             }
             return;
         }
-        let acc = acc;
-        for i in 0..M {
-            for j in 0..NV {
-                let mut v = acc[i][j].mul(V::splat(s.alpha));
+        let sums = acc;
+        finish(sums.as_flattened(), NV, c, ldc, cols, s);
+    }
+}
+
+/// What [`tile`] does to sums that are not plainly stored: once for all sizes of tiles, whose sums come by rows of `nv`.
+///
+/// # Safety
+/// As for [`tile`] of `sums.len() / nv` rows.
+#[inline(always)]
+unsafe fn finish<V: Vector>(
+    sums: &[V],
+    nv: usize,
+    c: *mut V::Elem,
+    ldc: usize,
+    cols: usize,
+    s: &Store<'_, V::Elem>,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mask = V::mask(cols - (nv - 1) * V::LANES);
+        let load = |p: *const V::Elem, j: usize| {
+            let p = p.add(j * V::LANES);
+            if j + 1 == nv { V::load_part(p, mask) } else { V::load(p) }
+        };
+        for (i, sums) in sums.chunks_exact(nv).enumerate() {
+            for (j, sum) in sums.iter().enumerate() {
+                let mut v = sum.mul(V::splat(s.alpha));
                 if s.beta != V::Elem::ZERO {
                     v = load(c.add(i * ldc), j).mul_add(V::splat(s.beta), v);
                 }
@@ -331,7 +356,9 @@ unsafe fn tile<V: Vector, const M: usize, const NV: usize>(
                 if let Some(bias) = s.col {
                     v = v.add(V::splat(*bias.get_unchecked(i)));
                 }
-                put(i, j, if s.relu { v.relu() } else { v });
+                let v = if s.relu { v.relu() } else { v };
+                let p = c.add(i * ldc + j * V::LANES);
+                if j + 1 == nv { v.store_part(p, mask) } else { v.store(p) }
             }
         }
     }
@@ -468,7 +495,14 @@ macro_rules! instantiate {
                 k: usize, a: *const V::Elem, rs: usize, cs: usize, b: *const V::Elem, bs: usize,
                 c: *mut V::Elem, ldc: usize, cols: usize, s: &Store<'_, V::Elem>,
             ) {
-                unsafe { super::tile::<V, M, NV>(k, a, rs, cs, b, bs, c, ldc, cols, s) }
+                unsafe { super::tile::<V, M, NV>(k, a, rs, cs, b, bs, c, ldc, cols, s, finish::<V>) }
+            }
+            $(#[target_feature(enable = $feature)])?
+            #[inline(never)]
+            unsafe fn finish<V: Vector>(
+                sums: &[V], nv: usize, c: *mut V::Elem, ldc: usize, cols: usize, s: &Store<'_, V::Elem>,
+            ) {
+                unsafe { super::finish::<V>(sums, nv, c, ldc, cols, s) }
             }
             $(#[target_feature(enable = $feature)])?
             pub unsafe fn dot<V: Vector, const M: usize, const N: usize>(

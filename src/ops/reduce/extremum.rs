@@ -49,10 +49,7 @@ fn raw_extremum(t: &Tensor, mask: u64, keepdim: bool, largest: bool) -> Result<T
 
 /// The extrema along `mask` and the index of the first occurrence of each, without history.
 fn located(t: &Tensor, mask: u64, keepdim: bool, largest: bool) -> Result<(Tensor, Tensor)> {
-    let compute = match t.dtype().wide() {
-        DType::Bool if !t.device().is_gpu() => DType::I64,
-        wide => wide,
-    };
+    let compute = if t.device().is_gpu() { t.dtype().wide() } else { t.dtype().ordered() };
     let (x, d) = along(&t.dense(compute)?, mask)?;
     let shape = reduced_shape(t.shape(), mask, keepdim);
     let (values, indices) = (x.new_empty(shape.clone())?, Tensor::empty_on(shape, DType::I64, t.device())?);

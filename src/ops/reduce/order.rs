@@ -44,7 +44,7 @@ fn choose_in_rows(t: &Tensor, dim: usize, keepdim: bool, what: Statistic) -> Res
     }
     let (values, indices) = (x.new_empty(shape.clone())?, Tensor::empty(shape, DType::I64)?);
     let (sorted, order) = (x.empty_like()?, Tensor::empty(x.shape().clone(), DType::I64)?);
-    with_dtype!(x.dtype(), T => {
+    with_dtype!(ordered x.dtype(), T => {
         let (s, o) = (sorted.slice_mut::<T>()?, order.slice_mut()?);
         kernels::sort::<T>(x.slice()?, n, false, s, o);
         let (values, indices) = (values.slice_mut::<T>()?, indices.slice_mut::<i64>()?);
@@ -57,7 +57,7 @@ fn choose_in_rows(t: &Tensor, dim: usize, keepdim: bool, what: Statistic) -> Res
             (*value, *index) = (s[at], o[at]);
         }
     });
-    Ok(vec![one_per_row(&values, dim, keepdim)?, one_per_row(&indices, dim, keepdim)?])
+    Ok(vec![one_per_row(&values.dense(t.dtype())?, dim, keepdim)?, one_per_row(&indices, dim, keepdim)?])
 }
 
 /// A sorted row.
@@ -69,14 +69,14 @@ struct Sorted<'a> {
 
 impl Sorted<'_> {
     fn median(&self, ignore_nan: bool) -> Result<usize> {
-        with_dtype!(self.t.dtype(), T => {
+        with_dtype!(ordered self.t.dtype(), T => {
             Ok(median_rank(&self.t.slice::<T>()?[self.row * self.n..][..self.n], ignore_nan))
         })
     }
 
     /// The last of the longest run of equal elements, the first such run.
     fn mode(&self) -> Result<usize> {
-        with_dtype!(self.t.dtype(), T => {
+        with_dtype!(ordered self.t.dtype(), T => {
             let row = &self.t.slice::<T>()?[self.row * self.n..][..self.n];
             let (mut start, mut best, mut length) = (0, 0, 0);
             for i in 0..row.len() {

@@ -10,6 +10,7 @@ use crate::rows;
 
 const NN: Surface = Surface::NN;
 
+#[inline(always)]
 fn softplus_of<E: Num>(x: E) -> E {
     x.maximum(E::zero()) + (-(x.abs())).exp().log1p()
 }
@@ -20,6 +21,7 @@ fn ordered(bounds: &[Scalar]) -> Result<()> {
     Ok(())
 }
 
+#[inline(always)]
 fn tanh_inner<E: Num>(x: E) -> E {
     E::lit(0.797_884_560_802_865_4) * (x + E::lit(0.044715) * x * x * x)
 }

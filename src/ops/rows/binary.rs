@@ -6,6 +6,7 @@ use crate::ops::schema::Surface;
 use crate::rows;
 
 /// A gradient shared by halves where both inputs tie.
+#[inline(always)]
 fn tied<E: Arith>(g: E, a: E, b: E, half: E) -> E {
     E::select(a.eq(b), half, E::select(a.lt(b), E::zero(), g))
 }

@@ -4,6 +4,7 @@ use crate::formula::Arith;
 use crate::rows;
 
 #[allow(clippy::eq_op)] // ∞ - ∞ is NaN
+#[inline(always)]
 fn infinite<E: Arith>(x: E) -> E::Bool {
     // The second half keeps out the largest integer, which is what both literals are among integers. That x - x is not
     // 0 would say the same, were there no compilers of shaders that take it for 0.

@@ -4,21 +4,25 @@ use crate::formula::{Arith, Num};
 use crate::ops::schema::Surface;
 use crate::rows;
 
+#[inline(always)]
 fn lit<E: Arith>(v: f64) -> E {
     E::lit(v)
 }
 
+#[inline(always)]
 fn sign_of<E: Arith>(x: E) -> E {
     let plus = E::select(E::zero().lt(x), E::one(), E::zero());
     E::select(x.lt(E::zero()), -E::one(), plus)
 }
 
 /// 1 / (1 + e^-x), by which of its two forms does not overflow.
+#[inline(always)]
 pub(super) fn sigmoid_of<E: Num>(x: E) -> E {
     E::one() / (E::one() + (-x).exp())
 }
 
 /// The derivative of `digamma`: reflected to the right half, moved right six steps, and summed by its asymptotic series.
+#[inline(always)]
 fn trigamma_of<E: Num>(x: E) -> E {
     let left = x.lt(lit(0.5));
     let z = E::select(left, E::one() - x, x);

@@ -173,13 +173,16 @@ fn every_shader_of_int64_is_valid_for_a_device_without_it_once_it_is_lowered() {
 #[cfg(feature = "gpu")]
 #[test]
 fn vectors_of_int64_become_arrays_of_one_type() {
-    let source = "@group(0) @binding(1) var<storage, read_write> y: array<vec4<i64>>;
+    let source = "const LIMIT: i64 = 1099511627776;
+var<private> step: i64 = LIMIT;
+var<private> first: u32 = 3u;
+@group(0) @binding(1) var<storage, read_write> y: array<vec4<i64>>;
 @compute @workgroup_size(1)
 fn main() {
     var c = vec4<i64>();
     let x = y[1];
     for (var k = 0u; k < 3u; k++) { c += y[0].z * x; }
-    y[2] = c - vec4<i64>(i64(k()), 2, x.x, 7) + vec4<i64>(x.y);
+    y[first] = c - vec4<i64>(i64(k()), 2, x.x, step) + vec4<i64>(x.y);
 }
 fn k() -> u32 { return 1u; }
 ";

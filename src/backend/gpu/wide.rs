@@ -56,7 +56,8 @@ pub fn lower(source: &str) -> Result<Module> {
         globals: Arena::new(),
         pairs: HashMap::new(),
     };
-    lowering.constants(&module.global_expressions)?;
+    let map = lowering.constants(&module.global_expressions)?;
+    module.global_variables.iter_mut().for_each(|(_, v)| v.init = v.init.map(|h| map[h.index()]));
     for (f, types) in module.functions.iter_mut().map(|(_, f)| f).zip(&functions) {
         lowering.function(f, types)?;
     }
@@ -139,8 +140,9 @@ struct Lowering {
 }
 
 impl Lowering {
-    /// Rewrites the expressions outside of functions, of which naga leaves none but numbers and what is composed of them.
-    fn constants(&mut self, old: &Arena<Expression>) -> Result<()> {
+    /// Rewrites the expressions outside of functions, of which naga leaves none but numbers and what is composed of them;
+    /// what each of them has become.
+    fn constants(&mut self, old: &Arena<Expression>) -> Result<Vec<Handle<Expression>>> {
         let mut map: Vec<Handle<Expression>> = Vec::new();
         for (_, e) in old.iter() {
             let new = match e {
@@ -157,7 +159,7 @@ impl Lowering {
             map.push(new);
         }
         self.constants.iter_mut().for_each(|(_, c)| c.init = map[c.init.index()]);
-        Ok(())
+        Ok(map)
     }
 
     fn composed(&mut self, v: i64) -> Handle<Expression> {

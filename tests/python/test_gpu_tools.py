@@ -210,7 +210,8 @@ for f in (torch.sum, torch.mean, torch.amax, torch.norm, lambda x: x.sum(0), lam
           lambda x: x.var(1), lambda x: x.std(0), lambda x: (x / 1e5).logsumexp(1), lambda x: (x / 1e5).logsumexp(0),
           lambda x: (x / 1e5).softmax(1), lambda x: (x / 1e5).log_softmax(1), lambda x: torch.cat([x, x], 1),
           lambda x: x.reshape(3, 50, 2000).sum(1), lambda x: (x > 0).all(), lambda x: x.half().sum(1),
-          lambda x: torch.nn.utils.get_total_norm([x, x[0], x])):
+          lambda x: torch.nn.utils.get_total_norm([x, x[0], x]), lambda x: x.argmax(1), lambda x: x.flip(1).argmin(1),
+          lambda x: x.max(1)[0], lambda x: x.reshape(50, 100, 60).argmax(1)):
     torch.testing.assert_close(f(g).cpu(), f(wide), rtol=2e-5, atol=1e-6)
 gradients = []
 for x in (wide, g):

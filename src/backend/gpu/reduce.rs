@@ -419,6 +419,7 @@ pub fn extremum(largest: bool, x: View, d: Along, values: View, indices: View) -
     locate(gpu, largest, compute, some.view(), Some(places.view()), d, 1, values, indices)
 }
 
+/// A launch, or several where the tensors are larger than a kernel may see at once.
 fn locate(
     gpu: &Gpu,
     largest: bool,
@@ -430,10 +431,41 @@ fn locate(
     values: View,
     indices: View,
 ) -> Result<()> {
+    let views: SmallVec<[View; 4]> = [values, indices, x].into_iter().chain(places).collect();
+    by_rows(gpu, "extremum", d.outer, &views, &mut |outer, views, windows| {
+        let d = Along { outer, ..d };
+        locate_in(
+            gpu,
+            largest,
+            compute,
+            views[2],
+            views.get(3).copied(),
+            d,
+            segments,
+            views[0],
+            views[1],
+            windows,
+        )
+    })
+}
+
+fn locate_in(
+    gpu: &Gpu,
+    largest: bool,
+    compute: DType,
+    x: View,
+    places: Option<View>,
+    d: Along,
+    segments: usize,
+    values: View,
+    indices: View,
+    windows: &[Window],
+) -> Result<()> {
     let count = d.outer * segments * d.inner;
     let mut params = Params::new(count as u32);
     params.u32(d.n as u32).u32(d.inner as u32).u32(segments as u32);
     params.u32(x.layout.offset as u32).u32(values.layout.offset as u32).u32(indices.layout.offset as u32);
+    params.u32(places.map_or(0, |v| v.layout.offset) as u32);
     let source = || {
         let mut bindings = binding(1, "read_write", "values", stored(values.dtype));
         bindings += &binding(2, "read_write", "indices", "vec2<u32>");
@@ -441,7 +473,7 @@ fn locate(
         let mut loads = format!("fn load(i: u32) -> T {{ return T({}); }}\n", load("x", x.dtype));
         loads += if places.is_some() {
             bindings += &binding(4, "read", "places", "vec2<u32>");
-            "fn index_of(i: u32, k: u32) -> u32 { return places[i].x; }\n"
+            "fn index_of(i: u32, k: u32) -> u32 { return places[params.first_place + i].x; }\n"
         } else {
             "fn index_of(i: u32, k: u32) -> u32 { return k; }\n"
         };
@@ -463,7 +495,7 @@ fn is_unordered(a: T) -> bool {{ return {unordered}; }}
         template::shader(EXTREMUM, compute, &slots).map_err(Error::NotImplemented)
     };
     let read = [x, places.unwrap_or(x)];
-    gpu.launch(Launch {
+    let launch = Launch {
         op: "extremum",
         kernel: "extremum",
         variant: &[largest as u8, places.is_some() as u8, x.dtype as u8, values.dtype as u8, compute as u8],
@@ -472,5 +504,6 @@ fn is_unordered(a: T) -> bool {{ return {unordered}; }}
         read: &read[..1 + places.is_some() as usize],
         params: &params,
         groups: count.div_ceil(GROUP),
-    })
+    };
+    gpu.launch_in(launch, windows)
 }

@@ -274,7 +274,7 @@ unsafe fn tile<V: Vector, const M: usize, const NV: usize>(
     ldc: usize,
     cols: usize,
     s: &Store<'_, V::Elem>,
-    finish: unsafe fn(&[V], usize, *mut V::Elem, usize, usize, &Store<'_, V::Elem>),
+    finish: Finish<V, V::Elem>,
 ) {
     // SAFETY: the caller's promise. Pointers are moved past the end only by wrapping arithmetic.
     unsafe {
@@ -323,6 +323,9 @@ unsafe fn tile<V: Vector, const M: usize, const NV: usize>(
         finish(sums.as_flattened(), NV, c, ldc, cols, s);
     }
 }
+
+/// [`finish`], compiled with the instruction set of a tile.
+type Finish<V, T> = unsafe fn(&[V], usize, *mut T, usize, usize, &Store<'_, T>);
 
 /// What [`tile`] does to sums that are not plainly stored: once for all sizes of tiles, whose sums come by rows of `nv`.
 ///

@@ -47,10 +47,8 @@ pub fn lower(source: &str) -> Result<Module> {
     let types_of = |f: &Function| kinds(&module, f);
     let functions: Vec<_> = module.functions.iter().map(|(_, f)| types_of(f)).collect::<Result<_>>()?;
     let entries: Vec<_> = module.entry_points.iter().map(|e| types_of(&e.function)).collect::<Result<_>>()?;
-    let (pair, vectors) = replace_types(&mut module)?;
     let mut lowering = Lowering {
-        pair,
-        vectors,
+        types: replace_types(&mut module)?,
         functions: module.functions.iter().filter_map(|(h, f)| Some((f.name.clone()?, h))).collect(),
         constants: std::mem::take(&mut module.constants),
         globals: Arena::new(),
@@ -97,9 +95,16 @@ fn kinds(module: &Module, f: &Function) -> Result<Vec<Kind>> {
         .collect()
 }
 
-/// Makes pairs of the numbers among a module's types, and arrays of pairs of their vectors. Gives the type of a pair, and
-/// those of the arrays of two and of four where there are any.
-fn replace_types(module: &mut Module) -> Result<(Handle<Type>, [Option<Handle<Type>>; 2])> {
+/// What int64 has become.
+#[derive(Clone, Copy)]
+struct Types {
+    pair: Handle<Type>,
+    /// Vectors of two and of four, where there are any.
+    vectors: [Option<Handle<Type>>; 2],
+}
+
+/// Makes pairs of the numbers among a module's types, and arrays of pairs of their vectors.
+fn replace_types(module: &mut Module) -> Result<Types> {
     let inner = TypeInner::Vector { size: VectorSize::Bi, scalar: Scalar::U32 };
     // It stands before all types of the shader, as the functions above name it.
     let pair = module.types.insert(Type { name: None, inner: inner.clone() }, Span::UNDEFINED);
@@ -125,13 +130,11 @@ fn replace_types(module: &mut Module) -> Result<(Handle<Type>, [Option<Handle<Ty
         // A name of its own, as the arena holds no type twice.
         module.types.replace(h, Type { name: Some(format!("wide_{i}")), inner });
     }
-    Ok((pair, vectors))
+    Ok(Types { pair, vectors })
 }
 
 struct Lowering {
-    /// What int64 has become, and vectors of two and of four.
-    pair: Handle<Type>,
-    vectors: [Option<Handle<Type>>; 2],
+    types: Types,
     functions: HashMap<String, Handle<Function>>,
     constants: Arena<Constant>,
     globals: Arena<Expression>,
@@ -167,7 +170,7 @@ impl Lowering {
         let components = words
             .map(|w| self.globals.append(Expression::Literal(Literal::U32(w)), Span::UNDEFINED))
             .to_vec();
-        self.globals.append(Expression::Compose { ty: self.pair, components }, Span::UNDEFINED)
+        self.globals.append(Expression::Compose { ty: self.types.pair, components }, Span::UNDEFINED)
     }
 
     /// A number as a constant, which a function may name anywhere.
@@ -176,7 +179,7 @@ impl Lowering {
             return known;
         }
         let init = self.composed(v);
-        let made = self.constants.append(Constant { name: None, ty: self.pair, init }, Span::UNDEFINED);
+        let made = self.constants.append(Constant { name: None, ty: self.types.pair, init }, Span::UNDEFINED);
         self.pairs.insert(v, made);
         made
     }
@@ -348,7 +351,7 @@ impl Rewrite<'_> {
         size: VectorSize,
         components: Vec<Handle<Expression>>,
     ) -> Result<Handle<Expression>> {
-        match self.all.vectors[(size == VectorSize::Quad) as usize] {
+        match self.all.types.vectors[(size == VectorSize::Quad) as usize] {
             Some(ty) => Ok(self.append(Expression::Compose { ty, components })),
             None => Err("its shader has vectors of them that no variable holds".into()),
         }

@@ -71,6 +71,16 @@ impl PointwiseBackward {
         PointwiseBackward { row, inputs, params: SmallVec::from_slice(params), result, common: y.dtype() }
     }
 
+    /// The inputs that have an edge, in its order.
+    #[inline]
+    fn edges(&self) -> impl Iterator<Item = usize> {
+        let has_edge = |i: &usize| match self.inputs[*i] {
+            Kept::Number(_) => self.row.numbers_have_edges(*i),
+            _ => true,
+        };
+        (0..self.inputs.len()).filter(has_edge)
+    }
+
     /// The common small case, where nothing needs arranging: every operand has the shape of the result, or is a number.
     /// None where it is not that case.
     fn backward_few(&self, cx: &Cx, g: &Tensor, saved: &Saved) -> Option<Grads> {
@@ -92,10 +102,7 @@ impl PointwiseBackward {
         }
         let plan = self.row.plan();
         let mut out = Grads::new();
-        for (k, kept) in self.inputs.iter().enumerate() {
-            if matches!(kept, Kept::Number(_)) {
-                continue;
-            }
+        for k in self.edges() {
             if !cx.needs(out.len()) {
                 out.push(None);
             } else if plan.passes >> k & 1 == 1 {
@@ -172,12 +179,7 @@ impl Function for PointwiseBackward {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let plan = self.row.plan();
-        let edges = || {
-            let has_edge =
-                |i: usize, kept: &Kept| !matches!(kept, Kept::Number(_)) || self.row.numbers_have_edges(i);
-            self.inputs.iter().enumerate().filter(move |(i, kept)| has_edge(*i, kept))
-        };
-        let Some(g) = &grads[0] else { return Ok(edges().map(|_| None).collect()) };
+        let Some(g) = &grads[0] else { return Ok(self.edges().map(|_| None).collect()) };
         // Once, as hooks may have packed them.
         let mut saved: Saved = [const { None }; ARGS];
         for (slot, kept) in saved[1..].iter_mut().zip(self.inputs.iter().chain([&self.result])) {
@@ -207,7 +209,7 @@ impl Function for PointwiseBackward {
             Rounds::Steps => self.common.is_half(),
         };
         let mut out = Grads::new();
-        for (edge, (k, _)) in edges().enumerate() {
+        for (edge, k) in self.edges().enumerate() {
             out.push(if !cx.needs(edge) {
                 None
             } else if plan.passes >> k & 1 == 1 {

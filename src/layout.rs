@@ -29,15 +29,17 @@ macro_rules! dims_like {
             // SmallVec's own clone goes element by element, and a copy of unknown length is a call.
             #[inline]
             fn clone(&self) -> Self {
-                let from = &self.0[..];
-                if from.len() > INLINE {
-                    return $name(SmallVec::from_slice(from));
-                }
-                let mut to = [0; INLINE];
-                for (to, from) in to.iter_mut().zip(from) {
-                    *to = *from;
-                }
-                $name(SmallVec::from_buf_and_len(to, from.len()))
+                let few = match self.0[..] {
+                    [] => [0; INLINE],
+                    [a] => [a, 0, 0, 0, 0, 0],
+                    [a, b] => [a, b, 0, 0, 0, 0],
+                    [a, b, c] => [a, b, c, 0, 0, 0],
+                    [a, b, c, d] => [a, b, c, d, 0, 0],
+                    [a, b, c, d, e] => [a, b, c, d, e, 0],
+                    [a, b, c, d, e, f] => [a, b, c, d, e, f],
+                    _ => return $name(SmallVec::from_slice(&self.0)),
+                };
+                $name(SmallVec::from_buf_and_len(few, self.len()))
             }
         }
         impl PartialEq for $name {
@@ -124,6 +126,12 @@ impl Dims {
     /// The strides of a dense row-major tensor of this shape.
     #[inline]
     pub fn contiguous_strides(&self) -> Strides {
+        // The usual ranks without a loop.
+        match self[..] {
+            [_] => return Strides(SmallVec::from_buf_and_len([1, 0, 0, 0, 0, 0], 1)),
+            [_, n] => return Strides(SmallVec::from_buf_and_len([n.max(1) as isize, 1, 0, 0, 0, 0], 2)),
+            _ => {}
+        }
         let mut strides = Strides::zeros(self.len());
         let mut step = 1;
         for d in (0..self.len()).rev() {

@@ -2,25 +2,36 @@
 //! which a device finds later.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 thread_local!(static NAME: Cell<&'static str> = const { Cell::new("") });
 
+/// Whether there is a device that may find faults later.
+static WANTED: AtomicBool = AtomicBool::new(false);
+
+/// From now on calls are named.
+pub fn name_calls() {
+    WANTED.store(true, Ordering::Relaxed);
+}
+
 /// Names what is called until it is dropped.
 pub struct Calling {
-    before: &'static str,
+    before: Option<&'static str>,
 }
 
 impl Calling {
     #[inline]
-    pub fn new(name: &'static str) -> Calling {
-        Calling { before: NAME.with(|n| n.replace(name)) }
+    pub fn new(name: impl FnOnce() -> &'static str) -> Calling {
+        Calling { before: WANTED.load(Ordering::Relaxed).then(|| NAME.with(|n| n.replace(name()))) }
     }
 }
 
 impl Drop for Calling {
     #[inline]
     fn drop(&mut self) {
-        NAME.with(|n| n.set(self.before));
+        if let Some(before) = self.before {
+            NAME.with(|n| n.set(before));
+        }
     }
 }
 

@@ -224,7 +224,7 @@ fn wanted_edges(node: &GradFn, task: &Task, wanted: Option<&[Edge]>) -> u64 {
 
 /// The function itself; in anomaly mode whatever goes wrong is traced to where the node was made.
 fn call(node: &GradFn, cx: &Cx, grads: Grads) -> Result<Grads> {
-    let _calling = Calling::new(node.function().name());
+    let _calling = Calling::new(|| node.function().name());
     if !anomaly::enabled() {
         return node.function().backward(cx, grads).map_err(|e| e.of_operation(node.name()));
     }

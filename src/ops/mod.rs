@@ -101,7 +101,7 @@ fn row_op(row: &'static Row) -> Op {
 /// Calls an overload whose signature the values fit.
 #[inline]
 pub fn call(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Out> {
-    let _calling = Calling::new(op.name);
+    let _calling = Calling::new(|| op.name);
     call_unnamed(op, overload, values).map_err(|e| e.of_operation(op.name))
 }
 

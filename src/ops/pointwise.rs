@@ -15,7 +15,7 @@ use crate::backend::{View, copy};
 use crate::device::Device;
 use crate::dtype::{DType, Scalar, promote};
 use crate::error::{Error, Result};
-use crate::formula::record::{Steps, reads};
+use crate::formula::record::{Step, Steps, reads};
 use crate::graph::{Edges, anomaly, grad_enabled, record_edges, saved_tensor_hooks_active};
 use crate::layout::{Dims, Layout, broadcast};
 use crate::tensor::Tensor;
@@ -128,7 +128,8 @@ pub struct Plan {
     grads: Vec<Steps>,
     /// Per input, which of gradient, inputs, result its derivative reads, as bits.
     reads: SmallVec<[u8; 3]>,
-    /// What the gradient by any of some inputs reads.
+    /// Per input, whether its gradient is that of the result, as bits.
+    passes: u8,
     node: &'static str,
 }
 
@@ -241,7 +242,8 @@ impl Row {
             let grads: Vec<Steps> = (0..self.grads.len()).map(|k| (self.grad_steps)(k)).collect();
             let bits = |s: &Steps| (0..self.inputs.len() + 2).map(|a| (reads(s, a) as u8) << a).sum();
             let node = if self.meta.node.is_empty() { node_name(self.name) } else { self.meta.node };
-            Plan { reads: grads.iter().map(bits).collect(), grads, node }
+            let passes = (0..).zip(&grads).map(|(k, s)| ((*s == [Step::Arg(0)]) as u8) << k).sum();
+            Plan { reads: grads.iter().map(bits).collect(), passes, grads, node }
         })
     }
 

@@ -230,7 +230,7 @@ fn drive<T: Lane, E: Element>(
     }
     let params = numbers::<T>(params);
     let params = &params.0[..params.1];
-    if n <= SMALL && drive_small(l, operands, params, out, n) {
+    if n <= FEW && drive_small(l, operands, params, out, n) {
         return;
     }
     let direct_out = out.dtype == E::DTYPE && out.layout.is_contiguous();
@@ -266,7 +266,7 @@ pub fn run_few(
     operands: &[Operand],
     params: &[Scalar],
 ) -> Option<Storage> {
-    if n > SMALL {
+    if n > FEW {
         return None;
     }
     match (kernel, dtype) {
@@ -279,7 +279,7 @@ pub fn run_few(
 /// As [`run_few`], for the case met most: two dense operands of one dtype and shape.
 #[inline]
 pub fn run_pair(kernel: Kernel, n: usize, a: View, b: View) -> Option<Storage> {
-    if n > SMALL {
+    if n > FEW {
         return None;
     }
     match (kernel, a.dtype) {
@@ -310,7 +310,7 @@ fn few<T: Lane + Element>(
     let block;
     let block: &[T] = match repeated {
         Some((_, number)) => {
-            block = [number; SMALL];
+            block = [number; FEW];
             &block[..n]
         }
         None => &[],
@@ -383,7 +383,7 @@ fn numbers<T: Lane>(params: &[Scalar]) -> ([T; PARAMS], usize) {
 }
 
 /// Up to here an operation costs more to arrange than to compute.
-const SMALL: usize = 64;
+pub const FEW: usize = 64;
 
 /// The common case of few elements: nothing is allocated, split or staged.
 #[inline]
@@ -402,7 +402,7 @@ fn drive_small<T: Lane, E: Element>(
         return false;
     }
     let Some(repeated) = repeated::<T>(operands) else { return false };
-    let block = repeated.map(|(_, number)| [number; SMALL]);
+    let block = repeated.map(|(_, number)| [number; FEW]);
     let block = block.as_ref().map_or(&[][..], |b| &b[..n]);
     let ins = few_operands(operands, n, repeated.map(|(k, _)| k), block);
     let dst = &mut out.storage.slice_mut::<E>()[out.layout.offset..][..n];

@@ -14,6 +14,7 @@ use super::pool::{Allocation, Pool};
 use super::queue::Stream;
 use super::tune::Tuner;
 use crate::backend::View;
+use crate::backend::calling::name_calls;
 use crate::bail;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -127,6 +128,7 @@ pub fn reset(index: u8) -> Result<()> {
 }
 
 fn open(index: u8, adapter: &Adapter) -> Result<Gpu> {
+    name_calls();
     let info = adapter.get_info();
     let wanted =
         Features::SHADER_INT64 | Features::SHADER_F64 | Features::TIMESTAMP_QUERY | Features::PIPELINE_CACHE;

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use smallvec::SmallVec;
 
 use super::{Arg, Rounds, Row, empty_among, operand};
-use crate::backend::pointwise::{Operand, compute_type, run, run_few};
+use crate::backend::pointwise::{FEW, Operand, compute_type, run, run_few};
 use crate::bail;
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
@@ -22,7 +22,7 @@ pub(super) struct PointwiseBackward {
     row: &'static Row,
     inputs: SmallVec<[Kept; 2]>,
     params: SmallVec<[Scalar; 1]>,
-    result: SavedTensor,
+    result: Kept,
     /// The dtype computed in.
     common: DType,
 }
@@ -32,6 +32,16 @@ enum Kept {
     Tensor(SavedTensor),
     Number(Scalar),
     Nothing,
+}
+
+impl Kept {
+    #[inline]
+    fn get(&self, cx: &Cx) -> Result<Option<Tensor>> {
+        match self {
+            Kept::Tensor(s) => s.try_get(cx),
+            _ => Ok(None),
+        }
+    }
 }
 
 impl PointwiseBackward {
@@ -50,37 +60,71 @@ impl PointwiseBackward {
                 Arg::T(_) => Kept::Nothing,
             });
         }
-        let result =
-            if read >> (args.len() + 1) & 1 == 1 { SavedTensor::output(y) } else { SavedTensor::unused() };
+        let result = if read >> (args.len() + 1) & 1 == 1 {
+            Kept::Tensor(SavedTensor::output(y))
+        } else {
+            Kept::Nothing
+        };
         PointwiseBackward { row, inputs, params: SmallVec::from_slice(params), result, common: y.dtype() }
     }
 
     /// The common small case, where nothing needs arranging: every operand has the shape of the result, or is a number.
-    #[inline]
-    fn fused_few(&self, k: usize, reads: u8, operands: &[Option<Arg>], g: &Tensor) -> Option<Tensor> {
-        let mut few = [Operand::Unread; ARGS];
-        for (i, (slot, a)) in few.iter_mut().zip(operands).enumerate() {
-            if reads >> i & 1 == 0 {
+    /// None where it is not that case.
+    fn backward_few(&self, cx: &Cx, g: &Tensor) -> Result<Option<Grads>> {
+        let count = self.inputs.len() + 2;
+        let mut saved = [const { None }; ARGS];
+        for (slot, kept) in saved[1..].iter_mut().zip(self.inputs.iter().chain([&self.result])) {
+            *slot = kept.get(cx)?;
+        }
+        let mut operands = [Operand::Unread; ARGS];
+        for (operand, t) in operands.iter_mut().zip(&saved) {
+            if let Some(t) = t {
+                if t.shape() != g.shape() {
+                    return Ok(None);
+                }
+                *operand = Operand::View(t.raw());
+            }
+        }
+        operands[0] = Operand::View(g.raw());
+        for (operand, kept) in operands[1..].iter_mut().zip(&self.inputs) {
+            if let Kept::Number(s) = kept {
+                *operand = Operand::Number(*s);
+            }
+        }
+        let plan = self.row.plan();
+        let mut out = Grads::new();
+        for (k, kept) in self.inputs.iter().enumerate() {
+            if matches!(kept, Kept::Number(_)) {
                 continue;
             }
-            *slot = match a {
-                Some(Arg::T(t)) if i == 0 || t.shape() == g.shape() => Operand::View(t.raw()),
-                Some(Arg::S(s)) => Operand::Number(*s),
-                _ => return None,
-            };
+            if !cx.needs(out.len()) {
+                out.push(None);
+            } else if plan.passes >> k & 1 == 1 {
+                out.push(Some(g.clone()));
+            } else {
+                // The gradient is always passed: the loops take their length from an operand.
+                let reads = plan.reads[k] | 1;
+                let mut read = operands;
+                for (i, operand) in read.iter_mut().enumerate() {
+                    if reads >> i & 1 == 0 {
+                        *operand = Operand::Unread;
+                    }
+                }
+                let kernel = self.row.grads[k];
+                let Some(storage) = run_few(kernel, self.common, g.numel(), &read[..count], &self.params)
+                else {
+                    return Ok(None);
+                };
+                out.push(Some(g.dense_like(storage)));
+            }
         }
-        let few = &few[..operands.len()];
-        let storage = run_few(self.row.grads[k], self.common, g.numel(), few, &self.params)?;
-        Some(g.dense_like(storage))
+        Ok(Some(out))
     }
 
     /// One pass over memory, no temporaries.
     fn fused(&self, k: usize, operands: &[Option<Arg>], g: &Tensor) -> Result<Tensor> {
         // The gradient is always passed: the loops take their length from an operand.
         let reads = self.row.plan().reads[k] | 1;
-        if let Some(out) = self.fused_few(k, reads, operands, g) {
-            return Ok(out);
-        }
         let read =
             || (0..).zip(operands).filter(|(i, _)| reads >> i & 1 == 1).filter_map(|(_, a)| a.as_ref());
         let shape = g.shape();
@@ -138,15 +182,21 @@ impl Function for PointwiseBackward {
             self.inputs.iter().enumerate().filter(move |(i, kept)| has_edge(*i, kept))
         };
         let Some(g) = &grads[0] else { return Ok(edges().map(|_| None).collect()) };
+        let once = matches!(self.row.meta.rounds, Rounds::Once);
+        if once
+            && !grad_enabled()
+            && g.numel() <= FEW
+            && let Some(out) = self.backward_few(cx, g)?
+        {
+            return Ok(out);
+        }
         // Gradient, inputs, result.
         let mut saved: [Option<Tensor>; 3] = [None, None, None];
         let mut operands: [Option<Arg>; 5] = [Some(Arg::T(g)), None, None, None, None];
         for (slot, kept) in saved.iter_mut().zip(&self.inputs) {
-            if let Kept::Tensor(s) = kept {
-                *slot = s.try_get(cx)?;
-            }
+            *slot = kept.get(cx)?;
         }
-        let result = self.result.try_get(cx)?;
+        let result = self.result.get(cx)?;
         let count = self.inputs.len() + 2;
         for (i, kept) in self.inputs.iter().enumerate() {
             operands[i + 1] = match kept {
@@ -165,7 +215,7 @@ impl Function for PointwiseBackward {
         for (edge, (k, _)) in edges().enumerate() {
             out.push(if !cx.needs(edge) {
                 None
-            } else if plan.grads[k] == [Step::Arg(0)] {
+            } else if plan.passes >> k & 1 == 1 {
                 Some(g.clone())
             } else if grad_enabled() || rounds {
                 Some(replay(&plan.grads[k], operands, &self.params, g)?)
@@ -187,17 +237,16 @@ impl Function for PointwiseBackward {
             }
         }
         if self.row.derivatives_read(self.inputs.len()) {
-            visit("result", &self.result);
+            visit("result", if let Kept::Tensor(s) = &self.result { s } else { &NOTHING });
         }
     }
 
     fn release(&self) {
-        for kept in &self.inputs {
+        for kept in self.inputs.iter().chain([&self.result]) {
             if let Kept::Tensor(s) = kept {
                 s.free();
             }
         }
-        self.result.free();
     }
 }
 

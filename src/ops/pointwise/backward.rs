@@ -27,6 +27,9 @@ pub(super) struct PointwiseBackward {
     common: DType,
 }
 
+/// Where the operands of a derivative stand that were saved: after the gradient the inputs, then the result.
+type Saved = [Option<Tensor>; ARGS];
+
 /// What backward keeps of an input.
 enum Kept {
     Tensor(SavedTensor),
@@ -70,17 +73,13 @@ impl PointwiseBackward {
 
     /// The common small case, where nothing needs arranging: every operand has the shape of the result, or is a number.
     /// None where it is not that case.
-    fn backward_few(&self, cx: &Cx, g: &Tensor) -> Result<Option<Grads>> {
+    fn backward_few(&self, cx: &Cx, g: &Tensor, saved: &Saved) -> Option<Grads> {
         let count = self.inputs.len() + 2;
-        let mut saved = [const { None }; ARGS];
-        for (slot, kept) in saved[1..].iter_mut().zip(self.inputs.iter().chain([&self.result])) {
-            *slot = kept.get(cx)?;
-        }
         let mut operands = [Operand::Unread; ARGS];
-        for (operand, t) in operands.iter_mut().zip(&saved) {
+        for (operand, t) in operands.iter_mut().zip(saved) {
             if let Some(t) = t {
                 if t.shape() != g.shape() {
-                    return Ok(None);
+                    return None;
                 }
                 *operand = Operand::View(t.raw());
             }
@@ -111,14 +110,11 @@ impl PointwiseBackward {
                     }
                 }
                 let kernel = self.row.grads[k];
-                let Some(storage) = run_few(kernel, self.common, g.numel(), &read[..count], &self.params)
-                else {
-                    return Ok(None);
-                };
+                let storage = run_few(kernel, self.common, g.numel(), &read[..count], &self.params)?;
                 out.push(Some(g.dense_like(storage)));
             }
         }
-        Ok(Some(out))
+        Some(out)
     }
 
     /// One pass over memory, no temporaries.
@@ -182,29 +178,28 @@ impl Function for PointwiseBackward {
             self.inputs.iter().enumerate().filter(move |(i, kept)| has_edge(*i, kept))
         };
         let Some(g) = &grads[0] else { return Ok(edges().map(|_| None).collect()) };
+        // Once, as hooks may have packed them.
+        let mut saved: Saved = [const { None }; ARGS];
+        for (slot, kept) in saved[1..].iter_mut().zip(self.inputs.iter().chain([&self.result])) {
+            *slot = kept.get(cx)?;
+        }
         let once = matches!(self.row.meta.rounds, Rounds::Once);
         if once
             && !grad_enabled()
             && g.numel() <= FEW
-            && let Some(out) = self.backward_few(cx, g)?
+            && let Some(out) = self.backward_few(cx, g, &saved)
         {
             return Ok(out);
         }
         // Gradient, inputs, result.
-        let mut saved: [Option<Tensor>; 3] = [None, None, None];
-        let mut operands: [Option<Arg>; 5] = [Some(Arg::T(g)), None, None, None, None];
-        for (slot, kept) in saved.iter_mut().zip(&self.inputs) {
-            *slot = kept.get(cx)?;
+        let mut operands: [Option<Arg>; ARGS] = saved.each_ref().map(|t| t.as_ref().map(Arg::T));
+        operands[0] = Some(Arg::T(g));
+        for (operand, kept) in operands[1..].iter_mut().zip(&self.inputs) {
+            if let Kept::Number(s) = kept {
+                *operand = Some(Arg::S(*s));
+            }
         }
-        let result = self.result.get(cx)?;
         let count = self.inputs.len() + 2;
-        for (i, kept) in self.inputs.iter().enumerate() {
-            operands[i + 1] = match kept {
-                Kept::Number(s) => Some(Arg::S(*s)),
-                _ => saved[i].as_ref().map(Arg::T),
-            };
-        }
-        operands[count - 1] = result.as_ref().map(Arg::T);
         let operands = &operands[..count];
         let rounds = match self.row.meta.rounds {
             Rounds::Once => false,

@@ -71,6 +71,12 @@ impl PointwiseBackward {
         PointwiseBackward { row, inputs, params: SmallVec::from_slice(params), result, common: y.dtype() }
     }
 
+    /// Whether input `i` has an edge.
+    #[inline(always)]
+    fn has_edge(&self, i: usize, kept: &Kept) -> bool {
+        !matches!(kept, Kept::Number(_)) || self.row.numbers_have_edges(i)
+    }
+
     /// The common small case, where nothing needs arranging: every operand has the shape of the result, or is a number.
     /// None where it is not that case.
     fn backward_few(&self, cx: &Cx, g: &Tensor, saved: &Saved) -> Option<Grads> {
@@ -93,7 +99,7 @@ impl PointwiseBackward {
         let plan = self.row.plan();
         let mut out = Grads::new();
         for (k, kept) in self.inputs.iter().enumerate() {
-            if matches!(kept, Kept::Number(_)) {
+            if !self.has_edge(k, kept) {
                 continue;
             }
             if !cx.needs(out.len()) {
@@ -172,11 +178,7 @@ impl Function for PointwiseBackward {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let plan = self.row.plan();
-        let edges = || {
-            let has_edge =
-                |i: usize, kept: &Kept| !matches!(kept, Kept::Number(_)) || self.row.numbers_have_edges(i);
-            self.inputs.iter().enumerate().filter(move |(i, kept)| has_edge(*i, kept))
-        };
+        let edges = || self.inputs.iter().enumerate().filter(|(i, kept)| self.has_edge(*i, kept));
         let Some(g) = &grads[0] else { return Ok(edges().map(|_| None).collect()) };
         // Once, as hooks may have packed them.
         let mut saved: Saved = [const { None }; ARGS];

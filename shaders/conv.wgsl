@@ -56,6 +56,7 @@ fn bias_of(channel: u32) -> T { return T(0); }
 
 fn clipped(i: u32, n: u32) -> u32 { return select(0u, i, i < n); }
 
+// @slot geometry
 fn volume(s: vec4<u32>) -> u32 { return s.x * s.y * s.z; }
 
 // Coordinates within three dimensions.
@@ -72,20 +73,21 @@ fn met(at: vec3<u32>, tap: vec3<u32>) -> vec3<u32> {
     return at * params.stride.xyz + tap * params.dilation.xyz - params.padding.xyz;
 }
 
-fn inside(p: vec3<u32>, s: vec4<u32>) -> bool { return p.x < s.x && p.y < s.y && p.z < s.z; }
+fn is_inside(p: vec3<u32>, s: vec4<u32>) -> bool { return p.x < s.x && p.y < s.y && p.z < s.z; }
 
 // What is read for a position of the result at a tap: a place in a plane, and whether there is one.
 struct Source {
     place: u32,
     there: bool,
 }
+// @end
 
 // @slot source
 fn size_of_result() -> vec4<u32> { return params.output; }
 fn size_of_source() -> vec4<u32> { return params.input; }
 fn source(at: vec3<u32>, tap: vec3<u32>) -> Source {
     let p = met(at, tap);
-    let there = inside(p, params.input);
+    let there = is_inside(p, params.input);
     return Source(select(0u, join(p, params.input), there), there);
 }
 // @end

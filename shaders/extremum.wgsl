@@ -15,10 +15,11 @@ struct Params {
     n: u32,
     inner: u32,
     segments: u32,
-    // Where the elements, the values and the indices begin, in elements.
+    // Where the elements, the values, the indices and those of an earlier pass begin, in elements.
     first: u32,
     first_value: u32,
     first_index: u32,
+    first_place: u32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;

@@ -1,4 +1,4 @@
-// A product of matrices in batches, tile by tile through workgroup memory.
+// A product of matrices in batches, tile by tile through workgroup memory; those of a convolution have their own loads.
 //
 // Half of the threads load a block of four by four elements of A, the others one of B; the blocks stand in workgroup
 // memory with the depth as the slow dimension. Beyond the depth there are zeros; rows and columns beyond the edge stand
@@ -9,7 +9,7 @@ alias T = f32;
 // @end
 
 struct Params {
-    // Workgroups: batch · strips · rows.
+    // Workgroups: batch · segments · strips · rows.
     count: u32,
     // Always 0; see the prelude.
     zero: u32,
@@ -20,7 +20,7 @@ struct Params {
     rows: u32,
     strip: u32,
     strips: u32,
-    // The sums are not split.
+    // Over how many groups each sum is split, and the depth that each has: a multiple of DEPTH.
     segments: u32,
     depth: u32,
     // Where the tensors begin, in elements, and the strides of batch, row and column.
@@ -35,6 +35,8 @@ struct Params {
     first_bias: u32,
     bias_column: u32,
     first_result: u32,
+    // @slot fields
+    // @end
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -52,6 +54,9 @@ var<private> runtime_zero: u32;
 fn bias_of(column: u32) -> T { return T(0); }
 // @end
 
+// @slot geometry
+// @end
+
 fn inside(i: u32, n: u32) -> u32 { return select(0u, i, i < n); }
 
 fn biases(column: u32) -> vec4<T> {
@@ -60,9 +65,9 @@ fn biases(column: u32) -> vec4<T> {
 }
 
 // @slot write
-fn write(at: u32, row: u32, column: u32, v: vec4<T>) {
+fn write(part: u32, row: u32, column: u32, v: vec4<T>) {
     if row >= params.m { return; }
-    let to = params.first_result + (at * params.m + row) * params.n + column;
+    let to = params.first_result + (part * params.m + row) * params.n + column;
     for (var i = 0u; i < 4u && column + i < params.n; i++) { result[to + i] = v[i]; }
 }
 // @end
@@ -112,19 +117,24 @@ fn main(
     let tile = select(params.count - 1u, given, given < params.count);
     let tile_rest = tile / params.rows;
     let row = (tile - tile_rest * params.rows) * FOURS * 4u;
-    let batch = tile_rest / params.strips;
-    let column = (tile_rest - batch * params.strips) * FOURS * 4u;
+    let part = tile_rest / params.strips;
+    let column = (tile_rest - part * params.strips) * FOURS * 4u;
+    let batch = part / params.segments;
+    let k_start = (part - batch * params.segments) * params.depth;
+    let k_end = select(params.k, k_start + params.depth, k_start + params.depth < params.k);
     let a_start = params.first_a + batch * params.a_batch;
     let b_start = params.first_b + batch * params.b_batch;
     let y = thread / 16u;
     let x = thread & 15u;
+    // @slot prepare
+    // @end
     // @slot begin
     var c0 = vec4<T>();
     var c1 = vec4<T>();
     var c2 = vec4<T>();
     var c3 = vec4<T>();
     // @end
-    for (var k = 0u; k < params.k; k += DEPTH) {
+    for (var k = k_start; k < k_end; k += DEPTH) {
         if thread < 128u {
             let block = a_block(thread);
             let v = load_a(a_start, row + block.x * 4u, k + block.y * 4u);
@@ -157,9 +167,9 @@ fn main(
     }
     // @slot end
     let beside = column + x * 4u;
-    write(batch, row + y * 4u, beside, c0 + biases(beside));
-    write(batch, row + y * 4u + 1u, beside, c1 + biases(beside));
-    write(batch, row + y * 4u + 2u, beside, c2 + biases(beside));
-    write(batch, row + y * 4u + 3u, beside, c3 + biases(beside));
+    write(part, row + y * 4u, beside, c0 + biases(beside));
+    write(part, row + y * 4u + 1u, beside, c1 + biases(beside));
+    write(part, row + y * 4u + 2u, beside, c2 + biases(beside));
+    write(part, row + y * 4u + 3u, beside, c3 + biases(beside));
     // @end
 }

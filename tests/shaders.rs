@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use rgrad::DType;
 use rgrad::backend::cpu::pointwise::compute_type;
+#[cfg(feature = "gpu")]
+use rgrad::backend::gpu::wide::{is_wide, lower};
 use rgrad::formula::record::{Prim, Step};
 use rgrad::formula::wgsl::{Form, Input, Pointwise};
 use rgrad::ops::pointwise::{Class, Row};
@@ -138,6 +140,63 @@ fn every_row_in_every_dtype_has_a_shader() {
     for case in cases() {
         assert_eq!(case.render().err(), None, "{}", case.what);
     }
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn every_shader_of_int64_is_valid_for_a_device_without_it_once_it_is_lowered() {
+    let validate = |what: &str, source: &str| {
+        let module = lower(source).unwrap_or_else(|why| panic!("{what}: {why}"));
+        if let Err(e) = Validator::new(ValidationFlags::all(), Capabilities::empty()).validate(&module) {
+            panic!("{what}: {e:?}");
+        }
+    };
+    let mut lowered = BTreeSet::new();
+    for case in cases() {
+        let source = case.render().unwrap();
+        if !case.capabilities().contains(Capabilities::FLOAT64)
+            && is_wide(&source)
+            && lowered.insert(source.clone())
+        {
+            validate(&case.what, &source);
+        }
+    }
+    assert!(lowered.len() > 50, "only {} shaders were lowered", lowered.len());
+    // What needs no lowering stays as valid as it was.
+    for (path, source) in files() {
+        if !path.ends_with("prelude_f64.wgsl") && !path.ends_with("wide.wgsl") {
+            validate(&path.display().to_string(), &source);
+        }
+    }
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn vectors_of_int64_become_arrays_of_one_type() {
+    let source = "const LIMIT: i64 = 1099511627776;
+var<private> step: i64 = LIMIT;
+var<private> first: u32 = 3u;
+@group(0) @binding(1) var<storage, read_write> y: array<vec4<i64>>;
+@compute @workgroup_size(1)
+fn main() {
+    var c = vec4<i64>();
+    let x = y[1];
+    for (var k = 0u; k < 3u; k++) { c += y[0].z * x; }
+    y[first] = c - vec4<i64>(i64(k()), 2, x.x, step) + vec4<i64>(x.y);
+}
+fn k() -> u32 { return 1u; }
+";
+    let module = lower(source).unwrap();
+    Validator::new(ValidationFlags::all(), Capabilities::empty()).validate(&module).unwrap();
+    let is_array_of_four = |t: &&naga::Type| matches!(t.inner, naga::TypeInner::Array { size: naga::ArraySize::Constant(n), .. } if n.get() == 4);
+    assert_eq!(module.types.iter().map(|(_, t)| t).filter(is_array_of_four).count(), 1);
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn vectors_of_three_int64_are_refused_with_the_reason() {
+    let told = lower("fn f(x: vec3<i64>) -> vec3<i64> { return x; }").unwrap_err();
+    assert!(told.contains("vectors of three"), "{told}");
 }
 
 #[test]

@@ -35,6 +35,14 @@ pub fn fold(f: Fold, x: View, d: Along, out: View) -> Result<()> {
     )
 }
 
+/// The norm of some order of all elements of dense float32 tensors of a device; the host has its own in `optim`.
+pub fn norm_of_all(order: f64, tensors: &[View], out: View) -> Result<()> {
+    by_device!(same_device(tensors.iter().copied().chain([out]))?,
+        cpu => Err(Error::Runtime(format!("the norm of order {order} of the host runs on slices"))),
+        gpu => gpu::reduce::norm_of_all(order, tensors, out)
+    )
+}
+
 fn fold_on_host(f: Fold, x: View, d: Along, out: View) -> Result<()> {
     use cpu::reduce as kernels;
     macro_rules! real {

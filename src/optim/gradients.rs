@@ -9,6 +9,7 @@ use crate::backend::cpu::copy;
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::cpu::simd::{Isa, Version};
 use crate::backend::optim::Shared;
+use crate::backend::reduce::norm_of_all;
 use crate::dtype::{DType, Real, Scalar, promote};
 use crate::error::Result;
 use crate::layout::Dims;
@@ -134,6 +135,14 @@ pub fn total_norm(tensors: &[Tensor], p: f64) -> Result<Tensor> {
     };
     if !(dtype.is_float() && p > 0.0) {
         bail!(Value, "total_norm() expects floating point tensors and a positive order, got {dtype} and {p}");
+    }
+    // Other dtypes of a device are refused below.
+    if let Some(first) = tensors.iter().find(|t| t.device().is_gpu() && dtype == DType::F32) {
+        let dense = tensors.iter().map(|t| t.dense(DType::F32)).collect::<Result<Vec<_>>>()?;
+        let norm = Tensor::empty_on(Dims::default(), DType::F32, first.device())?;
+        let views: Vec<_> = dense.iter().map(Tensor::raw).collect();
+        norm_of_all(p, &views, norm.raw())?;
+        return Ok(norm);
     }
     let dense = tensors
         .iter()

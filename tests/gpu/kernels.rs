@@ -1,5 +1,7 @@
 //! Kernels that adapters choose between, each against the CPU.
 
+use rgrad::backend::conv::{ConvShape, Product};
+use rgrad::backend::gpu::conv;
 use rgrad::backend::gpu::matmul::{DIRECT, Kernel, run};
 use rgrad::backend::gpu::softmax::{Walk, softmax_backward_by, softmax_by};
 use rgrad::backend::softmax::{self, Along, Kind};
@@ -75,6 +77,64 @@ fn a_product_of_great_depth_and_few_results_is_summed_in_segments() {
     let there = [&a, &b, &bias].map(|t| t.on_device(GPU).unwrap());
     let found = matmul::linear(&there[0], &there[1], Some(&there[2])).unwrap();
     near(&found, &matmul::linear(&a, &b, Some(&bias)).unwrap(), 60.0, "linear");
+}
+
+/// A convolution of `kernel` over `input`, with the output that it has.
+fn windows(
+    n: usize,
+    channels: [usize; 2],
+    groups: usize,
+    input: [usize; 3],
+    kernel: [usize; 3],
+    [stride, padding, dilation]: [[usize; 3]; 3],
+) -> ConvShape {
+    let output = std::array::from_fn(|d| {
+        (input[d] + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1) / stride[d] + 1
+    });
+    let [c_in, c_out] = channels;
+    ConvShape { n, c_in, c_out, groups, input, kernel, stride, padding, dilation, output }
+}
+
+#[test]
+fn every_kernel_of_a_convolution_gives_the_numbers_of_the_cpu() {
+    needs_gpu!();
+    let plain = [[1; 3], [0; 3], [1; 3]];
+    let shapes = [
+        windows(1, [1, 1], 1, [1, 1, 1], [1, 1, 1], plain),
+        windows(2, [3, 5], 1, [1, 7, 6], [1, 3, 3], plain),
+        windows(3, [8, 70], 1, [1, 9, 11], [1, 3, 2], [[1, 2, 1], [0, 1, 2], [1, 1, 2]]),
+        windows(2, [6, 9], 3, [4, 5, 6], [2, 3, 2], [[2, 1, 2], [1, 1, 0], [1, 2, 1]]),
+        windows(9, [66, 12], 2, [1, 1, 5], [1, 1, 3], [[1; 3], [0, 0, 1], [1; 3]]),
+        windows(2, [4, 4], 4, [1, 8, 8], [1, 5, 5], [[1, 3, 3], [0, 2, 2], [1; 3]]),
+        // More positions than a share of a weight's sums has.
+        windows(5, [4, 6], 2, [1, 18, 17], [1, 3, 3], [[1; 3], [0, 1, 1], [1; 3]]),
+    ];
+    for s in shapes {
+        let sizes = |c: usize, of: [usize; 3]| [s.n, c, of[0], of[1], of[2]];
+        let x = numbers(&sizes(s.c_in, s.input), 1);
+        let y = numbers(&sizes(s.c_out, s.output), 2);
+        let [d, h, w] = s.kernel;
+        let weight = numbers(&[s.c_out, s.c_in / s.groups, d, h, w], 3);
+        let bias = numbers(&[s.c_out], 4);
+        let there = |t: &Tensor| t.on_device(GPU).unwrap();
+        for (which, a, b, result) in [
+            (Product::Output, &x, &weight, &y),
+            (Product::Input, &y, &weight, &x),
+            (Product::Weight, &y, &x, &weight),
+        ] {
+            let bias = (which == Product::Output).then_some(&bias);
+            let wanted = result.empty_like().unwrap();
+            rgrad::backend::conv::product(which, &s, a.raw(), b.raw(), bias.map(Tensor::raw), wanted.raw())
+                .unwrap();
+            let (a, b, bias) = (there(a), there(b), bias.map(there));
+            for kernel in [conv::Kernel::Direct, conv::Kernel::Tiled(64), conv::Kernel::Tiled(128)] {
+                let out = there(result).empty_like().unwrap();
+                let bias = bias.as_ref().map(Tensor::raw);
+                conv::run(kernel, which, &s, a.raw(), b.raw(), bias, out.raw()).unwrap();
+                near(&out, &wanted, 40.0, &format!("{kernel:?}, {which:?} of {s:?}"));
+            }
+        }
+    }
 }
 
 #[test]

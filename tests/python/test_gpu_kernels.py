@@ -102,6 +102,32 @@ def test_clipping_reads_nothing_back():
     torch.testing.assert_close(norms["gpu"], norms["cpu"])
 
 
+@pytest.mark.parametrize("order", [1.0, 2.0, 3.5, float("inf")])
+def test_the_norm_of_many_gradients_takes_a_launch_for_as_many_as_can_be_bound(order):
+    torch.manual_seed(2)
+    tensors = [torch.randn(5, 1 + i % 4) for i in range(70)] + [torch.randn(300, 41).t(), torch.zeros(0)]
+    there = [t.to("gpu") for t in tensors]
+    dense = [t.contiguous() for t in there]
+    before = counts()[0]
+    norm = nn.utils.get_total_norm(dense, order)
+    # Of 71 tensors; at least seven are bound at once, and what they leave takes one or two more.
+    assert counts()[0] - before <= 13
+    assert norm.shape == () and norm.device == dense[0].device
+    wanted = torch.cat([t.flatten().double() for t in tensors]).norm(order).float()
+    for found in (norm, nn.utils.get_total_norm(there, order)):
+        torch.testing.assert_close(found.cpu(), wanted, rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_the_norm_of_gradients_keeps_what_is_not_finite(value):
+    tensors = [torch.ones(40).to("gpu"), torch.tensor([1.0, value]).to("gpu")]
+    for order in (1.0, 2.0, float("inf")):
+        norm = nn.utils.get_total_norm(tensors, order).item()
+        assert norm == value or (norm != norm and value != value)
+    with pytest.raises(RuntimeError, match="non-finite"):
+        nn.utils.get_total_norm(tensors, 2.0, error_if_nonfinite=True)
+
+
 @pytest.mark.parametrize("bad", [None, float("inf"), float("nan")])
 def test_a_scaler_reads_back_only_whether_to_step(bad):
     p = torch.tensor([1.0, 2.0, 3.0]).to("gpu").requires_grad_()

@@ -1,10 +1,12 @@
-"""What every adapter can do: no 64-bit types, no native halves, small workgroups. SwiftShader runs these too."""
+"""What every adapter can do: no float64, no native halves, small workgroups. SwiftShader runs these too."""
 
 import pytest
 
 import rgrad as torch
 import rgrad.nn.functional as F
 from rgrad import nn
+from rgrad._parity import check
+from rgrad._samples import LAYOUTS, samples
 
 pytestmark = pytest.mark.usefixtures("gpu")
 
@@ -109,11 +111,41 @@ def test_a_network_trains_as_on_the_cpu():
 
 def test_types_that_the_adapter_lacks_are_refused_by_name():
     has = torch.gpu.get_device_properties()
-    for dtype, feature in ((torch.int64, "int64"), (torch.float64, "float64")):
-        x = torch.ones(3, dtype=dtype).to("gpu")
-        assert x.tolist() == [1, 1, 1]
-        if has[feature] and feature not in has["avoided"]:
-            assert (x + x).tolist() == [2, 2, 2]
-        else:
-            with pytest.raises(NotImplementedError, match=f"'add' is not implemented for torch.{feature} on .*cpu"):
-                x + x
+    x = torch.ones(3, dtype=torch.float64).to("gpu")
+    assert x.tolist() == [1, 1, 1]
+    if has["float64"] and has["int64"] and not has["avoided"]:
+        assert (x + x).tolist() == [2, 2, 2]
+    else:
+        with pytest.raises(NotImplementedError, match="'add' is not implemented for torch.float64 on .*cpu"):
+            x + x
+
+
+def test_int64_is_there_on_every_adapter():
+    x = torch.tensor([2**40 + 1, -5, 7])
+    for f in (lambda x: x * x, lambda x: x // 3, lambda x: x.sum(), lambda x: x.float(), lambda x: x < 0):
+        assert torch.equal(f(x.to("gpu")).cpu(), f(x))
+
+
+def _flushes():
+    """Whether the adapter takes denormal numbers for zero, as WGSL lets it."""
+    return (torch.tensor([1e-40], device="gpu") * 1.0).item() == 0.0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "int8", "bool"])
+def test_every_operation_gives_the_numbers_of_the_cpu(dtype):
+    if torch.gpu.get_device_properties()["int64"]:
+        pytest.skip("an adapter that has more is run through in test_gpu_parity.py")
+    flushes, agrees, wrong = _flushes(), 0, []
+    for number, op in enumerate(torch._C._op_table()):
+        for sample in samples(op):
+            if flushes and sample.shape == "special values":
+                continue
+            layout = LAYOUTS[number % len(LAYOUTS)]
+            verdict = check(sample, dtype, "gpu", layout)
+            agrees += verdict.kind == "agrees"
+            # A few go through float64.
+            refused = verdict.kind == "unsupported" and "torch.float64" not in verdict.why
+            if verdict.kind == "wrong" or refused:
+                wrong.append(f"{sample.name} {sample.args} {layout}: {verdict.why}")
+    assert wrong == []
+    assert agrees > 500

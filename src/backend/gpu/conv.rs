@@ -1,5 +1,11 @@
 //! The three products of a convolution, read where the operands lie.
 //!
+//! Note [Kernels of a convolution]
+//! On a GPU a convolution of many channels is a product of matrices through workgroup memory (`tiled`): Note [Matrices of a
+//! convolution]. On software, and where a group has few channels, it is computed tile by tile from where the operands
+//! lie: Note [Tiles of a convolution]. For large ones the tuner times the candidates once per adapter and class of
+//! shapes; others go by size.
+//!
 //! Note [Tiles of a convolution]
 //! An output, and the gradient of an input, are computed some channels by some positions at a time: a tap is placed
 //! once for all channels that are summed over, and what is loaded serves the whole tile. The gradient of a weight is
@@ -8,17 +14,21 @@
 //! that a depthwise convolution comes down to single channels.
 
 mod render;
+mod tiled;
+
+use smallvec::{SmallVec, smallvec};
 
 use super::device::{Gpu, of};
 use super::params::Params;
 use super::pipeline::Launch;
 use super::reduce;
 use super::temporary::Temporary;
+use super::tune;
 use crate::backend::View;
 use crate::backend::conv::{ConvShape, Product};
 use crate::backend::copy::fill;
 use crate::backend::reduce::{Along, Fold};
-use crate::dtype::Scalar;
+use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 
 /// Invocations in a workgroup.
@@ -26,6 +36,21 @@ const GROUP: usize = 32;
 /// Invocations that keep a GPU busy, and a software adapter.
 const BUSY: usize = 1 << 14;
 const BUSY_CPU: usize = 1 << 8;
+/// The depth that a share of a weight's sums has at least.
+const SEGMENT: usize = 256;
+/// Multiplications from which on the candidates are timed.
+const WORTH_TUNING: usize = 1 << 26;
+/// Rows, columns and depth from which on tiles are worth their edges.
+const WORTH_TILES: usize = 32;
+
+/// A kernel for a convolution.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kernel {
+    /// A tile an invocation, of the size that keeps the device busy.
+    Direct,
+    /// Rows and columns of a workgroup's tile, 64 or 128.
+    Tiled(u8),
+}
 
 /// Channels, and fours of positions (of a weight: of channels of the input), of an invocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +78,50 @@ pub fn product(which: Product, s: &ConvShape, a: View, b: View, bias: Option<Vie
         // A sum of nothing; an output of nothing still has its bias, which nobody asks for.
         return fill(out, Scalar::Int(0));
     }
+    let kernel = choose(of(out)?, which, s, out.dtype, |kernel| run(kernel, which, s, a, b, bias, out))?;
+    run(kernel, which, s, a, b, bias, out)
+}
+
+/// A convolution that is not empty, by a kernel of choice; tiles are for float32.
+pub fn run(
+    kernel: Kernel,
+    which: Product,
+    s: &ConvShape,
+    a: View,
+    b: View,
+    bias: Option<View>,
+    out: View,
+) -> Result<()> {
+    match kernel {
+        Kernel::Direct => direct(which, s, a, b, bias, out),
+        Kernel::Tiled(side) => tiled::run(which, s, side.into(), a, b, bias, out),
+    }
+}
+
+fn choose(
+    gpu: &'static Gpu,
+    which: Product,
+    s: &ConvShape,
+    dtype: DType,
+    run: impl Fn(Kernel) -> Result<()>,
+) -> Result<Kernel> {
+    let sizes = tiled::Sizes::of(which, s);
+    // Tiles of wide elements are more than the workgroup memory that every adapter has.
+    if gpu.caps.is_cpu || dtype != DType::F32 || sizes.m.min(sizes.n).min(sizes.k) < WORTH_TILES {
+        return Ok(Kernel::Direct);
+    }
+    if s.groups * sizes.m * sizes.n * sizes.k < WORTH_TUNING {
+        return Ok(Kernel::Tiled(64));
+    }
+    let kernels: SmallVec<[Kernel; 3]> = smallvec![Kernel::Tiled(64), Kernel::Tiled(128), Kernel::Direct];
+    // Shapes of one class differ by less than a factor of two; strides and dilations decide how sources are read.
+    let [groups, m, n, k] = [s.groups, sizes.m, sizes.n, sizes.k].map(usize::ilog2);
+    let key = format!("conv {which:?} {groups} {m} {n} {k} {:?} {:?} {:?}", s.kernel, s.stride, s.dilation);
+    let names: SmallVec<[String; 3]> = kernels.iter().map(|k| format!("{k:?}")).collect();
+    Ok(kernels[tune::fastest(gpu, &key, &names, |i| run(kernels[i]))?])
+}
+
+fn direct(which: Product, s: &ConvShape, a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
     let gpu = of(out)?;
     let volume = |sizes: [usize; 3]| sizes.iter().product::<usize>();
     let (rows, depth) = match which {

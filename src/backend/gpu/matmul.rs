@@ -9,7 +9,7 @@
 //! For large products the tuner times the candidates once per adapter and class of shapes; others go by size.
 
 mod direct;
-mod tiled;
+pub(super) mod tiled;
 
 use smallvec::{SmallVec, smallvec};
 
@@ -226,7 +226,8 @@ fn launch(
     };
     let strips = columns.div_ceil(strip);
     let count = s.batch * segments * strips * rows * strip;
-    let depth = s.k.div_ceil(segments).next_multiple_of(4);
+    let depth =
+        s.k.div_ceil(segments).next_multiple_of(if let Kernel::Tiled(_) = kernel { tiled::DEPTH } else { 4 });
     let mut params = Params::new(count as u32);
     for v in [s.m, s.n, s.k, rows, strip, strips, segments, depth] {
         params.u32(v as u32);

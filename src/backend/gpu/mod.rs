@@ -61,6 +61,7 @@ mod temporary;
 pub mod triangle;
 mod tune;
 pub mod user;
+pub mod wide;
 mod window;
 
 pub use device::{Caps, Gpu, of};

@@ -1,5 +1,6 @@
 //! Shaders made ready to run: one pipeline per kernel and variant, made at its first use.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -14,9 +15,9 @@ use super::device::{Counters, Gpu, allocation};
 use super::lock;
 use super::params::{MAX_PARAMS, Params};
 use super::pool::Block;
-use super::window::Window;
+use super::wide::{is_wide, lower};
+use super::window::{Window, too_large};
 use crate::backend::View;
-use crate::bail;
 use crate::error::{Error, Result};
 
 /// Workgroups in the first dimension of a grid.
@@ -130,15 +131,7 @@ impl Gpu {
         if windows.is_empty()
             && let Some(b) = blocks.iter().find(|b| b.size > self.caps.max_binding)
         {
-            bail!(
-                NotImplemented,
-                "'{}' is not implemented for tensors in {} bytes on {}, which shows a kernel {} at once; copy a part of \
-                 the tensor, or move it with .cpu()",
-                l.op,
-                b.size,
-                self.caps.name,
-                self.caps.max_binding
-            );
+            return Err(too_large(self, l.op, b.size));
         }
         // A buffer that is written and read must be bound as writable wherever it is bound.
         let is_written = |b: &Arc<Block>| blocks[..l.written.len()].iter().any(|w| w.id == b.id);
@@ -156,12 +149,20 @@ impl Gpu {
             return Ok(p.clone());
         }
         let source = writable_bindings((l.source)()?, buffers, writable);
+        let source = match self.caps.int64 || !is_wide(&source) {
+            true => ShaderSource::Wgsl(source.into()),
+            false => ShaderSource::Naga(Cow::Owned(lower(&source).map_err(|why| {
+                Error::NotImplemented(format!(
+                    "'{}' is not implemented for torch.int64 on {}, which has no such type, and {why}; cast the \
+                     tensor, or move it with .cpu()",
+                    l.op, self.caps.name
+                ))
+            })?)),
+        };
         let layouts = pipelines.layouts(self, buffers, writable);
         let scope = self.device.push_error_scope(ErrorFilter::Validation);
-        let module = self.device.create_shader_module(ShaderModuleDescriptor {
-            label: Some(l.kernel),
-            source: ShaderSource::Wgsl(source.as_str().into()),
-        });
+        let module =
+            self.device.create_shader_module(ShaderModuleDescriptor { label: Some(l.kernel), source });
         let pipeline = self.device.create_compute_pipeline(&ComputePipelineDescriptor {
             label: Some(l.kernel),
             layout: Some(&layouts.pipeline),

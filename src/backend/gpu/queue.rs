@@ -272,20 +272,19 @@ impl Gpu {
 
     /// Waits for everything recorded so far, and tells the errors that came of it.
     pub fn finish(&self) -> Result<()> {
+        // The record of faults travels with what was recorded: one submission for both.
+        if let Some(faults) = self.open_faults()
+            && let Some(block) = allocation(faults.view().storage).and_then(|a| a.block())
+        {
+            self.told(faults, &self.read(block, 0, SIZE, None)?)?;
+        }
         {
             let mut stream = lock(&self.stream);
             stream.submit(self)?;
             stream.in_flight.clear();
         }
         wait(self, None)?;
-        self.fault.check(&[])?;
-        match self.open_faults() {
-            None => Ok(()),
-            Some(faults) => match allocation(faults.view().storage).and_then(|a| a.block()) {
-                Some(block) => self.told(faults, &self.read(block, 0, SIZE, None)?),
-                None => Ok(()),
-            },
-        }
+        self.fault.check(&[])
     }
 
     /// Writes bytes to a buffer, at a multiple of 4; what is written up to the next multiple of 4 is unspecified.

@@ -1,18 +1,22 @@
 //! Reductions, in as many passes as it takes to keep the device busy.
 
+use smallvec::SmallVec;
+
 use super::device::{Gpu, of};
-use super::params::Params;
+use super::params::{MAX_PARAMS, Params};
 use super::pipeline::Launch;
 use super::temporary::Temporary;
+use super::window::{Window, by_rows, fits, rows_at_once};
 use crate::backend::View;
 use crate::backend::copy::copy;
 use crate::backend::reduce::{Along, Fold};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::formula::template::{self, binding, load, stored};
+use crate::formula::template::{self, binding, line, load, stored};
 use crate::layout::Layout;
 
 const FRAME: &str = include_str!("../../../shaders/reduce.wgsl");
+const LIST: &str = include_str!("../../../shaders/reduce_list.wgsl");
 const EXTREMUM: &str = include_str!("../../../shaders/extremum.wgsl");
 
 /// Invocations in a workgroup.
@@ -20,6 +24,10 @@ const GROUP: usize = 64;
 /// Invocations that keep a device busy, and elements that are worth one of their own.
 const BUSY: usize = 1 << 14;
 const WORTH: usize = 32;
+
+/// Bytes of parameters before those of the tensors of a list, and of each tensor.
+const LIST_HEAD: usize = 16;
+const LIST_EACH: usize = 16;
 
 /// How many invocations share the elements of one result.
 fn segments(d: Along) -> usize {
@@ -38,6 +46,7 @@ fn compute_of(f: Fold, dtype: DType) -> DType {
 }
 
 /// The functions of a reduction's shader, in all passes but where it says otherwise.
+#[derive(Clone, Copy)]
 struct Functions {
     start: &'static str,
     /// What the first pass makes of an element `v`, given `about`.
@@ -101,6 +110,7 @@ fn tag(f: Fold) -> u8 {
 }
 
 /// A reduction, and what its shader is given.
+#[derive(Clone, Copy)]
 struct Plan<'a> {
     functions: Functions,
     /// Tells the shader from those of the other reductions.
@@ -124,7 +134,7 @@ pub fn fold(f: Fold, x: View, d: Along, out: View) -> Result<()> {
     }
     let plan = Plan::of(f, x.dtype);
     if f != Fold::LogSumExp {
-        return run(&plan, x, d, out);
+        return run(&plan, x, d, WHOLE, out);
     }
     // Exponentials of what is left after the largest, or after 0 where that is infinite.
     let gpu = of(out)?;
@@ -135,8 +145,85 @@ pub fn fold(f: Fold, x: View, d: Along, out: View) -> Result<()> {
         ..functions(Fold::Max)
     };
     let tag = 13 + (d.n == 0) as u8;
-    run(&Plan { functions: finite, tag, ..Plan::of(f, x.dtype) }, x, d, largest.view())?;
-    run(&Plan { about: Some(largest.view()), ..plan }, x, d, out)
+    run(&Plan { functions: finite, tag, ..Plan::of(f, x.dtype) }, x, d, WHOLE, largest.view())?;
+    run(&Plan { about: Some(largest.view()), ..plan }, x, d, WHOLE, out)
+}
+
+/// The norm of some order of all elements of dense float32 tensors: a launch for as many of them as can be bound, and
+/// one or two for what those have made of them.
+pub fn norm_of_all(order: f64, tensors: &[View], out: View) -> Result<()> {
+    let gpu = of(out)?;
+    let plan = Plan::of(Fold::Norm(order), DType::F32);
+    let there = tensors.iter().filter(|v| v.layout.numel() > 0);
+    let (tensors, large): (SmallVec<[&View; 16]>, SmallVec<[&View; 16]>) =
+        there.partition(|v| fits(gpu, &[**v]));
+    let groups = |v: &View| v.layout.numel().div_ceil(GROUP * WORTH).min(BUSY / GROUP);
+    let all: usize = tensors.iter().map(|v| groups(v) * GROUP).sum();
+    let partial = Temporary::new(gpu, (all + large.len()).max(1), DType::F32)?;
+    let most = (gpu.caps.max_buffers - 1).min((MAX_PARAMS - LIST_HEAD) / LIST_EACH);
+    let mut written = 0;
+    for some in tensors.chunks(most) {
+        let mut params = Params::new(some.iter().map(|v| groups(v)).sum::<usize>() as u32);
+        params.u32(written as u32).f32(plan.p);
+        let mut start = 0;
+        for v in some {
+            let groups = groups(v);
+            for n in [v.layout.offset, v.layout.numel(), start, groups] {
+                params.u32(n as u32);
+            }
+            start += groups;
+        }
+        written += start * GROUP;
+        let read: SmallVec<[View; 16]> = some.iter().map(|v| **v).collect();
+        gpu.launch(Launch {
+            op: "total_norm",
+            kernel: "reduce_list",
+            variant: &[plan.tag, some.len() as u8],
+            source: &|| list_source(&plan.functions, some.len()),
+            written: &[partial.view()],
+            read: &read,
+            params: &params,
+            groups: start,
+        })?;
+    }
+    let along = |n| Along { outer: 1, n, inner: 1 };
+    for v in large {
+        let one = Layout { offset: written, ..Layout::contiguous([1].into()) };
+        let left = View { layout: &one, ..partial.view() };
+        run(&plan, *v, along(v.layout.numel()), Ends { first: true, last: false }, left)?;
+        written += 1;
+    }
+    run(&plan, partial.view(), along(written), Ends { first: false, last: true }, out)
+}
+
+/// The shader that reduces `n` tensors, each to as many numbers as invocations work on it.
+fn list_source(f: &Functions, n: usize) -> Result<String> {
+    let mut bindings = binding(1, "read_write", "result", "f32");
+    let (mut part, mut reduce) = (String::new(), String::new());
+    for k in 0..n {
+        bindings += &binding(k + 2, "read", &format!("x{k}"), "f32");
+        if k > 0 {
+            line(&mut part, format!("    if at >= params.parts[{k}].z {{ part = {k}u; }}"));
+        }
+        let step = format!("total = combine(total, prepare(x{k}[own.x + i]));");
+        line(&mut reduce, format!("        case {k}u: {{ for (; i < own.y; i += step) {{ {step} }} }}"));
+    }
+    let parts = format!("    parts: array<vec4<u32>, {n}>,\n");
+    let functions = format!(
+        "fn start() -> T {{ return {}; }}
+fn prepare(v: T) -> T {{ return {}; }}
+fn combine(a: T, b: T) -> T {{ return {}; }}
+",
+        f.start, f.prepare, f.combine
+    );
+    let slots = [
+        ("parts", &*parts),
+        ("bindings", &*bindings),
+        ("functions", &*functions),
+        ("part", &*part),
+        ("reduce", &*reduce),
+    ];
+    template::shader(LIST, DType::F32, &slots).map_err(Error::NotImplemented)
 }
 
 /// The mean along n and the sum of the squares of what differs from it.
@@ -146,12 +233,21 @@ pub fn moments(x: View, d: Along, mean: View, squares: View) -> Result<()> {
     }
     let average = Functions { finish: "a / T(params.p)", ..functions(Fold::Sum) };
     let sum = || Plan::of(Fold::Sum, x.dtype);
-    run(&Plan { functions: average, tag: 15, p: d.n as f32, ..sum() }, x, d, mean)?;
+    run(&Plan { functions: average, tag: 15, p: d.n as f32, ..sum() }, x, d, WHOLE, mean)?;
     let about = Functions { prepare: "(v - about) * (v - about)", ..functions(Fold::Sum) };
-    run(&Plan { functions: about, tag: 16, about: Some(mean), ..sum() }, x, d, squares)
+    run(&Plan { functions: about, tag: 16, about: Some(mean), ..sum() }, x, d, WHOLE, squares)
 }
 
-fn run(plan: &Plan, x: View, d: Along, out: View) -> Result<()> {
+/// Whether a pass is the first, which prepares elements, and whether it is the last, which finishes results.
+#[derive(Clone, Copy, PartialEq)]
+struct Ends {
+    first: bool,
+    last: bool,
+}
+
+const WHOLE: Ends = Ends { first: true, last: true };
+
+fn run(plan: &Plan, x: View, d: Along, ends: Ends, out: View) -> Result<()> {
     let gpu = of(out)?;
     let compute = plan.compute;
     gpu.expect("reduction", compute)?;
@@ -160,36 +256,86 @@ fn run(plan: &Plan, x: View, d: Along, out: View) -> Result<()> {
     if d.n == 0 {
         // Nothing can be bound, and nothing is read: one zero stands in, which no pass reaches.
         let none = Temporary::new(gpu, lanes.max(1), compute)?;
-        return last(gpu, plan, none.view(), d, true, out);
+        return stored_pass(gpu, plan, none.view(), d, ends, out);
+    }
+    let at_once = d.n.min(rows_at_once(gpu, d.inner * x.dtype.size()));
+    if at_once < d.n && !fits(gpu, &[x]) {
+        return in_turns(gpu, plan, x, d, at_once, ends, out);
     }
     let segments = segments(d);
     if segments == 1 {
-        return last(gpu, plan, x, d, true, out);
+        return stored_pass(gpu, plan, x, d, ends, out);
     }
     let partial = Temporary::new(gpu, lanes * segments, compute)?;
-    pass(gpu, plan, x, d, segments, (true, false), partial.view())?;
-    last(gpu, plan, partial.view(), Along { n: segments, ..d }, false, out)
+    pass(gpu, plan, x, d, segments, Ends { last: false, ..ends }, partial.view())?;
+    stored_pass(gpu, plan, partial.view(), Along { n: segments, ..d }, Ends { first: false, ..ends }, out)
 }
 
-/// The pass that writes the result; in a dtype of less than a word by way of a temporary.
-fn last(gpu: &'static Gpu, plan: &Plan, x: View, d: Along, first: bool, out: View) -> Result<()> {
+/// A reduction over more than a kernel sees at once: part by part, then over what the parts have left.
+fn in_turns(
+    gpu: &'static Gpu,
+    plan: &Plan,
+    x: View,
+    d: Along,
+    at_once: usize,
+    ends: Ends,
+    out: View,
+) -> Result<()> {
+    let parts = d.n.div_ceil(at_once);
+    let partial = Temporary::new(gpu, parts * d.inner, plan.compute)?;
+    let part = |v: View, first: usize, n: usize| Layout {
+        offset: v.layout.offset + first,
+        ..Layout::contiguous([n].into())
+    };
+    for o in 0..d.outer {
+        let centers = plan.about.map(|v| (v, part(v, o * d.inner, d.inner)));
+        let about = centers.as_ref().map(|(v, layout)| View { layout, ..*v });
+        let plan = Plan { about, ..*plan };
+        for p in 0..parts {
+            let start = p * at_once;
+            let n = at_once.min(d.n - start);
+            let layout = part(x, (o * d.n + start) * d.inner, n * d.inner);
+            let left = part(partial.view(), p * d.inner, d.inner);
+            let along = Along { outer: 1, n, ..d };
+            let ends = Ends { last: false, ..ends };
+            run(&plan, View { layout: &layout, ..x }, along, ends, View { layout: &left, ..partial.view() })?;
+        }
+        let result = part(out, o * d.inner, d.inner);
+        let (along, ends) = (Along { outer: 1, n: parts, ..d }, Ends { first: false, ..ends });
+        run(&plan, partial.view(), along, ends, View { layout: &result, ..out })?;
+    }
+    Ok(())
+}
+
+/// The pass that writes what is kept; in a dtype of less than a word by way of a temporary.
+fn stored_pass(gpu: &'static Gpu, plan: &Plan, x: View, d: Along, ends: Ends, out: View) -> Result<()> {
     if out.dtype.size() >= 4 {
-        return pass(gpu, plan, x, d, 1, (first, true), out);
+        return pass(gpu, plan, x, d, 1, ends, out);
     }
     let wide = Temporary::new(gpu, d.outer * d.inner, plan.compute)?;
-    pass(gpu, plan, x, d, 1, (first, true), wide.view())?;
+    pass(gpu, plan, x, d, 1, ends, wide.view())?;
     let dense = Layout::contiguous(out.layout.shape.clone());
     copy(View { layout: &dense, ..wide.view() }, out)
 }
 
-fn pass(
+/// A launch, or several where the tensors are larger than a kernel may see at once.
+fn pass(gpu: &Gpu, plan: &Plan, x: View, d: Along, segments: usize, ends: Ends, out: View) -> Result<()> {
+    let views: SmallVec<[View; 3]> = [out, x].into_iter().chain(plan.about).collect();
+    by_rows(gpu, "reduction", d.outer, &views, &mut |outer, views, windows| {
+        let plan = Plan { about: views.get(2).copied(), ..*plan };
+        launch(gpu, &plan, views[1], Along { outer, ..d }, segments, ends, views[0], windows)
+    })
+}
+
+fn launch(
     gpu: &Gpu,
     plan: &Plan,
     x: View,
     d: Along,
     segments: usize,
-    (first, last): (bool, bool),
+    Ends { first, last }: Ends,
     out: View,
+    windows: &[Window],
 ) -> Result<()> {
     let count = d.outer * segments * d.inner;
     let about = plan.about;
@@ -235,7 +381,7 @@ fn finish(a: T, about: T) -> T {{ return {}; }}
     };
     let dtypes = [x.dtype as u8, out.dtype as u8, compute as u8];
     let read = [x, about.unwrap_or(x)];
-    gpu.launch(Launch {
+    let launch = Launch {
         op: "reduction",
         kernel: "reduce",
         variant: &[plan.tag, first as u8, last as u8, about.is_some() as u8, dtypes[0], dtypes[1], dtypes[2]],
@@ -244,7 +390,8 @@ fn finish(a: T, about: T) -> T {{ return {}; }}
         read: &read[..1 + about.is_some() as usize],
         params: &params,
         groups: count.div_ceil(GROUP),
-    })
+    };
+    gpu.launch_in(launch, windows)
 }
 
 /// The extrema along n and the index of the first occurrence of each. Without elements nothing is written.
@@ -272,6 +419,7 @@ pub fn extremum(largest: bool, x: View, d: Along, values: View, indices: View) -
     locate(gpu, largest, compute, some.view(), Some(places.view()), d, 1, values, indices)
 }
 
+/// A launch, or several where the tensors are larger than a kernel may see at once.
 fn locate(
     gpu: &Gpu,
     largest: bool,
@@ -283,10 +431,41 @@ fn locate(
     values: View,
     indices: View,
 ) -> Result<()> {
+    let views: SmallVec<[View; 4]> = [values, indices, x].into_iter().chain(places).collect();
+    by_rows(gpu, "extremum", d.outer, &views, &mut |outer, views, windows| {
+        let d = Along { outer, ..d };
+        locate_in(
+            gpu,
+            largest,
+            compute,
+            views[2],
+            views.get(3).copied(),
+            d,
+            segments,
+            views[0],
+            views[1],
+            windows,
+        )
+    })
+}
+
+fn locate_in(
+    gpu: &Gpu,
+    largest: bool,
+    compute: DType,
+    x: View,
+    places: Option<View>,
+    d: Along,
+    segments: usize,
+    values: View,
+    indices: View,
+    windows: &[Window],
+) -> Result<()> {
     let count = d.outer * segments * d.inner;
     let mut params = Params::new(count as u32);
     params.u32(d.n as u32).u32(d.inner as u32).u32(segments as u32);
     params.u32(x.layout.offset as u32).u32(values.layout.offset as u32).u32(indices.layout.offset as u32);
+    params.u32(places.map_or(0, |v| v.layout.offset) as u32);
     let source = || {
         let mut bindings = binding(1, "read_write", "values", stored(values.dtype));
         bindings += &binding(2, "read_write", "indices", "vec2<u32>");
@@ -294,7 +473,7 @@ fn locate(
         let mut loads = format!("fn load(i: u32) -> T {{ return T({}); }}\n", load("x", x.dtype));
         loads += if places.is_some() {
             bindings += &binding(4, "read", "places", "vec2<u32>");
-            "fn index_of(i: u32, k: u32) -> u32 { return places[i].x; }\n"
+            "fn index_of(i: u32, k: u32) -> u32 { return places[params.first_place + i].x; }\n"
         } else {
             "fn index_of(i: u32, k: u32) -> u32 { return k; }\n"
         };
@@ -316,7 +495,7 @@ fn is_unordered(a: T) -> bool {{ return {unordered}; }}
         template::shader(EXTREMUM, compute, &slots).map_err(Error::NotImplemented)
     };
     let read = [x, places.unwrap_or(x)];
-    gpu.launch(Launch {
+    let launch = Launch {
         op: "extremum",
         kernel: "extremum",
         variant: &[largest as u8, places.is_some() as u8, x.dtype as u8, values.dtype as u8, compute as u8],
@@ -325,5 +504,6 @@ fn is_unordered(a: T) -> bool {{ return {unordered}; }}
         read: &read[..1 + places.is_some() as usize],
         params: &params,
         groups: count.div_ceil(GROUP),
-    })
+    };
+    gpu.launch_in(launch, windows)
 }

@@ -2,6 +2,7 @@
 //!
 //! A binding shows a whole buffer. Where that is more than the adapter allows, a pointwise launch is halved until what it
 //! touches of each buffer fits in a window, along whichever dimension reaches farthest; each piece binds its windows.
+//! Families that go through rows of dense tensors (reductions, softmax) are halved by rows.
 
 use std::sync::atomic::Ordering;
 
@@ -10,7 +11,7 @@ use smallvec::SmallVec;
 use super::device::{Gpu, allocation};
 use crate::backend::View;
 use crate::bail;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::Layout;
 
 /// Bytes of a buffer that a binding shows.
@@ -45,6 +46,70 @@ fn window(gpu: &Gpu, view: &View) -> (Window, Layout) {
 
 /// What launches a kernel on views, each in its window.
 pub type Launch<'a> = dyn FnMut(&[View], &[Window]) -> Result<()> + 'a;
+
+/// How many rows of some bytes a kernel may see at once, wherever they begin: at least one.
+pub fn rows_at_once(gpu: &Gpu, bytes: usize) -> usize {
+    // A window begins and ends at multiples of its own.
+    ((gpu.caps.max_binding - 2 * gpu.caps.binding_align) as usize / bytes.max(1)).max(1)
+}
+
+/// What launches a kernel on some rows of dense views.
+pub type LaunchRows<'a> = dyn FnMut(usize, &[View], &[Window]) -> Result<()> + 'a;
+
+/// Calls `launch` with dense views, all of which have `rows` rows in memory, some rows at a time, how many those are, and
+/// the window that each of them lies in; with all of them and no windows where all can be bound.
+///
+/// # Errors
+/// `NotImplementedError` where not even one row can.
+pub fn by_rows(gpu: &Gpu, op: &str, rows: usize, views: &[View], launch: &mut LaunchRows) -> Result<()> {
+    if fits(gpu, views) {
+        return launch(rows, views, &[]);
+    }
+    some_rows(gpu, op, (0, rows), rows, views, launch)
+}
+
+fn some_rows(
+    gpu: &Gpu,
+    op: &str,
+    (start, length): (usize, usize),
+    rows: usize,
+    views: &[View],
+    launch: &mut LaunchRows,
+) -> Result<()> {
+    let of_rows = |v: &View| {
+        let row = v.layout.numel() / rows;
+        let mut layout = Layout::contiguous([length * row].into());
+        layout.offset = v.layout.offset + start * row;
+        layout
+    };
+    let layouts: SmallVec<[Layout; 6]> = views.iter().map(of_rows).collect();
+    let part: SmallVec<[View; 6]> =
+        views.iter().zip(&layouts).map(|(v, layout)| View { layout, ..*v }).collect();
+    let shown: SmallVec<[(Window, Layout); 6]> = part.iter().map(|v| window(gpu, v)).collect();
+    let Some(far) = shown.iter().find(|s| s.0.bytes > gpu.caps.max_binding) else {
+        let windows: SmallVec<[Window; 6]> = shown.iter().map(|s| s.0).collect();
+        let here: SmallVec<[View; 6]> =
+            part.iter().zip(&shown).map(|(v, (_, layout))| View { layout, ..*v }).collect();
+        return launch(length, &here, &windows);
+    };
+    if length < 2 {
+        return Err(too_large(gpu, op, far.0.bytes));
+    }
+    let half = length / 2;
+    for piece in [(start, half), (start + half, length - half)] {
+        some_rows(gpu, op, piece, rows, views, launch)?;
+    }
+    Ok(())
+}
+
+/// The error for what a kernel would have to see at once.
+pub fn too_large(gpu: &Gpu, op: &str, bytes: u64) -> Error {
+    Error::NotImplemented(format!(
+        "'{op}' is not implemented for tensors in {bytes} bytes on {}, which shows a kernel {} at once; copy a part of the \
+         tensor, or move it with .cpu()",
+        gpu.caps.name, gpu.caps.max_binding
+    ))
+}
 
 /// Calls `launch` with views of the same shape, piece by piece, and the window that each of them lies in.
 pub fn pieces(gpu: &Gpu, views: &[View], launch: &mut Launch) -> Result<()> {

@@ -34,8 +34,14 @@ def get_total_norm(
     if not tensors:
         return rgrad.tensor(0.0)
     with rgrad.no_grad():
-        norms = [tensor.norm(norm_type).to(tensors[0].device) for tensor in tensors]
-        total = rgrad.stack(norms).norm(norm_type)
+        if norm_type > 0 and all(
+            t.device == tensors[0].device and t.is_cuda and t.dtype == rgrad.float32 for t in tensors
+        ):
+            # On a device a launch takes many tensors.
+            total = _C._optim.total_norm(tensors, norm_type)
+        else:
+            norms = [tensor.norm(norm_type).to(tensors[0].device) for tensor in tensors]
+            total = rgrad.stack(norms).norm(norm_type)
         if error_if_nonfinite and not rgrad.isfinite(total):
             raise RuntimeError(
                 f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so "

@@ -14,7 +14,7 @@ fn source(at: vec3<u32>, tap: vec3<u32>) -> Source {
     // The position whose window has this tap here, if there is one.
     let ahead = at + params.padding.xyz - tap * params.dilation.xyz;
     let origin = ahead / params.stride.xyz;
-    let there = inside(origin, params.output) && all(origin * params.stride.xyz == ahead);
+    let there = is_inside(origin, params.output) && all(origin * params.stride.xyz == ahead);
     return Source(select(0u, join(origin, params.output), there), there);
 }
 ";
@@ -34,14 +34,26 @@ pub fn source(which: Product, dtype: DType, bias: bool, rows: usize, fours: usiz
         Product::Output | Product::Input => positions(rows, fours),
         Product::Weight => channels(rows, fours),
     };
-    let source = if which == Product::Input { SOURCE_OF_INPUT } else { default_source() };
-    let slots = [("bindings", &*bindings), ("bias", bias_of), ("source", source), ("compute", &*compute)];
+    let [geometry, source] = geometry(which);
+    let slots = [
+        ("bindings", &*bindings),
+        ("bias", bias_of),
+        ("geometry", geometry),
+        ("source", source),
+        ("compute", &*compute),
+    ];
     template::shader(FRAME, dtype, &slots).map_err(Error::NotImplemented)
 }
 
-/// What the frame has in its slot `source`: where an output reads the input.
-fn default_source() -> &'static str {
-    let after = FRAME.split_once("// @slot source\n").map_or("", |f| f.1);
+/// The functions that say where positions and taps meet, and where a product reads its source.
+pub fn geometry(which: Product) -> [&'static str; 2] {
+    let source = if which == Product::Input { SOURCE_OF_INPUT } else { default("source") };
+    [default("geometry"), source]
+}
+
+/// What the frame has in a slot.
+fn default(slot: &str) -> &'static str {
+    let after = FRAME.split_once(&format!("// @slot {slot}\n")).map_or("", |f| f.1);
     after.split_once("// @end").map_or("", |f| f.0)
 }
 

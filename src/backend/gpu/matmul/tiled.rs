@@ -1,38 +1,42 @@
 //! The shader of a product whose tiles go through workgroup memory.
 
 use super::{Load, Shape};
-use crate::error::Result;
-use crate::formula::template::line;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::formula::template::{self, line};
 
 const FRAME: &str = include_str!("../../../../shaders/matmul_tiled.wgsl");
 
+/// A multiple of the depth of every tile.
+pub const DEPTH: usize = 32;
+
 /// The shader for tiles of `side` rows and columns, 64 or 128, of which a thread computes 4 × 4 or 8 × 8 elements.
-pub fn source(s: &Shape, bias: bool, side: usize) -> Result<String> {
+pub(super) fn source(s: &Shape, bias: bool, side: usize) -> Result<String> {
     let (bindings, bias_of) = super::declarations(s, bias);
+    let load = block("a", s.a, "a_row", "a_column", "m") + &block("b", s.b, "b_column", "b_row", "n");
+    let slots = [("bindings", &*bindings), ("bias", bias_of), ("write", super::write(s)), ("load", &*load)];
+    render(s.dtype, side, &slots)
+}
+
+/// The shader for tiles of some side whose other slots are filled as given.
+pub fn render(dtype: DType, side: usize, own: &[(&str, &str)]) -> Result<String> {
     // The threads load 256 blocks of 4 × 4 elements at a time.
     let (fours, depth) = (side / 4, 2048 / side);
     let sizes = format!("const FOURS: u32 = {fours}u;\nconst DEPTH: u32 = {depth}u;\n");
-    let load = block("a", s.a, "a_row", "a_column", "m") + &block("b", s.b, "b_column", "b_row", "n");
     let (begin, multiply, end) = threads(side / 64);
-    let slots = [
-        ("bindings", &*bindings),
-        ("bias", bias_of),
-        ("write", super::write(s)),
-        ("sizes", &*sizes),
-        ("load", &*load),
-        ("begin", &*begin),
-        ("multiply", &*multiply),
-        ("end", &*end),
-    ];
-    super::rendered(FRAME, s, &slots)
+    let mut slots = vec![("sizes", &*sizes), ("begin", &*begin), ("multiply", &*multiply), ("end", &*end)];
+    slots.extend_from_slice(own);
+    template::shader(FRAME, dtype, &slots).map_err(Error::NotImplemented)
+}
+
+/// The block that a thread loads, of those that lie beside one another along the depth or along the side.
+pub fn block_of(along_depth: bool) -> &'static str {
+    if along_depth { "i / (DEPTH / 4u), i & (DEPTH / 4u - 1u)" } else { "i & (FOURS - 1u), i / FOURS" }
 }
 
 /// The functions that say which block of an operand a thread loads, and load it: four vectors along the side.
 fn block(name: &str, load: Load, side: &str, depth: &str, limit: &str) -> String {
-    let place = match load {
-        Load::Depth => "i / (DEPTH / 4u), i & (DEPTH / 4u - 1u)",
-        Load::Side | Load::Single => "i & (FOURS - 1u), i / FOURS",
-    };
+    let place = block_of(load == Load::Depth);
     let mut t = format!("fn {name}_block(i: u32) -> vec2<u32> {{ return vec2<u32>({place}); }}\n");
     line(&mut t, format!("fn load_{name}(start: u32, side: u32, k: u32) -> mat4x4<T> {{"));
     let row = |i: usize| format!("start + inside(side + {i}u, params.{limit}) * params.{side}");
@@ -81,7 +85,7 @@ fn threads(n: usize) -> (String, String, String) {
             line(&mut begin, format!("    var c{r}_{q} = vec4<T>();"));
             line(&mut multiply, format!("            c{r}_{q} += l{}.{} * r{q};", r / 4, component(r)));
             let row = format!("row + (y + {}u) * 4u + {}u", r / 4 * 16, r % 4);
-            line(&mut end, format!("    write(batch, {row}, beside{q}, c{r}_{q} + bias{q});"));
+            line(&mut end, format!("    write(part, {row}, beside{q}, c{r}_{q} + bias{q});"));
         }
     }
     (begin, multiply, end)

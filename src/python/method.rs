@@ -61,7 +61,7 @@ impl MethodDef<fastcall_cfunction_with_keywords::Func> for Call {
 /// serves for all.
 const ENTRY_SHIFT: u32 = usize::BITS / 2;
 
-/// What Python calls for entry `I`.
+/// What Python calls for entry `I`: no more than a jump, as there are many.
 ///
 /// # Safety
 /// As Python's fast call convention: `args` holds `nargs` positional values, then one for each of `names`.
@@ -72,14 +72,20 @@ unsafe extern "C" fn enter<const I: usize>(
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     // SAFETY: handed on; `enter_entry` takes the number of the entry out again.
-    unsafe {
-        fastcall_cfunction_with_keywords::<Call>(
-            slf,
-            args,
-            nargs | (I << ENTRY_SHIFT) as ffi::Py_ssize_t,
-            names,
-        )
-    }
+    unsafe { enter_any(slf, args, nargs | (I << ENTRY_SHIFT) as ffi::Py_ssize_t, names) }
+}
+
+/// # Safety
+/// As for `enter`; `nargs` also holds the number of the entry.
+#[inline(never)]
+unsafe extern "C" fn enter_any(
+    slf: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    nargs: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: handed on.
+    unsafe { fastcall_cfunction_with_keywords::<Call>(slf, args, nargs, names) }
 }
 
 /// # Safety

@@ -200,3 +200,8 @@ def test_numbers_are_counted_by_bincount():
     assert weighed.dtype == torch.float64 and weighed.tolist() == [0.5, 3.0, 0.0, 4.0, 0.0]
     with pytest.raises(RuntimeError, match="bincount only supports 1-d non-negative integral inputs"):
         torch.bincount(torch.tensor([-1]))
+
+
+def test_no_class_of_the_package_has_every_operation_look_for_overrides():
+    assert not torch.nn.Parameter._takes_part
+    assert not torch.nn.Buffer._takes_part

@@ -66,6 +66,7 @@ class Buffer(_C.Tensor, metaclass=_BufferMeta):
         persistent: whether the buffer is part of the module's ``state_dict``.
     """
 
+    __torch_function__ = _C._disabled_torch_function_impl  # there are no tensors of this class
     persistent: bool
 
     def __new__(cls, data: _C.Tensor | None = None, *, persistent: bool = True) -> _C.Tensor:

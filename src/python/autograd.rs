@@ -7,6 +7,7 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyList};
 
+use super::convert::tensors_or_none;
 use super::dtype::type_name;
 use super::error::IntoPy;
 use super::hooks::{Callable, PyHookHandle, hooks_dict};
@@ -340,19 +341,7 @@ fn options(retain_graph: Option<bool>, create_graph: bool) -> Options {
 
 /// What gradients start from: tensors, or None where the root says it.
 fn gradients(obj: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Tensor>>> {
-    obj.try_iter()?
-        .map(|x| {
-            let x = x?;
-            if x.is_none() {
-                return Ok(None);
-            }
-            let t = x.cast::<PyTensor>().map_err(|_| {
-                let found = type_name(&x);
-                PyTypeError::new_err(format!("gradients can be either Tensors or None, but got {found}"))
-            })?;
-            Ok(Some(t.get().inner()))
-        })
-        .collect()
+    tensors_or_none(obj, |found| format!("gradients can be either Tensors or None, but got {found}"))
 }
 
 /// Runs backward from several roots.

@@ -366,15 +366,21 @@ pub fn opt_tensor_list(obj: &Bound<'_, PyAny>) -> PyResult<Vec<Option<crate::Ten
     if obj.cast::<PyTensor>().is_ok() {
         return Ok(tensor_list(obj)?.into_iter().map(Some).collect());
     }
+    tensors_or_none(obj, |found| format!("expected a Tensor or None, got {found}"))
+}
+
+/// The tensors of a Python sequence, None allowed; `wrong` words the error for a type that is neither.
+pub fn tensors_or_none(
+    obj: &Bound<'_, PyAny>,
+    wrong: impl Fn(String) -> String,
+) -> PyResult<Vec<Option<crate::Tensor>>> {
     obj.try_iter()?
         .map(|x| {
             let x = x?;
             if x.is_none() {
                 return Ok(None);
             }
-            let t = x.cast::<PyTensor>().map_err(|_| {
-                PyTypeError::new_err(format!("expected a Tensor or None, got {}", type_name(&x)))
-            })?;
+            let t = x.cast::<PyTensor>().map_err(|_| PyTypeError::new_err(wrong(type_name(&x))))?;
             Ok(Some(t.get().inner()))
         })
         .collect()

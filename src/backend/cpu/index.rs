@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use super::copy::{GRAIN, View};
 use super::parallel::{for_chunks_mut, parallel_for};
 use crate::backend::cpu::simd::Version;
+use crate::backend::elements;
 use crate::dtype::{Bool8, Element, Real, Scalar};
 use crate::layout::{Layout, Odometer, collapse};
 use crate::multiversion;
@@ -173,7 +174,7 @@ const TARGET_TASKS: isize = 16;
 
 /// Combines dense `values` with the picked elements, in the order of the indices.
 pub fn scatter(x: View, l: &Lattice, values: View, how: Combine) {
-    with_combination!(how, x.dtype, |T, f| scatter_with::<T>(x.storage, l, super::super::elements(values), f))
+    with_combination!(how, x.dtype, |T, f| scatter_with::<T>(x.storage, l, elements(values), f))
 }
 
 fn scatter_with<T: Element>(x: &Storage, l: &Lattice, values: &[T], f: impl Fn(T, T) -> T + Copy + Sync) {

@@ -8,6 +8,7 @@
 //! the same bits on any machine with the same instruction set. Pairwise merging also bounds the rounding error
 //! of a sum by the block length plus the logarithm of the number of blocks.
 
+mod extremum;
 mod moments;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -18,6 +19,7 @@ use crate::backend::cpu::simd::{Isa, Version};
 use crate::dtype::{Element, Real};
 use crate::multiversion;
 
+pub use extremum::{Ordered, extremum};
 pub(crate) use moments::exp_sums;
 pub use moments::{logsumexp, moments};
 
@@ -374,31 +376,6 @@ fn min_nan<T: Element>(a: T, b: T) -> T {
     if a < b || a != a { a } else { b }
 }
 
-/// Numbers whose order can be turned round, so that one kernel finds the largest and the smallest.
-pub trait Ordered: Element {
-    const LEAST: Self;
-    /// What [`Ordered::turned`] takes to keep the order (false) or turn it round.
-    fn turn(round: bool) -> Self;
-    /// The number that stands for this one; of that, this one again. NaN stands for itself.
-    fn turned(self, turn: Self) -> Self;
-}
-
-macro_rules! ordered {
-    ($($t:ty: $least:expr, $keep:expr, $round:expr, |$x:ident, $by:ident| $turned:expr;)*) => { $(
-        impl Ordered for $t {
-            const LEAST: Self = $least;
-            fn turn(round: bool) -> Self { if round { $round } else { $keep } }
-            #[inline(always)]
-            fn turned(self, $by: Self) -> Self { let $x = self; $turned }
-        }
-    )* };
-}
-ordered! {
-    f32: f32::NEG_INFINITY, 1.0, -1.0, |x, by| x * by;
-    f64: f64::NEG_INFINITY, 1.0, -1.0, |x, by| x * by;
-    i64: i64::MIN, 0, -1, |x, by| x ^ by;
-}
-
 monoid!(Sum<Real> -> T: T::ZERO, |x| x, |a, b| a + b);
 monoid!(Product<Real> @rare -> T: T::ONE, |x| x, |a, b| a * b);
 monoid!(SumInt<Element> -> i64: 0, |x| x.to_i64(), |a, b| a.wrapping_add(b));
@@ -455,96 +432,6 @@ pub fn norm_p<T: Math>(p: f64, x: &[T], d: Along, out: &mut [T]) {
     } else {
         reduce(&Fold(SumOfPowers(P, T::of(p))), x, d, out);
         out.iter_mut().for_each(|v| *v = v.m_pow(T::of(1.0 / p)));
-    }
-}
-
-/// The largest or smallest element and, if asked, where it stands first. NaN beats every number.
-///
-/// Without elements there is no extremum: with `n == 0` the outputs keep what they hold.
-pub fn extremum<T: Ordered>(x: &[T], d: Along, largest: bool, values: &mut [T], indices: Option<&mut [i64]>) {
-    if d.n == 0 {
-        return;
-    }
-    let turn = T::turn(!largest);
-    let greatest = Greatest(std::marker::PhantomData, turn);
-    let Some(indices) = indices else {
-        reduce(&Fold(greatest), x, d, values);
-        return values.iter_mut().for_each(|v| *v = v.turned(turn));
-    };
-    let mut best = vec![(T::zeroed(), 0); d.lanes()];
-    reduce(&Located(greatest), x, d, &mut best);
-    for ((value, index), best) in values.iter_mut().zip(indices).zip(best) {
-        (*value, *index) = (best.0.turned(turn), best.1);
-    }
-}
-
-/// The extremum, as it is turned, with the index of its first occurrence.
-struct Located<T: Ordered>(Greatest<T>);
-
-/// Whether `b`, which comes later, replaces `a`: the first NaN stays, then the first of the greatest.
-#[inline(always)]
-#[allow(clippy::eq_op)]
-fn replaces<T: Element>(a: T, b: T) -> bool {
-    a == a && !(b <= a)
-}
-
-impl<T: Ordered> Reduction for Located<T> {
-    type In = T;
-    type Acc = (T, i64);
-
-    /// Finds the value, then looks for it: both passes are vector code, and the run is in the L1 cache.
-    #[inline(always)]
-    #[allow(clippy::eq_op)]
-    fn run(&self, x: &[T], first: usize) -> Self::Acc {
-        const CHUNK: usize = 64;
-        let best = fold(self.0, x);
-        let nan = best != best;
-        let hit = |v: T| if nan { v != v } else { self.0.lift(v) == best };
-        let mut at = 0;
-        for chunk in x.chunks_exact(CHUNK) {
-            if chunk.iter().fold(false, |any, &v| any | hit(v)) {
-                break;
-            }
-            at += CHUNK;
-        }
-        at += x[at..].iter().position(|&v| hit(v)).unwrap_or(0);
-        (best, (first + at) as i64)
-    }
-
-    #[inline(always)]
-    fn columns(&self, x: &[T], rows: usize, stride: usize, first: usize, acc: &mut [Self::Acc]) {
-        let w = acc.len();
-        let (mut best, mut at) = ([T::zeroed(); TILE], [0i32; TILE]);
-        let (best, at) = (&mut best[..w], &mut at[..w]);
-        best.iter_mut().zip(&x[..w]).for_each(|(b, &v)| *b = self.0.lift(v));
-        let step = |row: &[T], i: usize, j: usize, (b, a): (T, i32)| {
-            let v = self.0.lift(row[j]);
-            if replaces(b, v) { (v, i as i32) } else { (b, a) }
-        };
-        let mut i = 1;
-        while i + 4 <= rows {
-            let r: [&[T]; 4] = std::array::from_fn(|k| &x[(i + k) * stride..][..w]);
-            for j in 0..w {
-                let two = step(r[1], i + 1, j, step(r[0], i, j, (best[j], at[j])));
-                (best[j], at[j]) = step(r[3], i + 3, j, step(r[2], i + 2, j, two));
-            }
-            i += 4;
-        }
-        while i < rows {
-            let row = &x[i * stride..][..w];
-            for j in 0..w {
-                (best[j], at[j]) = step(row, i, j, (best[j], at[j]));
-            }
-            i += 1;
-        }
-        for (acc, (&b, &a)) in acc.iter_mut().zip(best.iter().zip(at.iter())) {
-            *acc = (b, first as i64 + a as i64);
-        }
-    }
-
-    #[inline(always)]
-    fn merge(&self, a: Self::Acc, b: Self::Acc) -> Self::Acc {
-        if replaces(a.0, b.0) { b } else { a }
     }
 }
 

@@ -433,77 +433,58 @@ fn locate(
 ) -> Result<()> {
     let views: SmallVec<[View; 4]> = [values, indices, x].into_iter().chain(places).collect();
     by_rows(gpu, "extremum", d.outer, &views, &mut |outer, views, windows| {
-        let d = Along { outer, ..d };
-        locate_in(
-            gpu,
-            largest,
-            compute,
-            views[2],
-            views.get(3).copied(),
-            d,
-            segments,
-            views[0],
-            views[1],
-            windows,
-        )
-    })
-}
-
-fn locate_in(
-    gpu: &Gpu,
-    largest: bool,
-    compute: DType,
-    x: View,
-    places: Option<View>,
-    d: Along,
-    segments: usize,
-    values: View,
-    indices: View,
-    windows: &[Window],
-) -> Result<()> {
-    let count = d.outer * segments * d.inner;
-    let mut params = Params::new(count as u32);
-    params.u32(d.n as u32).u32(d.inner as u32).u32(segments as u32);
-    params.u32(x.layout.offset as u32).u32(values.layout.offset as u32).u32(indices.layout.offset as u32);
-    params.u32(places.map_or(0, |v| v.layout.offset) as u32);
-    let source = || {
-        let mut bindings = binding(1, "read_write", "values", stored(values.dtype));
-        bindings += &binding(2, "read_write", "indices", "vec2<u32>");
-        bindings += &binding(3, "read", "x", stored(x.dtype));
-        let mut loads = format!("fn load(i: u32) -> T {{ return T({}); }}\n", load("x", x.dtype));
-        loads += if places.is_some() {
-            bindings += &binding(4, "read", "places", "vec2<u32>");
-            "fn index_of(i: u32, k: u32) -> u32 { return places[params.first_place + i].x; }\n"
-        } else {
-            "fn index_of(i: u32, k: u32) -> u32 { return k; }\n"
-        };
-        let unordered = if compute.is_float() { "is_nan(a)" } else { "false" };
-        let functions = format!(
-            "fn beats(a: T, b: T) -> bool {{ return a {} b; }}
+        let (d, values, indices, x, places) =
+            (Along { outer, ..d }, views[0], views[1], views[2], views.get(3).copied());
+        let count = d.outer * segments * d.inner;
+        let mut params = Params::new(count as u32);
+        params.u32(d.n as u32).u32(d.inner as u32).u32(segments as u32);
+        params.u32(x.layout.offset as u32).u32(values.layout.offset as u32).u32(indices.layout.offset as u32);
+        params.u32(places.map_or(0, |v| v.layout.offset) as u32);
+        let source = || {
+            let mut bindings = binding(1, "read_write", "values", stored(values.dtype));
+            bindings += &binding(2, "read_write", "indices", "vec2<u32>");
+            bindings += &binding(3, "read", "x", stored(x.dtype));
+            let mut loads = format!("fn load(i: u32) -> T {{ return T({}); }}\n", load("x", x.dtype));
+            loads += if places.is_some() {
+                bindings += &binding(4, "read", "places", "vec2<u32>");
+                "fn index_of(i: u32, k: u32) -> u32 { return places[params.first_place + i].x; }\n"
+            } else {
+                "fn index_of(i: u32, k: u32) -> u32 { return k; }\n"
+            };
+            let unordered = if compute.is_float() { "is_nan(a)" } else { "false" };
+            let functions = format!(
+                "fn beats(a: T, b: T) -> bool {{ return a {} b; }}
 fn is_unordered(a: T) -> bool {{ return {unordered}; }}
 ",
-            if largest { ">" } else { "<" }
-        );
-        let store = format!(
-            "    values[params.first_value + at] = {}(best);
+                if largest { ">" } else { "<" }
+            );
+            let store = format!(
+                "    values[params.first_value + at] = {}(best);
     indices[params.first_index + at] = vec2<u32>(place, 0u);
 ",
-            stored(values.dtype)
-        );
-        let slots =
-            [("bindings", &*bindings), ("load", &*loads), ("functions", &*functions), ("store", &*store)];
-        template::shader(EXTREMUM, compute, &slots).map_err(Error::NotImplemented)
-    };
-    let read = [x, places.unwrap_or(x)];
-    let launch = Launch {
-        op: "extremum",
-        kernel: "extremum",
-        variant: &[largest as u8, places.is_some() as u8, x.dtype as u8, values.dtype as u8, compute as u8],
-        source: &source,
-        written: &[values, indices],
-        read: &read[..1 + places.is_some() as usize],
-        params: &params,
-        groups: count.div_ceil(GROUP),
-    };
-    gpu.launch_in(launch, windows)
+                stored(values.dtype)
+            );
+            let slots =
+                [("bindings", &*bindings), ("load", &*loads), ("functions", &*functions), ("store", &*store)];
+            template::shader(EXTREMUM, compute, &slots).map_err(Error::NotImplemented)
+        };
+        let read = [x, places.unwrap_or(x)];
+        let launch = Launch {
+            op: "extremum",
+            kernel: "extremum",
+            variant: &[
+                largest as u8,
+                places.is_some() as u8,
+                x.dtype as u8,
+                values.dtype as u8,
+                compute as u8,
+            ],
+            source: &source,
+            written: &[values, indices],
+            read: &read[..1 + places.is_some() as usize],
+            params: &params,
+            groups: count.div_ceil(GROUP),
+        };
+        gpu.launch_in(launch, windows)
+    })
 }

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::device::of;
 use super::params::Params;
 use super::pipeline::Launch;
-use super::window::{Window, by_rows};
+use super::window::by_rows;
 use crate::backend::View;
 use crate::backend::softmax::{Along, Kind, Targets};
 use crate::error::{Error, Result};
@@ -162,51 +162,36 @@ fn run(
     gpu.expect(kernel, out.dtype)?;
     let views: SmallVec<[View; 3]> = [out, x].into_iter().chain(g).collect();
     by_rows(gpu, kernel, d.outer, &views, &mut |outer, views, windows| {
-        let (out, x, g) = (views[0], views[1], views.get(2).copied());
-        some(kernel, walk, kind, body, Along { outer, ..d }, g, x, out, windows)
+        let (d, out, x, g) = (Along { outer, ..d }, views[0], views[1], views.get(2).copied());
+        let lanes = d.outer * d.inner;
+        let mut params = Params::new(lanes as u32);
+        params.u32(d.n as u32).u32(d.inner as u32).u32(x.layout.offset as u32);
+        params.u32(out.layout.offset as u32).u32(g.map_or(0, |g| g.layout.offset) as u32);
+        let source = || {
+            let kind = stored(out.dtype);
+            let mut bindings = binding(1, "read_write", "result", kind) + &binding(2, "read", "x", kind);
+            if g.is_some() {
+                bindings += &binding(3, "read", "g", kind);
+            }
+            let (place, together) = walk.slots();
+            let body = body();
+            let slots =
+                [("bindings", &*bindings), ("together", together), ("place", place), ("body", &*body)];
+            template::shader(SOFTMAX, out.dtype, &slots).map_err(|why| no_type(kernel, &why))
+        };
+        let read = [x, g.unwrap_or(x)];
+        let launch = Launch {
+            op: kernel,
+            kernel,
+            variant: &[kind, walk as u8, out.dtype as u8],
+            source: &source,
+            written: &[out],
+            read: &read[..1 + g.is_some() as usize],
+            params: &params,
+            groups: if walk == Walk::Together { lanes } else { lanes.div_ceil(GROUP) },
+        };
+        gpu.launch_in(launch, windows)
     })
-}
-
-/// As `run`, in one launch; `windows` say what of the tensors to bind, where that is not everything.
-fn some(
-    kernel: &'static str,
-    walk: Walk,
-    kind: u8,
-    body: &dyn Fn() -> String,
-    d: Along,
-    g: Option<View>,
-    x: View,
-    out: View,
-    windows: &[Window],
-) -> Result<()> {
-    let gpu = of(out)?;
-    let lanes = d.outer * d.inner;
-    let mut params = Params::new(lanes as u32);
-    params.u32(d.n as u32).u32(d.inner as u32).u32(x.layout.offset as u32);
-    params.u32(out.layout.offset as u32).u32(g.map_or(0, |g| g.layout.offset) as u32);
-    let source = || {
-        let kind = stored(out.dtype);
-        let mut bindings = binding(1, "read_write", "result", kind) + &binding(2, "read", "x", kind);
-        if g.is_some() {
-            bindings += &binding(3, "read", "g", kind);
-        }
-        let (place, together) = walk.slots();
-        let body = body();
-        let slots = [("bindings", &*bindings), ("together", together), ("place", place), ("body", &*body)];
-        template::shader(SOFTMAX, out.dtype, &slots).map_err(|why| no_type(kernel, &why))
-    };
-    let read = [x, g.unwrap_or(x)];
-    let launch = Launch {
-        op: kernel,
-        kernel,
-        variant: &[kind, walk as u8, out.dtype as u8],
-        source: &source,
-        written: &[out],
-        read: &read[..1 + g.is_some() as usize],
-        params: &params,
-        groups: if walk == Walk::Together { lanes } else { lanes.div_ceil(GROUP) },
-    };
-    gpu.launch_in(launch, windows)
 }
 
 fn no_type(op: &str, why: &str) -> Error {

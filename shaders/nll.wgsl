@@ -25,6 +25,8 @@ struct Params {
     first_gradient: u32,
     // How far the gradients of two positions lie apart: 0 where one is for all.
     step: u32,
+    // Where the weights of the positions begin.
+    first_weights: u32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -73,6 +75,6 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
         loss = -weight * x[params.first + (outer * params.classes + c.x) * params.inner + column];
     }
     result[params.first_result + at] = loss;
-    weights[at] = weight;
+    weights[params.first_weights + at] = weight;
     // @end
 }

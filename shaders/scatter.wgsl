@@ -21,6 +21,8 @@ struct Params {
     width: u32,
     // How far two values lie apart: 0 where there is one for all.
     step: u32,
+    // Elements that the binding shows; see `backend/gpu/window.rs`.
+    limit: u32,
     // @slot params
     // @end
 }
@@ -60,6 +62,6 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     let block = row / params.n;
     let pick = offsets[params.first_offsets + row - block * params.n];
     let i = params.first + pick + before(block) + after(at - row * params.width);
-    write(i, load_values(params.first_values + at * params.step));
+    if i < params.limit { write(i, load_values(params.first_values + at * params.step)); }
     // @end
 }

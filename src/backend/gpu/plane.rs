@@ -1,9 +1,12 @@
 //! Pooling and what undoes it.
 
+use smallvec::SmallVec;
+
 use super::axis;
 use super::device::of;
 use super::params::Params;
 use super::pipeline::Launch;
+use super::window::by_rows;
 use crate::backend::View;
 use crate::backend::plane::{Divisor, Map, PoolShape, ResizeShape};
 use crate::error::{Error, Result};
@@ -209,8 +212,8 @@ fn resized(s: ResizeShape) -> PoolShape {
     }
 }
 
-fn flat(input: usize, output: usize) -> PoolShape {
-    resized(ResizeShape { planes: 1, input: [1, 1, input], output: [1, 1, output] })
+fn flat(planes: usize, input: usize, output: usize) -> PoolShape {
+    resized(ResizeShape { planes, input: [1, 1, input], output: [1, 1, output] })
 }
 
 pub fn forward(map: &Map, x: View, out: View) -> Result<()> {
@@ -221,7 +224,8 @@ pub fn forward(map: &Map, x: View, out: View) -> Result<()> {
         Map::Nearest(s, scales) => axis::nearest(&s, scales, x, false, out),
         Map::Axis { n, inner, taps } => axis::axis(x, n, inner, taps, false, out),
         Map::Pick { indices, input, output } => {
-            run(&PICK, &flat(input, output), None, x, out, Some((indices, false)), count)
+            let planes = count.checked_div(output).unwrap_or(0);
+            run(&PICK, &flat(planes, input, output), None, x, out, Some((indices, false)), count)
         }
     }
 }
@@ -235,7 +239,7 @@ pub fn adjoint(map: &Map, g: View, out: View) -> Result<()> {
         Map::Axis { n, inner, taps } => axis::axis(g, n, inner, taps, true, out),
         Map::Pick { indices, input, output } => {
             let planes = count.checked_div(input).unwrap_or(0);
-            run(&PLACE, &flat(input, output), None, g, out, Some((indices, false)), planes)
+            run(&PLACE, &flat(planes, input, output), None, g, out, Some((indices, false)), planes)
         }
     }
 }
@@ -254,6 +258,24 @@ fn run(
     }
     let gpu = of(out)?;
     gpu.expect("pooling", out.dtype)?;
+    let views: SmallVec<[View; 3]> = [out, x].into_iter().chain(indices.map(|i| i.0)).collect();
+    by_rows(gpu, "pooling", s.planes, &views, &mut |planes, v| {
+        let indices = v.get(2).zip(indices).map(|(v, (_, written))| (*v, written));
+        launch(f, s, divisor, v[1], v[0], indices, count / s.planes * planes)
+    })
+}
+
+/// As `run`, of planes that a kernel may see.
+fn launch(
+    f: &Function,
+    s: &PoolShape,
+    divisor: Option<Divisor>,
+    x: View,
+    out: View,
+    indices: Option<(View, bool)>,
+    count: usize,
+) -> Result<()> {
+    let gpu = of(out)?;
     let mut params = Params::new(count as u32);
     params.u32(x.layout.offset as u32).u32(out.layout.offset as u32);
     params.u32(indices.map_or(0, |(v, _)| v.layout.offset) as u32);

@@ -6,6 +6,7 @@ use super::index::gather_along;
 use super::params::Params;
 use super::pipeline::Launch;
 use super::temporary::Temporary;
+use super::window::{by_rows, expect_words, rows_at_once, rows_of};
 use crate::backend::View;
 use crate::backend::index::{Pick, Rule};
 use crate::backend::pointwise::compute_type;
@@ -149,6 +150,33 @@ pub fn select(
     if values.layout.numel() == 0 {
         return Ok(());
     }
+    let (gpu, rows) = (of(x)?, x.layout.numel() / n);
+    // The places of as many rows must be seen whole, too.
+    let most = rows_at_once(gpu, padded(n) * DType::I32.size());
+    let most = if most < rows && most > 4 { most / 4 * 4 } else { most };
+    let all = [values, indices, x];
+    for first in (0..rows).step_by(most) {
+        let length = most.min(rows - first);
+        let layouts = all.map(|v| rows_of(&v, rows, (first, length)));
+        let [values, indices, x] = std::array::from_fn(|i| View { layout: &layouts[i], ..all[i] });
+        expect_words(gpu, "sort", &[values])?;
+        by_rows(gpu, "sort", length, &[values, indices, x], &mut |_, v| {
+            select_rows(v[2], n, descending, start, k, v[0], v[1])
+        })?;
+    }
+    Ok(())
+}
+
+/// As `select`, of rows that a kernel may see.
+fn select_rows(
+    x: View,
+    n: usize,
+    descending: bool,
+    start: usize,
+    k: usize,
+    values: View,
+    indices: View,
+) -> Result<()> {
     let order = order(of(x)?, x, n, descending)?;
     for (part, out, body) in [(0, values, VALUE), (1, indices, PLACE)] {
         Elements {

@@ -34,6 +34,7 @@ struct Params {
 
 var<private> runtime_zero: u32;
 // @slot prelude
+fn quotient(i: u32, n: u32) -> u32 { return i / n; }
 // @end
 
 // @slot load
@@ -47,8 +48,8 @@ fn after(i: u32) -> u32 { return i; }
 // @end
 
 fn element(i: u32) -> T {
-    let row = i / params.width;
-    let block = row / params.n;
+    let row = quotient(i, params.width);
+    let block = quotient(row, params.n);
     let pick = u32(offsets[params.first_offsets + row - block * params.n]);
     let at = params.first_x + pick + before(block) + after(i - row * params.width);
     // @slot outside

@@ -40,6 +40,7 @@ struct Params {
 
 var<private> runtime_zero: u32;
 // @slot prelude
+fn quotient(i: u32, n: u32) -> u32 { return i / n; }
 // @end
 
 // @slot weight
@@ -69,7 +70,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     var loss = T(0);
     var weight = T(0);
     if counts(c) {
-        let outer = at / params.inner;
+        let outer = quotient(at, params.inner);
         let column = at - outer * params.inner;
         weight = weight_of(c.x);
         loss = -weight * x[params.first + (outer * params.classes + c.x) * params.inner + column];

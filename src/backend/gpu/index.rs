@@ -181,15 +181,15 @@ const ADD_WIDE: &str = "fn write(i: u32, value: T) {
 ";
 
 /// One value an invocation.
-const EACH: &str = "    let row = at / params.width;
-    let block = row / params.n;
+const EACH: &str = "    let row = quotient(at, params.width);
+    let block = quotient(row, params.n);
     let pick = offsets[params.first_offsets + row - block * params.n];
     let i = params.first + pick + before(block) + after(at - row * params.width);
     if i < params.limit { write(i, load_values(params.first_values + at * params.step)); }
 ";
 
 /// All values that may meet in one invocation.
-const IN_ORDER: &str = "    let block = at / params.width;
+const IN_ORDER: &str = "    let block = quotient(at, params.width);
     let column = at - block * params.width;
     let base = params.first + before(block) + after(column);
     for (var k = 0u; k < params.n; k++) {

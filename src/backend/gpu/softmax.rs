@@ -216,7 +216,7 @@ pub fn nll(logp: View, d: Along, t: Targets, losses: View, weights: View) -> Res
     var loss = T(0);
     var weight = T(0);
     if counts(c) {
-        let outer = at / params.inner;
+        let outer = quotient(at, params.inner);
         let column = at - outer * params.inner;
         weight = weight_of(c.x);
         loss = -weight * x[params.first + (outer * params.classes + c.x) * params.inner + column];
@@ -236,9 +236,9 @@ pub fn nll(logp: View, d: Along, t: Targets, losses: View, weights: View) -> Res
 
 /// The gradient of the log-probabilities or of the logits, every element of it.
 pub fn nll_backward(g: View, logp: View, d: Along, t: Targets, logits: bool, out: View) -> Result<()> {
-    let body = "    let row = at / params.inner;
+    let body = "    let row = quotient(at, params.inner);
     let column = at - row * params.inner;
-    let outer = row / params.classes;
+    let outer = quotient(row, params.classes);
     let position = outer * params.inner + column;
     let c = chosen[params.first_class + position];
     var slope = T(0);

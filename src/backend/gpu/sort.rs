@@ -124,14 +124,14 @@ fn order(gpu: &'static Gpu, x: View, n: usize, descending: bool) -> Result<Tempo
 }
 
 const PLACE: &str = "fn element(i: u32) -> T {
-    let row = i / params.width;
+    let row = quotient(i, params.width);
     let at = row * params.padded + params.start + (i - row * params.width);
     return T(order[params.first_order + at]);
 }
 ";
 
 const VALUE: &str = "fn element(i: u32) -> T {
-    let row = i / params.width;
+    let row = quotient(i, params.width);
     let at = row * params.padded + params.start + (i - row * params.width);
     return load_x(params.first_x + row * params.n + u32(order[params.first_order + at]));
 }
@@ -200,7 +200,7 @@ fn select_rows(
 /// The first element that is not less than the value, or, past equal ones, greater.
 const SEARCH: &str = "fn element(i: u32) -> R {
     let value = load_values(params.first_values + i);
-    let row = params.first_x + i / params.width * params.n * params.padded;
+    let row = params.first_x + quotient(i, params.width) * params.n * params.padded;
     var low = 0u;
     var high = params.n;
     while low < high {

@@ -90,11 +90,12 @@ if TYPE_CHECKING:
         special,
         testing,
         utils,
+        version,
         vision,
         viz,
     )
     from ._doctor import doctor
-    from ._top import strided
+    from ._top import get_device_module, strided
     from .amp import autocast
     from .serialization import load, save
 
@@ -119,12 +120,14 @@ _LAZY = {
     "special",
     "testing",
     "utils",
+    "version",
     "vision",
     "viz",
 }
 _FROM = {
     "autocast": ("rgrad.amp", "autocast"),
     "doctor": ("rgrad._doctor", "doctor"),
+    "get_device_module": ("rgrad._top", "get_device_module"),
     "load": ("rgrad.serialization", "load"),
     "save": ("rgrad.serialization", "save"),
     "strided": ("rgrad._top", "strided"),

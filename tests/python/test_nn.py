@@ -467,6 +467,7 @@ LOSSES = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:reduction. 'mean' divides the total loss")
 @pytest.mark.parametrize(("name", "options", "target", "expected"), LOSSES, ids=[name for name, *_ in LOSSES])
 def test_losses_in_every_reduction(name, options, target, expected):
     x, y = torch.tensor(X.tolist()), torch.tensor(target.tolist())

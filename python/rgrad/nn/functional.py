@@ -451,7 +451,20 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """Undoes :func:`pixel_shuffle`."""
     factor = downscale_factor
+    if input.dim() < 3:
+        raise RuntimeError(
+            "pixel_unshuffle expects input to have at least 3 dimensions, but got input with "
+            f"{input.dim()} dimension(s)"
+        )
+    if factor <= 0:
+        raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {factor}")
     *batch, channels, height, width = input.shape
+    for name, at, size in (("height", -2, height), ("width", -1, width)):
+        if size % factor:
+            raise RuntimeError(
+                f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but input.size({at})={size} "
+                f"is not divisible by {factor}"
+            )
     split = input.reshape(math.prod(batch), channels, height // factor, factor, width // factor, factor)
     return split.permute(0, 1, 3, 5, 2, 4).reshape(
         *batch, channels * factor**2, height // factor, width // factor

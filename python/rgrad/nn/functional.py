@@ -99,6 +99,7 @@ threshold = _nn.threshold
 prelu = _nn.prelu
 interpolate = _nn.interpolate
 scaled_dot_product_attention = _nn.scaled_dot_product_attention
+lstm_layer = _nn.lstm_layer
 sigmoid = Tensor.sigmoid
 tanh = Tensor.tanh
 

@@ -153,6 +153,11 @@ class RNNBase(Module):
             [self._parameters.get(f"{part}_l{layer}{suffix}") for part in _PARTS] for layer, suffix in self._places()
         ]
 
+        autocast, dtype = _C._get_autocast(data.device.type)
+        if autocast:
+            data, state = data.to(dtype), tuple(s.to(dtype) for s in state)
+            weights = [[None if w is None else w.to(dtype) for w in layer] for layer in weights]
+
         def between(output: Tensor) -> Tensor:
             return F.dropout(output, self.dropout, self.training) if self.dropout else output
 
@@ -160,7 +165,7 @@ class RNNBase(Module):
 
     def _run_dense(self, data: Tensor, state: State) -> tuple[Tensor, State]:
         """Runs over sequences of one length, data of shape ``(L, N, features)``."""
-        one_dtype = all(s.dtype == data.dtype for s in state) and not _C._get_autocast(data.device.type)[0]
+        one_dtype = all(s.dtype == data.dtype for s in state) or _C._get_autocast(data.device.type)[0]
         if self.mode == "LSTM" and not self.proj_size and one_dtype:
             return self._run(_recurrence.run_lstm, data, state)
         sizes = [data.size(1)] * data.size(0)

@@ -4,6 +4,7 @@ import pytest
 
 import rgrad as torch
 from rgrad import nn
+from rgrad.nn import functional as F
 
 
 def leaf(*shape):

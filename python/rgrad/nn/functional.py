@@ -15,6 +15,7 @@ from rgrad import _C
 
 from ._attention import multi_head_attention_forward as multi_head_attention_forward
 from ._bags import embedding_bag as embedding_bag
+from ._ctc import ctc_loss as ctc_loss
 from ._distance import cosine_similarity as cosine_similarity
 from ._distance import pairwise_distance as pairwise_distance
 from ._distance import pdist as pdist

@@ -77,6 +77,8 @@ if TYPE_CHECKING:
         backends,
         cpu,
         cuda,
+        distributed,
+        func,
         gpu,
         library,
         linalg,
@@ -90,6 +92,7 @@ if TYPE_CHECKING:
         special,
         testing,
         utils,
+        version,
         vision,
         viz,
     )
@@ -106,6 +109,8 @@ _LAZY = {
     "backends",
     "cpu",
     "cuda",
+    "distributed",
+    "func",
     "gpu",
     "library",
     "linalg",
@@ -119,10 +124,12 @@ _LAZY = {
     "special",
     "testing",
     "utils",
+    "version",
     "vision",
     "viz",
 }
 _FROM = {
+    "GradScaler": ("rgrad.amp", "GradScaler"),
     "autocast": ("rgrad.amp", "autocast"),
     "doctor": ("rgrad._doctor", "doctor"),
     "load": ("rgrad.serialization", "load"),

@@ -1,7 +1,5 @@
 """Layers, activations, losses and ``nn.functional``, against values worked out independently."""
 
-import copy
-import itertools
 import math
 import warnings
 
@@ -607,80 +605,6 @@ def test_padding_lies_within_the_embeddings():
             F.embedding(index, table, padding_idx=padding)
         with pytest.raises(RuntimeError, match=f"number of embeddings, -3 through 2, but got {padding}"):
             F.embedding_bag(index, table, torch.tensor([0]), padding_idx=padding)
-
-
-def alignments(path, blank):
-    """The labels that a path stands for: repetitions are one, and blanks are none."""
-    kept = [label for i, label in enumerate(path) if i == 0 or label != path[i - 1]]
-    return [label for label in kept if label != blank]
-
-
-def test_ctc_sums_the_probabilities_of_all_alignments():
-    torch.manual_seed(0)
-    logs = torch.randn(4, 2, 3, dtype=torch.float64).log_softmax(2)
-    targets, steps = [[1, 1], [2]], [4, 3]
-    expected = []
-    for n, target in enumerate(targets):
-        paths = itertools.product(range(3), repeat=steps[n])
-        chances = [math.exp(sum(logs[t, n, c].item() for t, c in enumerate(p))) for p in paths if alignments(p, 0) == target]
-        expected.append(-math.log(sum(chances)))
-    padded, joined = torch.tensor([[1, 1], [2, 0]]), torch.tensor([1, 1, 2])
-    for labels in (padded, joined):
-        losses = F.ctc_loss(logs, labels, steps, [2, 1], reduction="none")
-        assert losses.tolist() == pytest.approx(expected)
-    assert nn.CTCLoss()(logs, padded, steps, [2, 1]).item() == pytest.approx(expected[0] / 4 + expected[1] / 2)
-
-
-def test_ctc_has_the_gradient_of_its_lattice():
-    torch.manual_seed(0)
-    x = torch.randn(4, 2, 3, dtype=torch.float64, requires_grad=True)
-    labels = torch.tensor([[1, 2], [2, 2]])
-    assert torch.autograd.gradcheck(lambda x: F.ctc_loss(x.log_softmax(2), labels, [4, 3], [2, 1]), x)
-
-
-@pytest.mark.parametrize("zero", [False, True])
-def test_ctc_of_a_target_that_cannot_be_reached(zero):
-    x = torch.zeros(2, 1, 3, requires_grad=True)
-    loss = F.ctc_loss(x.log_softmax(2), torch.tensor([[1, 1]]), [2], [2], zero_infinity=zero)
-    loss.backward()
-    assert loss.item() == (0 if zero else math.inf)
-    assert x.grad.eq(0).all() if zero else x.grad.isnan().all()
-
-
-@pytest.mark.parametrize(
-    ("make", "shape", "text"),
-    [
-        (lambda: nn.LazyLinear(3), (2, 5), "Linear(in_features=5, out_features=3, bias=True)"),
-        (lambda: nn.LazyConv2d(4, 3, groups=2), (1, 6, 5, 5), "Conv2d(6, 4, kernel_size=(3, 3), stride=(1, 1), groups=2)"),
-        (lambda: nn.LazyConvTranspose1d(4, 3), (1, 6, 5), "ConvTranspose1d(6, 4, kernel_size=(3,), stride=(1,))"),
-        (
-            lambda: nn.LazyBatchNorm1d(),
-            (3, 6),
-            "BatchNorm1d(6, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)",
-        ),
-    ],
-)
-def test_lazy_modules_take_their_size_from_the_first_input(make, shape, text):
-    lazy = make()
-    weight = lazy.weight
-    assert lazy.has_uninitialized_params() and repr(weight) == "<UninitializedParameter>"
-    with pytest.raises(RuntimeError, match="^Can't access the shape of an uninitialized parameter or buffer"):
-        weight.shape  # noqa: B018
-    optimizer = torch.optim.SGD(lazy.parameters(), lr=0.1)
-    lazy(torch.randn(*shape)).sum().backward()
-    optimizer.step()
-    assert repr(lazy) == text and lazy.weight is weight and type(weight) is nn.Parameter
-    assert not lazy._forward_pre_hooks
-
-
-def test_lazy_modules_take_their_size_from_a_state_dict():
-    full, lazy = nn.Linear(2, 3), copy.deepcopy(nn.LazyLinear(3))
-    lazy.load_state_dict(full.state_dict())
-    assert repr(lazy) == "LazyLinear(in_features=0, out_features=3, bias=True)"
-    x = torch.ones(1, 2)
-    assert torch.equal(lazy(x), full(x)) and repr(lazy) == repr(full)
-    with pytest.raises(RuntimeError, match="in `load_state_dict` when trying to load an uninitialized parameter"):
-        full.load_state_dict(nn.LazyLinear(3).state_dict())
 
 
 def test_pretrained_embeddings_take_options_by_position():

@@ -242,7 +242,9 @@ def test_a_transformer_has_the_keys_of_its_layers():
     assert all(float(p.detach().abs().max()) > 0 for p in model.parameters() if p.dim() > 1)
 
 
-@pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True}, {"bias": False, "batch_first": True}])
+@pytest.mark.parametrize(
+    "options", [{}, {"num_layers": 2, "bidirectional": True}, {"bias": False, "batch_first": True}]
+)
 def test_an_lstm_over_dense_and_packed_sequences_is_the_same(options):
     torch.manual_seed(0)
     net = nn.LSTM(3, 4, **options).double()
@@ -262,7 +264,7 @@ def test_an_lstm_over_dense_and_packed_sequences_is_the_same(options):
 def test_an_lstm_has_second_derivatives():
     torch.manual_seed(0)
     net = nn.LSTM(2, 2).double()
-    x, h, c = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in [(3, 1, 2), (1, 1, 2), (1, 1, 2)])
+    x, h, c = (torch.randn(n, 1, 2, dtype=torch.float64, requires_grad=True) for n in (3, 1, 1))
     outputs = lambda x, h, c: (lambda o, s: (o, *s))(*net(x, (h, c)))  # noqa: E731
     assert gradgradcheck(outputs, (x, h, c))
 

@@ -2,9 +2,10 @@
 
 Note [The lattice of CTC]
 ~~~~~~~~~~~~~~~~~~~~~~~~~
-A path visits, from left to right, the labels with a blank before, between and after them; it stays, goes one state on, or
-two, past a blank between two labels that differ. ``alpha`` sums the probabilities of all beginnings that end in a state
-at a time, ``beta`` those of all ends from there. Both are kept as logarithms, and all samples and states advance at once.
+A path visits, from left to right, the labels with a blank before, between and after them; it stays, goes one state
+on, or two, past a blank between two labels that differ. ``alpha`` sums the probabilities of all beginnings that end in
+a state at a time, ``beta`` those of all ends from there. Both are kept as logarithms, and all samples and states
+advance at once.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def strong_wolfe(
         width = max(ends) - min(ends)
         if width * length < LEAST_CHANGE:
             break
-        t = _cubic_minimum(*bracket)
+        t = _cubic_minimum(bracket[0], bracket[1])
         # A point too near an end is moved off it, the second time or at the very end.
         margin = 0.1 * width
         if min(max(ends) - t, t - min(ends)) < margin:

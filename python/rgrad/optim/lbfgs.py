@@ -82,13 +82,13 @@ class LBFGS(Optimizer):
     def _loss(self, value: Any) -> float:
         return -float(value) if self.param_groups[0]["maximize"] else float(value)
 
-    def _move(self, t: float, direction: Tensor) -> None:
+    def _move(self, t: Any, direction: Tensor) -> None:
         """Go `t` times the direction."""
         sizes = [param.numel() for param in self._params]
         for param, part in zip(self._params, direction.split(sizes), strict=True):
             param.add_(part.view_as(param), alpha=t)
 
-    def _probe(self, closure: Callable[[], Any], t: float, direction: Tensor) -> tuple[float, Tensor]:
+    def _probe(self, closure: Callable[[], Any], t: Any, direction: Tensor) -> tuple[float, Tensor]:
         """Loss and gradient `t` times the direction from here; the parameters stay where they are."""
         before = [param.clone() for param in self._params]
         self._move(t, direction)
@@ -171,7 +171,7 @@ class LBFGS(Optimizer):
 
 def _probe_along(
     optimizer: LBFGS, closure: Callable[[], Any], direction: Tensor
-) -> Callable[[float], tuple[float, Tensor]]:
+) -> Callable[[Any], tuple[float, Tensor]]:
     return lambda t: optimizer._probe(closure, t, direction)
 
 

@@ -1,7 +1,7 @@
 """Modules that take the size of their input from the first input they see.
 
-Until then their parameters are placeholders, and `repr` shows the size as 0. The first forward pass gives the parameters
-their shapes and initial values, and the module becomes one of the ordinary class.
+Until then their parameters are placeholders, and `repr` shows the size as 0. The first forward pass gives the
+parameters their shapes and initial values, and the module becomes one of the ordinary class.
 """
 
 from __future__ import annotations
@@ -108,6 +108,8 @@ class LazyLinear(LazyModuleMixin, Linear):
     """
 
     cls_to_become = Linear
+    weight: Any
+    bias: Any
 
     def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__(1, out_features, bias, device, dtype)
@@ -128,6 +130,10 @@ class LazyLinear(LazyModuleMixin, Linear):
 class _LazyConv(LazyModuleMixin, _ConvNd):
     """What lazy convolutions share: the arguments are those of the ordinary class without `in_channels`."""
 
+    weight: Any
+    bias: Any
+    in_channels: Any
+
     def __init__(
         self,
         out_channels: int,
@@ -141,7 +147,7 @@ class _LazyConv(LazyModuleMixin, _ConvNd):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        options = {"padding_mode": padding_mode, "device": device, "dtype": dtype}
+        options: dict[str, Any] = {"padding_mode": padding_mode, "device": device, "dtype": dtype}
         # As many channels as groups: any number that they divide.
         super().__init__(groups, out_channels, kernel_size, stride, padding, dilation, groups, bias, **options)
         self.in_channels = 0
@@ -187,7 +193,8 @@ class _LazyConvTranspose(_LazyConv):
         dtype: Any = None,
     ) -> None:
         sizes = (groups, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation)
-        super(_LazyConv, self).__init__(*sizes, padding_mode=padding_mode, device=device, dtype=dtype)
+        options: dict[str, Any] = {"padding_mode": padding_mode, "device": device, "dtype": dtype}
+        super(_LazyConv, self).__init__(*sizes, **options)
         self.in_channels = 0
         self._wait()
 

@@ -6,6 +6,7 @@ mod count;
 mod gather;
 mod mask;
 mod select;
+mod unique;
 
 pub use advanced::{index, index_put};
 pub use gather::{gather, scatter, scatter_add};
@@ -29,8 +30,15 @@ use crate::tensor::{Tensor, assign, check_inplace, write_untracked};
 use crate::{bail, ensure};
 
 pub static OPS: &[Op] = &Op::concat::<
-    { select::OPS.len() + gather::OPS.len() + mask::OPS.len() + advanced::OPS.len() + count::OPS.len() },
->(&[select::OPS, gather::OPS, mask::OPS, advanced::OPS, count::OPS]);
+    {
+        select::OPS.len()
+            + gather::OPS.len()
+            + mask::OPS.len()
+            + advanced::OPS.len()
+            + count::OPS.len()
+            + unique::OPS.len()
+    },
+>(&[select::OPS, gather::OPS, mask::OPS, advanced::OPS, count::OPS, unique::OPS]);
 
 /// One of the things between the brackets of `x[...]`.
 #[derive(Clone, Debug)]

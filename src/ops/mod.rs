@@ -51,6 +51,7 @@ static FAMILIES: &[&[Op]] = &[
     index::OPS,
     join::OPS,
     linalg::OPS,
+    linalg::STATISTICS,
     loss::OPS,
     matmul::OPS,
     nn::OPS,

@@ -226,7 +226,10 @@ fn bind<'py>(
             (Some(a), default) => match convert::value(a, p.ty, p.optional)? {
                 Some(v) => values.push(v),
                 None if a.is_none() && default.is_some() && p.ty == Ty::Ignored => values.push(Value::None),
-                None => return wrong(position, positional.then_some(position + 1 - bound), a),
+                None => {
+                    convert::check_range(a, p.ty)?;
+                    return wrong(position, positional.then_some(position + 1 - bound), a);
+                }
             },
             (None, Some(d)) => values.push(d.clone()),
             (None, None)

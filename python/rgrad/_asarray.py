@@ -56,6 +56,11 @@ def _is_scalar(obj: Any) -> bool:
     return hasattr(obj, "__array_interface__") and not hasattr(obj, "__setitem__")
 
 
+def _name(dtype: _C.dtype | None) -> str:
+    """A dtype by the name that its class of tensors has."""
+    return _C.empty(0, dtype=dtype).type().removeprefix("torch.").removesuffix("Tensor")
+
+
 _warned = False
 
 
@@ -107,8 +112,7 @@ def asarray(
     if copy is False and wanted != found.device:
         raise ValueError(f"can't alias tensor from device '{found.device}' to '{wanted}'.")
     if copy is False and dtype not in (None, found.dtype):
-        names = [_C.empty(0, dtype=d).type().removeprefix("torch.").removesuffix("Tensor") for d in (found.dtype, dtype)]
-        raise ValueError(f"can't alias tensor with dtype '{names[0]}' into dtype '{names[1]}'.")
+        raise ValueError(f"can't alias tensor with dtype '{_name(found.dtype)}' into dtype '{_name(dtype)}'.")
     copied = bool(copy) or wanted != found.device or dtype not in (None, found.dtype)
     result = found.to(device=wanted, dtype=dtype or found.dtype, copy=True) if copied else found
     if requires_grad is None:

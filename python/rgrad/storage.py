@@ -12,8 +12,8 @@ from rgrad._C import Tensor, UntypedStorage
 __all__ = ["TypedStorage", "UntypedStorage"]
 
 _WARNING = (
-    "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. This "
-    "should only matter to you if you are using storages directly.  To access UntypedStorage directly, use "
+    "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. "
+    "This should only matter to you if you are using storages directly.  To access UntypedStorage directly, use "
     "tensor.untyped_storage() instead of tensor.storage()"
 )
 _CASTS = ("float", "double", "half", "bfloat16", "long", "int", "short", "char", "byte", "bool")
@@ -23,8 +23,8 @@ class TypedStorage:
     """The memory of tensors as a row of elements.
 
     >>> import rgrad
-    >>> rgrad.ones(2).storage().tolist()
-    [1.0, 1.0]
+    >>> rgrad.TypedStorage([1.0, 2.0]).size()
+    2
 
     Args:
         data: how many elements to allocate, or the elements.

@@ -218,8 +218,10 @@ pub fn record_all<F: Function>(
     let edges = inputs.iter().map(|t| t.grad_edge()).collect::<Result<_>>()?;
     let f = make(&outs);
     check_saved()?;
-    let grad_fn = node(f, edges, &outs.iter().collect::<Vec<_>>());
-    for (i, out) in outs.iter().enumerate().filter(|(_, o)| o.dtype().is_float()) {
+    // Indices have no gradient, so that the node does not count them.
+    let differentiable: Vec<_> = outs.iter().filter(|o| o.dtype().is_float()).collect();
+    let grad_fn = node(f, edges, &differentiable);
+    for (i, out) in differentiable.into_iter().enumerate() {
         out.init_meta(Meta::with_history(grad_fn.clone(), i));
     }
     Ok(outs)
@@ -423,7 +425,7 @@ impl Function for NotImplemented {
     }
 
     fn backward(&self, _: &Cx, _: Grads) -> Result<Grads> {
-        Err(Error::Runtime(format!("derivative for {} is not implemented", self.op)))
+        Err(Error::Runtime(format!("derivative for aten::{} is not implemented", self.op)))
     }
 }
 

@@ -98,11 +98,13 @@ struct Copy {
 
 impl Function for Copy {
     fn name(&self) -> &'static str {
-        "CopyBackwards"
+        "torch::autograd::CopyBackwards"
     }
 
-    fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
-        Ok(smallvec![grads[0].as_ref().map(|g| arith::to(g, self.from, g.dtype())).transpose()?])
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
+        let kept = cx.needs(0).then(|| g.new_zeros(g.shape().clone())).transpose()?;
+        Ok(smallvec![kept, Some(arith::to(g, self.from, g.dtype())?)])
     }
 }
 
@@ -118,7 +120,9 @@ pub fn copy_into(t: &Tensor, src: &Tensor) -> Result<()> {
     if grad_enabled() && (t.requires_grad() || src.requires_grad()) {
         let copy = t.new_empty(shape)?;
         memory::transfer(wide.raw(), copy.raw())?;
-        let value = record(copy, &[src], |_| Copy { from: src.device() })?;
+        // What the base of a view held receives its zeros from the node that takes over for the base.
+        let old = if t.base().is_none() { t.clone() } else { t.detach() };
+        let value = record(copy, &[&old, src], |_| Copy { from: src.device() })?;
         return assign(t, &value, "CopyBackwards");
     }
     // Another geometry over the same memory: what is read must not be what was just written.

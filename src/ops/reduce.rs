@@ -237,6 +237,11 @@ pub fn mean_mask(t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> 
     mean_named("MeanBackward1", t, mask, keepdim, dtype)
 }
 
+/// Mean of all elements.
+pub fn mean_all(t: &Tensor) -> Result<Tensor> {
+    mean_named("MeanBackward0", t, dim_mask(None, t.rank())?, false, None)
+}
+
 fn mean_named(
     node: &'static str,
     t: &Tensor,

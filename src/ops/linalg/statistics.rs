@@ -11,9 +11,9 @@ use crate::ops::{arith, join, matmul, reduce, rows, scan, view};
 use crate::tensor::Tensor;
 use crate::{ensure, table};
 
-/// The sum of all elements, as a number.
-fn total(t: &Tensor) -> Result<f64> {
-    Ok(sum_mask(t, reduce::dim_mask(None, t.rank())?, false, None)?.item()?.to_f64())
+/// The sum of all elements.
+fn total(t: &Tensor) -> Result<Tensor> {
+    sum_mask(t, reduce::dim_mask(None, t.rank())?, false, None)
 }
 
 /// Errors unless `weights` are a non-negative number for each of `n` observations.
@@ -71,32 +71,42 @@ fn covariance(
         (Some(f), Some(a)) => Some(arith::mul(f, a)?),
         (f, a) => f.or(a).cloned(),
     };
-    let correction = correction as f64;
+    // The number of observations, and how many of them are free of each other: 0-d tensors where there are weights.
     let (sum, count, freedom) = match &weights {
-        None => (x.clone(), n as f64, n as f64 - correction),
+        None => {
+            let number = |n: i64| Tensor::scalar(n, DType::I64);
+            (x.clone(), number(n as i64)?, number(n as i64 - correction)?)
+        }
         Some(w) => {
             let count = total(w)?;
-            ensure!(count != 0.0, Runtime, "cov(): weights sum to zero, can't be normalized");
+            ensure!(!count.item()?.is_zero(), Runtime, "cov(): weights sum to zero, can't be normalized");
             let lost = match importances {
-                Some(a) if correction != 0.0 => correction * total(&arith::mul(w, a)?)? / count,
-                _ => correction,
+                Some(a) if correction != 0 => {
+                    let spread = arith::div(&total(&arith::mul(w, a)?)?, &count)?;
+                    arith::mul(&spread, Scalar::Int(correction))?
+                }
+                _ => Tensor::scalar(correction, DType::I64)?,
             };
-            (arith::mul(&x, w)?, count, count - lost)
+            let freedom = arith::sub(&count, &lost)?;
+            (arith::mul(&x, w)?, count, freedom)
         }
     };
-    let mean = arith::div(&sum_mask(&sum, 1 << 1, true, None)?, Scalar::Float(count))?;
-    if freedom <= 0.0 {
+    let mean = arith::div(&sum_mask(&sum, 1 << 1, true, None)?, &count)?;
+    let freedom = if freedom.item()?.to_f64() > 0.0 {
+        freedom
+    } else {
         warn(
             "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.",
         )?;
-    }
+        freedom.new_zeros(freedom.shape().clone())?
+    };
     let apart = arith::sub(&x, &mean)?;
     let weighted = match &weights {
         None => apart.clone(),
         Some(w) => arith::mul(&apart, w)?,
     };
     let products = matmul::mm(&apart, &view::t_of(&weighted)?)?;
-    view::squeeze(&arith::div(&products, Scalar::Float(freedom.max(0.0)))?, None)
+    view::squeeze(&arith::div(&products, &freedom)?, None)
 }
 
 /// Covariances divided by the standard deviations of both variables.

@@ -66,7 +66,11 @@ def storage(self: Tensor) -> Any:
     return of_tensor(self)
 
 
+def __complex__(self: Tensor) -> complex:
+    return complex(self.item())
+
+
 def install() -> None:
     """Adds the methods to Tensor."""
-    for method in (apply_, map_, map2_, storage):
+    for method in (apply_, map_, map2_, storage, __complex__):
         setattr(Tensor, method.__name__, method)

@@ -117,7 +117,8 @@ pub fn copy_into(t: &Tensor, src: &Tensor) -> Result<()> {
         bail!(Runtime, "output with shape {} doesn't match the broadcast shape {shape}", t.shape());
     };
     let wide = src.with_layout(layout);
-    if grad_enabled() && (t.requires_grad() || src.requires_grad()) {
+    // Integers take what they are given without its history.
+    if grad_enabled() && t.dtype().is_float() && (t.requires_grad() || src.requires_grad()) {
         let copy = t.new_empty(shape)?;
         memory::transfer(wide.raw(), copy.raw())?;
         // What the base of a view held receives its zeros from the node that takes over for the base.
@@ -194,7 +195,7 @@ fn set(a: &Args) -> Result<Out> {
         source.dtype().scalar_name().to_lowercase(),
         t.dtype().scalar_name().to_lowercase()
     );
-    Ok(record(source.detach(), &[t], |_| NotImplemented { op: "set_" })?.into())
+    Ok(record(source.detach(), &[t, source], |_| NotImplemented { op: "set_" })?.into())
 }
 
 /// A vector of all elements of the dtype of `t` that the memory of the tensor of bytes `storage` has room for.
@@ -275,7 +276,7 @@ macro_rules! cast_method {
             $name,
             Surface::METHOD,
             concat!("`input` cast as `to` does it; `", $name, "` names the dtype."),
-            &[overload!("input: Tensor, memory_format: memory_format? = None", |a| Ok(converted(
+            &[overload!("input: Tensor, *, memory_format: memory_format? = None", |a| Ok(converted(
                 a.tensor(0)?,
                 $dtype,
                 false,
@@ -359,7 +360,7 @@ pub static OPS: &[Op] = &[
         "cpu",
         Surface::METHOD,
         "The tensor in the memory of the CPU; itself if it is there already.",
-        &[overload!("input: Tensor, memory_format: memory_format? = None", cpu)],
+        &[overload!("input: Tensor, *, memory_format: memory_format? = None", cpu)],
     ),
     op(
         "cuda",
@@ -374,7 +375,7 @@ pub static OPS: &[Op] = &[
         "contiguous",
         Surface::METHOD,
         "The tensor with its elements dense in row-major order, or in the order of `memory_format`.",
-        &[overload!("input: Tensor, memory_format: memory_format? = None", contiguous)],
+        &[overload!("input: Tensor, *, memory_format: memory_format? = None", contiguous)],
     ),
     op(
         "clone",

@@ -405,14 +405,14 @@ fn drive_small<T: Lane, E: Element>(
     let block = repeated.map(|(_, number)| [number; FEW]);
     let block = block.as_ref().map_or(&[][..], |b| &b[..n]);
     let ins = few_operands(operands, n, repeated.map(|(k, _)| k), block);
-    let dst = &mut out.storage.slice_mut::<E>()[out.layout.offset..][..n];
+    let dst = &mut out.storage.slice_mut::<E>().get_mut(out.layout.offset..).unwrap_or_default()[..n];
     l.run(&ins[..operands.len()], params, bytemuck::cast_slice_mut(dst));
     true
 }
 
 #[inline(always)]
 fn dense<'a, T: Lane>(v: &View<'a>, at: usize, n: usize) -> &'a [T] {
-    bytemuck::cast_slice(&v.storage.slice::<T::Stored>()[v.layout.offset + at..][..n])
+    bytemuck::cast_slice(&v.storage.slice::<T::Stored>().get(v.layout.offset + at..).unwrap_or_default()[..n])
 }
 
 /// By operand, which one is shown to the loop in its place: an unread one must still have the length of the others.

@@ -266,7 +266,8 @@ pub fn run_few(
     operands: &[Operand],
     params: &[Scalar],
 ) -> Option<Storage> {
-    if n > FEW {
+    // One comparison for none and for more: of no elements it would not be seen that they are another device's.
+    if n.wrapping_sub(1) >= FEW {
         return None;
     }
     match (kernel, dtype) {
@@ -279,7 +280,7 @@ pub fn run_few(
 /// As [`run_few`], for the case met most: two dense operands of one dtype and shape.
 #[inline]
 pub fn run_pair(kernel: Kernel, n: usize, a: View, b: View) -> Option<Storage> {
-    if n > FEW {
+    if n.wrapping_sub(1) >= FEW {
         return None;
     }
     match (kernel, a.dtype) {

@@ -77,6 +77,8 @@ if TYPE_CHECKING:
         backends,
         cpu,
         cuda,
+        distributed,
+        func,
         gpu,
         library,
         linalg,
@@ -107,6 +109,8 @@ _LAZY = {
     "backends",
     "cpu",
     "cuda",
+    "distributed",
+    "func",
     "gpu",
     "library",
     "linalg",
@@ -125,6 +129,7 @@ _LAZY = {
     "viz",
 }
 _FROM = {
+    "GradScaler": ("rgrad.amp", "GradScaler"),
     "autocast": ("rgrad.amp", "autocast"),
     "doctor": ("rgrad._doctor", "doctor"),
     "get_device_module": ("rgrad._top", "get_device_module"),

@@ -1,9 +1,10 @@
-"""The version, and which vendors' toolkits were built in: none, since a GPU is reached through its driver alone."""
+"""What this build is, under the names of `torch.version`: no toolkit of a vendor is in it, as a GPU needs only its driver."""
 
-from rgrad import __version__
+from rgrad import __version__ as __version__
 
-__all__ = ["__version__", "cuda", "debug", "hip"]
-
+debug = False
 cuda: str | None = None
 hip: str | None = None
-debug = False
+rocm: str | None = None
+xpu: str | None = None
+git_version: str | None = None

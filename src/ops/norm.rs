@@ -83,6 +83,23 @@ fn param(t: Option<&Tensor>, compute: DType) -> Result<Option<Tensor>> {
     t.map(|t| t.dense(compute)).transpose()
 }
 
+/// Parameters have the input's dtype, or are float32 beside an input of a half type.
+fn check_dtypes(x: &Tensor, params: &[Option<&Tensor>]) -> Result<()> {
+    let mut dtypes = params.iter().flatten().map(|t| t.dtype());
+    let Some(first) = dtypes.clone().next() else { return Ok(()) };
+    if first != x.dtype() {
+        ensure!(
+            dtypes.all(|d| d == DType::F32),
+            Runtime,
+            "mixed dtype (CPU): expect parameter to have scalar type of Float"
+        );
+        ensure!(x.dtype().is_half(), Runtime, "mixed dtype (CPU): all inputs must share same datatype.");
+    } else if let Some(other) = dtypes.find(|&d| d != first) {
+        bail!(Runtime, "expected scalar type {} but found {}", first.scalar_name(), other.scalar_name());
+    }
+    Ok(())
+}
+
 fn slice<T: Real>(t: &Option<Tensor>) -> Result<Option<&[T]>> {
     t.as_ref().map(|t| t.slice()).transpose()
 }
@@ -264,6 +281,7 @@ pub fn layer_norm(
             t.map(|t| t.shape().to_string()).unwrap_or_default()
         );
     }
+    check_dtypes(x, &[weight, bias])?;
     let lead = x.rank().checked_sub(normalized.len());
     if lead.is_none_or(|lead| x.shape()[lead..] != *normalized) {
         let sizes: Vec<String> = normalized.iter().map(|n| n.to_string()).collect();
@@ -313,6 +331,7 @@ pub fn group_norm(
         "Expected at least 2 dimensions for input tensor but received {}",
         x.rank()
     );
+    check_dtypes(x, &[weight, bias])?;
     let (n, c, inner) = channels_of(x);
     ensure!(groups > 0, Runtime, "Expected num groups to be greater than 0, got {groups}");
     ensure!(
@@ -393,6 +412,7 @@ pub fn batch_norm(
             t.map_or(0, Tensor::numel)
         );
     }
+    check_dtypes(x, &[weight, bias, running.mean, running.var])?;
     let count = (n * inner) as f64;
     if x.device().is_gpu() {
         let kind = Kind::Batch { n, c, inner, training };
@@ -466,12 +486,31 @@ fn layer_norm_op(a: &Args) -> Result<Out> {
 fn group_norm_op(a: &Args) -> Result<Out> {
     let groups = a.int(1)?;
     ensure!(groups > 0, Runtime, "Expected num groups to be greater than 0, got {groups}");
-    Ok(group_norm(a.tensor(0)?, groups as usize, a.opt_tensor(2)?, a.opt_tensor(3)?, a.float(4)?)?.into())
+    let (x, g) = (a.tensor(0)?, groups as usize);
+    if x.rank() >= 2 && x.shape()[1] % g == 0 {
+        let mut seen = x.shape().clone();
+        (seen[0], seen[1]) = (x.shape()[0] * x.shape()[1] / g, g);
+        let values = seen[0] * seen[2..].iter().product::<usize>();
+        ensure!(
+            values != 1,
+            Value,
+            "Expected more than 1 value per channel when training, got input size {seen}"
+        );
+    }
+    Ok(group_norm(x, g, a.opt_tensor(2)?, a.opt_tensor(3)?, a.float(4)?)?.into())
 }
 
 fn batch_norm_op(a: &Args) -> Result<Out> {
     let running = Running { mean: a.opt_tensor(1)?, var: a.opt_tensor(2)?, momentum: a.float(6)? };
-    Ok(batch_norm(a.tensor(0)?, running, a.opt_tensor(3)?, a.opt_tensor(4)?, a.bool(5)?, a.float(7)?)?.into())
+    let x = a.tensor(0)?;
+    let batch = x.shape().iter().enumerate().filter(|&(d, _)| d != 1).map(|(_, &n)| n).product::<usize>();
+    ensure!(
+        !a.bool(5)? || x.rank() == 0 || batch != 1,
+        Value,
+        "Expected more than 1 value per channel when training, got input size torch.Size({})",
+        x.shape()
+    );
+    Ok(batch_norm(x, running, a.opt_tensor(3)?, a.opt_tensor(4)?, a.bool(5)?, a.float(7)?)?.into())
 }
 
 pub static OPS: &[Op] = &[

@@ -12,7 +12,7 @@ use crate::ensure;
 use crate::error::{Error, Result};
 use crate::formula::ARGS;
 use crate::formula::record::{Prim, Step, Steps};
-use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled};
+use crate::graph::{Cx, Function, Grads, ModeGuard, SavedTensor, grad_enabled};
 use crate::layout::Layout;
 use crate::ops::rows;
 use crate::tensor::Tensor;
@@ -57,15 +57,22 @@ impl PointwiseBackward {
             _ => bits,
         });
         let mut inputs = SmallVec::new();
+        // PyTorch keeps a tensor of a number that has an edge.
+        let mut reads_number = false;
         for (i, a) in args.iter().enumerate() {
             inputs.push(match a {
-                Arg::S(s) => Kept::Number(*s),
+                Arg::S(s) => {
+                    reads_number |= read >> (i + 1) & 1 == 1 && row.numbers_have_edges(i);
+                    Kept::Number(*s)
+                }
                 Arg::T(t) if read >> (i + 1) & 1 == 1 => Kept::Tensor(SavedTensor::input(t)),
                 Arg::T(_) => Kept::Nothing,
             });
         }
         let result = if read >> (args.len() + 1) & 1 == 1 {
             Kept::Tensor(SavedTensor::output(y))
+        } else if reads_number {
+            Kept::Tensor(SavedTensor::mark())
         } else {
             Kept::Nothing
         };
@@ -279,6 +286,8 @@ fn replay(steps: &Steps, operands: &[Option<Arg>], params: &[Scalar], like: &Ten
                     })
                     .collect();
                 let row = prim_row(p)?;
+                // What has no derivative is flat wherever it has one: nothing needs to be recorded.
+                let _flat = row.grads.is_empty().then(|| ModeGuard::grad(false));
                 Val::Owned(if args.iter().all(|a| matches!(a, Arg::S(_))) {
                     // Numbers alone: one of them becomes a 0-d tensor, so that the row has a dtype.
                     let Arg::S(s) = args[0] else { bail!(Runtime, "a step without operands") };

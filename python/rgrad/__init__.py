@@ -97,7 +97,7 @@ if TYPE_CHECKING:
         viz,
     )
     from ._doctor import doctor
-    from ._top import strided
+    from ._top import get_device_module, strided
     from .amp import autocast
     from .serialization import load, save
 
@@ -132,6 +132,7 @@ _FROM = {
     "GradScaler": ("rgrad.amp", "GradScaler"),
     "autocast": ("rgrad.amp", "autocast"),
     "doctor": ("rgrad._doctor", "doctor"),
+    "get_device_module": ("rgrad._top", "get_device_module"),
     "load": ("rgrad.serialization", "load"),
     "save": ("rgrad.serialization", "save"),
     "strided": ("rgrad._top", "strided"),

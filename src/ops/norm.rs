@@ -3,6 +3,8 @@
 //! All three subtract a mean and divide by a standard deviation over some dimensions, then scale and shift along
 //! others. Forward and first-order backward are kernels of their own; the differentiable backward is one for all.
 
+mod device;
+
 use smallvec::smallvec;
 
 use super::nn::{float_compute, rounded};
@@ -145,13 +147,13 @@ struct NormBackward {
 
 impl NormBackward {
     fn fused(&self, cx: &Cx, g: &Tensor, x: &Tensor, weight: Option<&Tensor>) -> Result<[Tensor; 3]> {
-        if x.device().is_gpu() {
-            return self.composed(cx, g, x, weight);
-        }
         let op = self.kind.node();
         let compute = float_compute(op, x.dtype())?;
-        let (gs, xs, w) = (g.dense(compute)?, x.dense(compute)?, param(weight, compute)?);
         let (mean, rstd) = (self.mean.get(cx)?, self.rstd.get(cx)?);
+        if x.device().is_gpu() {
+            return device::gradients(self.kind, compute, g, x, [&mean, &rstd], weight);
+        }
+        let (gs, xs, w) = (g.dense(compute)?, x.dense(compute)?, param(weight, compute)?);
         let channels = self.kind.channels();
         let dx = Tensor::empty(x.shape().clone(), compute)?;
         let (dw, db) = (Tensor::zeros([channels], compute)?, Tensor::zeros([channels], compute)?);
@@ -256,38 +258,6 @@ impl NormBackward {
     }
 }
 
-/// The forward pass of operations, for a device without a kernel of its own; no history. Statistics are the given mean
-/// and variance, or those of the input.
-fn normalized_by_operations(
-    x: &Tensor,
-    kind: Kind,
-    [weight, bias]: [Option<&Tensor>; 2],
-    eps: f64,
-    given: Option<(&Tensor, &Tensor)>,
-) -> Result<(Tensor, Stats, Tensor)> {
-    let compute = float_compute(kind.node(), x.dtype())?;
-    let b = kind.broadcast(x.numel());
-    let in_shape =
-        |t: &Tensor, shape: &Dims| view::reshape_to(&arith::to_dtype(&t.detach(), compute)?, shape);
-    let xs = in_shape(x, &b.x)?;
-    let (mean, var) = match given {
-        Some((mean, var)) => (in_shape(mean, &b.weight)?, in_shape(var, &b.weight)?),
-        None => (reduce::mean_mask(&xs, b.stats, true, None)?, reduce::var_mask(&xs, b.stats, true, 0.0)?),
-    };
-    let rstd = rows::rsqrt.call(&[(&arith::add(&var, eps)?).into()], &[])?;
-    let mut out = arith::mul(&arith::sub(&xs, &mean)?, &rstd)?;
-    if let Some(w) = weight {
-        out = arith::mul(&out, &in_shape(w, &b.weight)?)?;
-    }
-    if let Some(shift) = bias {
-        out = arith::add(&out, &in_shape(shift, &b.weight)?)?;
-    }
-    let flat = |t: &Tensor| view::reshape_to(t, &Dims::from([t.numel()]));
-    let stats = Stats { mean: flat(&mean)?, rstd: flat(&rstd)? };
-    // The result is a tensor of its own, no view: what follows may write it in place.
-    Ok((view::reshape_to(&out, x.shape())?.detach(), stats, flat(&var)?))
-}
-
 /// Normalises the trailing dimensions, which have the shape `normalized`.
 pub fn layer_norm(
     x: &Tensor,
@@ -327,7 +297,7 @@ pub fn layer_norm(
     let n: usize = normalized.iter().product();
     if x.device().is_gpu() {
         let kind = Kind::Layer { n };
-        let (out, stats, _) = normalized_by_operations(x, kind, [weight, bias], eps, None)?;
+        let (out, stats, _) = device::normalized(x, kind, [weight, bias], eps, None)?;
         return finish(out, kind, eps, x, [weight, bias], stats);
     }
     let rows = x.numel().checked_div(n).unwrap_or(0);
@@ -383,7 +353,7 @@ pub fn group_norm(
     }
     if x.device().is_gpu() {
         let kind = Kind::Group { n, c, inner, groups };
-        let (out, stats, _) = normalized_by_operations(x, kind, [weight, bias], eps, None)?;
+        let (out, stats, _) = device::normalized(x, kind, [weight, bias], eps, None)?;
         return finish(out, kind, eps, x, [weight, bias], stats);
     }
     let op = "GroupNormKernelImpl";
@@ -447,7 +417,7 @@ pub fn batch_norm(
     if x.device().is_gpu() {
         let kind = Kind::Batch { n, c, inner, training };
         let given = running.mean.zip(running.var).filter(|_| !training);
-        let (out, stats, var) = normalized_by_operations(x, kind, [weight, bias], eps, given)?;
+        let (out, stats, var) = device::normalized(x, kind, [weight, bias], eps, given)?;
         if training && x.numel() > 0 {
             follow(running.mean, &stats.mean, running.momentum, 1.0)?;
             follow(running.var, &var, running.momentum, count / (count - 1.0))?;

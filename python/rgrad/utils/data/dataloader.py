@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.context import BaseContext
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
+from rgrad import _C
 from rgrad.utils.data._collate import default_collate, default_convert
 from rgrad.utils.data._fetch import MapFetcher, StreamFetcher
 from rgrad.utils.data._workers import (
@@ -223,7 +224,7 @@ class DataLoader(Generic[T]):
         return self.sampler if self.batch_sampler is None else self.batch_sampler
 
     def __iter__(self) -> Iterator[Any]:
-        if self.pin_memory:
+        if self.pin_memory and not _C._gpu_count():
             warnings.warn(
                 "'pin_memory' argument is set as true but no accelerator is found, then device pinned "
                 "memory won't be "

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::device::Device;
 use crate::dtype::DType;
@@ -160,6 +161,17 @@ pub fn set_warn(warn: fn(&str) -> Result<()>) {
 /// one they go nowhere.
 pub fn warn(text: &str) -> Result<()> {
     WARN.get().map_or(Ok(()), |warn| warn(text))
+}
+
+/// Whether what is worth one warning is warned of each time.
+pub static WARN_ALWAYS: AtomicBool = AtomicBool::new(false);
+
+/// As [`warn`], the first time that a program gets there.
+pub fn warn_once(warned: &AtomicBool, text: &str) -> Result<()> {
+    if warned.swap(true, Ordering::Relaxed) && !WARN_ALWAYS.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    warn(text)
 }
 
 /// Returns an error: `bail!(Index, "index {i} is out of bounds")`, or `bail!(Error::FreedGraph)`.

@@ -17,7 +17,7 @@ from rgrad import _C
 from rgrad._C import *  # noqa: F403 - every function of the operation table, under PyTorch's name
 from rgrad._C import Generator, Tensor, device, dtype, memory_format
 
-from . import _subclass
+from . import _elementwise, _subclass
 from ._dtypes import broadcast_shapes, can_cast, finfo, iinfo, promote_types, result_type
 from ._modes import (
     are_deterministic_algorithms_enabled,
@@ -55,6 +55,7 @@ from ._top import (
 from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 _subclass.install()
+_elementwise.install()
 
 detach = Tensor.detach
 detach_ = Tensor.detach_
@@ -90,16 +91,19 @@ if TYPE_CHECKING:
         safetensors,
         serialization,
         special,
+        storage,
         testing,
         utils,
         version,
         vision,
         viz,
     )
+    from ._asarray import asarray
     from ._doctor import doctor
     from ._top import get_device_module, strided
     from .amp import autocast
     from .serialization import load, save
+    from .storage import TypedStorage
 
 # Loaded at first use: an import of rgrad alone stays fast.
 _LAZY = {
@@ -122,6 +126,7 @@ _LAZY = {
     "safetensors",
     "serialization",
     "special",
+    "storage",
     "testing",
     "utils",
     "version",
@@ -130,6 +135,8 @@ _LAZY = {
 }
 _FROM = {
     "GradScaler": ("rgrad.amp", "GradScaler"),
+    "TypedStorage": ("rgrad.storage", "TypedStorage"),
+    "asarray": ("rgrad._asarray", "asarray"),
     "autocast": ("rgrad.amp", "autocast"),
     "doctor": ("rgrad._doctor", "doctor"),
     "get_device_module": ("rgrad._top", "get_device_module"),

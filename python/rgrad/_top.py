@@ -91,7 +91,7 @@ def is_tensor(obj: Any) -> bool:
 
 def is_storage(obj: Any) -> bool:
     """Whether `obj` is a storage object."""
-    return type(obj).__name__ == "UntypedStorage"
+    return type(obj).__name__ in ("TypedStorage", "UntypedStorage")
 
 
 def is_inference(input: Tensor) -> bool:

@@ -1,14 +1,19 @@
-"""Comparing tensors in tests."""
+"""Comparing tensors in tests, and making them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import cmath
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
 import rgrad
 from rgrad._C import Tensor
 
-# (rtol, atol) by dtype, PyTorch's.
+__all__ = ["assert_close", "make_tensor"]
+
+# (rtol, atol) by dtype; integers and bools have to be equal.
 _TOLERANCE = {
     rgrad.float16: (1e-3, 1e-5),
     rgrad.bfloat16: (1.6e-2, 1e-5),
@@ -16,68 +21,297 @@ _TOLERANCE = {
     rgrad.float64: (1e-7, 1e-7),
 }
 
+_Message = str | Callable[[str], str] | None
+
+
+class _Comparison:
+    """The options of one comparison, and where in nested containers it is."""
+
+    def __init__(self, tolerance: tuple[float, float] | None, msg: _Message, **checks: bool) -> None:
+        self.tolerance, self.msg, self.checks = tolerance, msg, checks
+        self.path: list[Any] = []
+
+    def fail(self, text: str) -> NoReturn:
+        if self.path:
+            text += "\n\nThe failure occurred for item " + "".join(f"[{key!r}]" for key in self.path)
+        if self.msg is not None:
+            text = self.msg if isinstance(self.msg, str) else self.msg(text)
+        raise AssertionError(text)
+
+    def tolerances(self, *dtypes: Any) -> tuple[float, float]:
+        if self.tolerance is not None:
+            return self.tolerance
+        pairs = [_TOLERANCE.get(dtype, (0.0, 0.0)) for dtype in dtypes]
+        return max(pair[0] for pair in pairs), max(pair[1] for pair in pairs)
+
+    def compare(self, actual: Any, expected: Any) -> None:
+        if self._containers(actual, expected):
+            return
+        related = isinstance(actual, type(expected)) or isinstance(expected, type(actual))
+        if actual is None or expected is None:
+            if actual is not expected:
+                self.fail(f"None mismatch: {actual} is not {expected}")
+        elif _is(bool, actual, expected):
+            if bool(actual) is not bool(expected):
+                self.fail(f"Booleans mismatch: {bool(actual)} is not {bool(expected)}")
+        elif _is((int, float, complex), actual, expected):
+            self._numbers(actual, expected)
+        elif _is((Tensor, "ndarray"), actual, expected) and related and self._subclasses(actual, expected):
+            self._tensors(rgrad.as_tensor(actual), rgrad.as_tensor(expected))
+        else:
+            kinds = f"{type(actual)} and {type(expected)}"
+            raise TypeError(f"No comparison pair was able to handle inputs of type {kinds}.")
+
+    def _subclasses(self, actual: Any, expected: Any) -> bool:
+        return self.checks["allow_subclasses"] or type(actual) is type(expected)
+
+    def _containers(self, actual: Any, expected: Any) -> bool:
+        if _is(Sequence, actual, expected) and not isinstance(actual, str) and not isinstance(expected, str):
+            if len(actual) != len(expected):
+                self.fail(f"The length of the sequences mismatch: {len(actual)} != {len(expected)}")
+            pairs = [(i, actual[i], expected[i]) for i in range(len(actual))]
+        elif _is(Mapping, actual, expected):
+            if set(actual) != set(expected):
+                missing, extra = sorted(set(expected) - set(actual)), sorted(set(actual) - set(expected))
+                self.fail(
+                    "The keys of the mappings do not match:\n"
+                    f"Missing keys in the actual mapping: {missing}\n"
+                    f"Additional keys in the actual mapping: {extra}"
+                )
+            pairs = [(key, actual[key], expected[key]) for key in actual]
+        else:
+            return False
+        for key, a, e in pairs:
+            self.path.append(key)
+            self.compare(a, e)
+            self.path.pop()
+        return True
+
+    def _numbers(self, actual: Any, expected: Any) -> None:
+        if self.checks["check_dtype"] and type(actual) is not type(expected):
+            self.fail(f"The (d)types do not match: {type(actual)} != {type(expected)}.")
+        is_int = isinstance(actual, int) and isinstance(expected, int)
+        rtol, atol = self.tolerances(rgrad.int64 if is_int else rgrad.float64)
+        both_nan = cmath.isnan(actual) and cmath.isnan(expected)
+        difference = abs(actual - expected)
+        if actual == expected or (both_nan and self.checks["equal_nan"]):
+            return
+        if cmath.isfinite(difference) and difference <= atol + rtol * abs(expected):
+            return
+        relative = difference / abs(expected) if expected != 0 else math.inf
+        self._differ("Scalars", [f"Expected {expected} but got {actual}."], "", difference, relative, rtol, atol)
+
+    def _differ(
+        self, what: str, lines: list[str], prefix: str, absolute: Any, relative: Any, rtol: float, atol: float
+    ) -> NoReturn:
+        equality = rtol == 0 and atol == 0
+
+        def line(kind: str, found: Any, allowed: float) -> str:
+            value, at = found if isinstance(found, tuple) else (found, None)
+            where = "" if at is None else f" at index {at}"
+            bound = "" if equality else f" (up to {allowed} allowed)"
+            text = f"{prefix}{kind} difference: {value}{where}{bound}"
+            return text[0].upper() + text[1:]
+
+        lines = [*lines, line("absolute", absolute, atol), line("relative", relative, rtol)]
+        verdict = "equal" if equality else "close"
+        self.fail(f"{what} are not {verdict}!\n\n" + "\n".join(lines))
+
+    def _attributes(self, actual: Tensor, expected: Tensor) -> None:
+        pairs: list[tuple[str, bool, Any, Any]] = [
+            ("shape", True, actual.shape, expected.shape),
+            ("layout", self.checks["check_layout"], actual.layout, expected.layout),
+            ("device", self.checks["check_device"], actual.device, expected.device),
+            ("dtype", self.checks["check_dtype"], actual.dtype, expected.dtype),
+            ("stride()", self.checks["check_stride"], actual.stride(), expected.stride()),
+        ]
+        for name, checked, a, e in pairs:
+            if checked and a != e:
+                self.fail(f"The values for attribute '{name}' do not match: {a} != {e}.")
+
+    def _tensors(self, actual: Tensor, expected: Tensor) -> None:
+        self._attributes(actual, expected)
+        rtol, atol = self.tolerances(actual.dtype, expected.dtype)
+        with rgrad.no_grad():
+            a, e = actual.detach().cpu(), expected.detach().cpu()
+            common = rgrad.promote_types(a.dtype, e.dtype)
+            if a.dtype != e.dtype:
+                a, e = a.to(common), e.to(common)
+            close = rgrad.isclose(a, e, rtol=rtol, atol=atol, equal_nan=self.checks["equal_nan"])
+            if bool(close.all()):
+                return
+            if not common.is_floating_point:
+                a, e = a.to(rgrad.int64), e.to(rgrad.int64)
+            if a.dim() == 0:
+                self._scalar(a.item(), e.item(), rtol, atol)
+            wrong, total = int((~close).sum()), a.numel()
+            # Elements that match differ by nothing, infinities too.
+            absolute = (a - e).abs().masked_fill(close, 0)
+            relative = (absolute / e.abs()).masked_fill(close, 0)
+            self._differ(
+                "Tensor-likes",
+                [f"Mismatched elements: {wrong} / {total} ({wrong / total:.1%})"],
+                "greatest ",
+                _largest(absolute),
+                _largest(relative),
+                rtol,
+                atol,
+            )
+
+    def _scalar(self, actual: Any, expected: Any, rtol: float, atol: float) -> NoReturn:
+        difference = abs(actual - expected)
+        relative = difference / abs(expected) if expected != 0 else math.inf
+        self._differ("Scalars", [f"Expected {expected} but got {actual}."], "", difference, relative, rtol, atol)
+
+
+def _is(kind: Any, *values: Any) -> bool:
+    """Whether all values are of a class; `"ndarray"` stands for NumPy's, which need not be there."""
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    classes = tuple(k for k in kinds if isinstance(k, type))
+    names = {k for k in kinds if isinstance(k, str)}
+    return all(isinstance(v, classes) or type(v).__name__ in names for v in values)
+
+
+def _largest(difference: Tensor) -> tuple[Any, tuple[int, ...]]:
+    """The largest element and its index."""
+    at = int(difference.argmax())
+    value = difference.flatten()[at].item()
+    index = []
+    for size in reversed(difference.shape):
+        at, i = divmod(at, size)
+        index.append(i)
+    return value, tuple(reversed(index))
+
 
 def assert_close(
     actual: Any,
     expected: Any,
     *,
+    allow_subclasses: bool = True,
     rtol: float | None = None,
     atol: float | None = None,
     equal_nan: bool = False,
-    check_dtype: bool = True,
     check_device: bool = True,
-    check_stride: bool = False,
+    check_dtype: bool = True,
     check_layout: bool = True,
-    msg: str | None = None,
+    check_stride: bool = False,
+    msg: _Message = None,
 ) -> None:
-    """Raises AssertionError unless both are equal within the tolerance of their dtype.
+    """Raises AssertionError unless `|actual - expected| <= atol + rtol * |expected|`, element by element.
+
+    Args:
+        actual: a tensor, an array, a number, or sequences and mappings of them.
+        expected: the same.
+        allow_subclasses: whether objects of a class and of a class derived from it may be compared.
+        rtol: relative tolerance; that of the dtype if None. It is given together with `atol`.
+        atol: absolute tolerance.
+        equal_nan: whether NaNs are equal.
+        check_device: whether the devices must be the same.
+        check_dtype: whether the dtypes must be the same.
+        check_layout: whether the layouts must be the same.
+        check_stride: whether the strides must be the same.
+        msg: what the error says instead, or a function of its text.
 
     >>> import rgrad
     >>> rgrad.testing.assert_close(rgrad.ones(2), rgrad.ones(2) + 1e-7)
     """
-    if isinstance(actual, Sequence) and isinstance(expected, Sequence):
-        if len(actual) != len(expected):
-            raise AssertionError(f"The length of the sequences mismatch: {len(actual)} != {len(expected)}")
-        for a, e in zip(actual, expected, strict=True):
-            assert_close(a, e, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=check_dtype, msg=msg)
-        return
-    a, e = (x if isinstance(x, Tensor) else rgrad.as_tensor(x) for x in (actual, expected))
-    if a.shape != e.shape:
-        raise AssertionError(msg or f"The values for attribute 'shape' do not match: {a.shape} != {e.shape}.")
-    if check_dtype and a.dtype != e.dtype:
-        raise AssertionError(msg or f"The values for attribute 'dtype' do not match: {a.dtype} != {e.dtype}.")
-    r, t = _TOLERANCE.get(a.dtype, (0.0, 0.0))
-    rtol, atol = r if rtol is None else rtol, t if atol is None else atol
-    with rgrad.no_grad():
-        x, y = a.detach().to(rgrad.float64), e.detach().to(rgrad.float64)
-        close = rgrad.isclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan)
-        if bool(close.all()):
-            return
-        wrong = int((~close).sum())
-        worst = float((x - y).abs().max())
-    raise AssertionError(
-        msg
-        or f"Tensor-likes are not close!\n\nMismatched elements: {wrong} / {a.numel()} "
-        f"({100 * wrong / a.numel():.1f}%)\nGreatest absolute difference: {worst} (up to {atol} allowed, rtol {rtol})"
+    if (rtol is None) != (atol is None):
+        missing = "atol" if atol is None else "rtol"
+        raise ValueError(f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {missing}.")
+    comparison = _Comparison(
+        None if rtol is None or atol is None else (rtol, atol),
+        msg,
+        allow_subclasses=allow_subclasses,
+        equal_nan=equal_nan,
+        check_device=check_device,
+        check_dtype=check_dtype,
+        check_layout=check_layout,
+        check_stride=check_stride,
     )
+    comparison.compare(actual, expected)
+
+
+def _bounds(dtype: Any, low: float | None, high: float | None) -> tuple[float, float]:
+    """The range of values, within that of the dtype."""
+    floating = dtype.is_floating_point
+    if dtype is rgrad.bool:
+        default, lowest, highest = (0, 2), 0, 2
+    elif floating:
+        info = rgrad.finfo(dtype)
+        default, lowest, highest = (-9, 9), info.min, info.max
+    else:
+        info = rgrad.iinfo(dtype)
+        default, lowest, highest = (0 if dtype is rgrad.uint8 else -9, 10), info.min, info.max
+    given = (default[0] if low is None else low, default[1] if high is None else high)
+    if any(math.isnan(bound) for bound in given):
+        raise ValueError(f"`low` and `high` cannot be NaN, but got low={low!r} and high={high!r}")
+    if floating and given[0] == given[1]:
+        warnings.warn(
+            "Passing `low==high` to `torch.testing.make_tensor` for floating or complex types is deprecated since 2.1 "
+            "and will be removed in 2.3. Use `torch.full(...)` instead.",
+            FutureWarning,
+            stacklevel=3,
+        )
+    elif given[0] >= given[1]:
+        raise ValueError(f"`low` must be less than `high`, but got {given[0]} >= {given[1]}")
+    bounds = max(given[0], lowest), min(given[1], highest)
+    return bounds if floating else (math.ceil(bounds[0]), math.ceil(bounds[1]))
 
 
 def make_tensor(
     *shape: Any,
-    dtype: Any = None,
-    device: Any = "cpu",
+    dtype: Any,
+    device: Any,
     low: float | None = None,
     high: float | None = None,
     requires_grad: bool = False,
+    noncontiguous: bool = False,
+    exclude_zero: bool = False,
+    memory_format: Any = None,
 ) -> Tensor:
-    """A tensor of random values in [low, high)."""
-    size = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-    dtype = dtype or rgrad.float32
-    if dtype == rgrad.bool:
-        return rgrad.randint(0, 2, size).to(dtype)
-    lo, hi = (-9.0 if low is None else low), (9.0 if high is None else high)
-    if not dtype.is_floating_point:
-        return rgrad.randint(int(max(lo, 0 if dtype == rgrad.uint8 else lo)), int(hi) + (low is None), size).to(dtype)
-    t = (rgrad.rand(size, dtype=rgrad.float64) * (hi - lo) + lo).to(dtype)
-    return t.requires_grad_(requires_grad)
+    """A tensor of random values in [low, high): -9 to 9 unless told otherwise, as far as the dtype has them.
 
+    Args:
+        shape: of the tensor, as one sequence or number by number.
+        dtype: of the tensor.
+        device: of the tensor.
+        low: the lowest value.
+        high: the bound that values stay below.
+        requires_grad: whether gradients are recorded for it.
+        noncontiguous: whether its elements lie apart in memory; of no effect where there are fewer than two.
+        exclude_zero: whether zeros are replaced by the smallest positive value.
+        memory_format: the order of the dimensions in memory.
+
+    >>> import rgrad
+    >>> rgrad.testing.make_tensor((2, 3), dtype=rgrad.float32, device="cpu").shape
+    torch.Size([2, 3])
+    """
+    if not isinstance(dtype, rgrad.dtype):
+        raise TypeError(f"The requested dtype '{dtype}' is not supported by rgrad.testing.make_tensor().")
+    if noncontiguous and memory_format is not None:
+        raise ValueError(
+            "The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got "
+            f"noncontiguous={noncontiguous!r} and memory_format={memory_format!r}"
+        )
+    if requires_grad and not dtype.is_floating_point:
+        raise ValueError(
+            f"`requires_grad=True` is not supported for boolean and integral dtypes, but got dtype={dtype!r}"
+        )
+    size = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
+    lowest, bound = _bounds(dtype, low, high)
+    numel = math.prod(size)
+    apart = 2 if noncontiguous and numel > 1 else 1
+    whole = (*size[:-1], apart * size[-1]) if size else size
+    if dtype.is_floating_point:
+        # Bounds may lie so far apart that their difference is infinite.
+        x = rgrad.rand(whole, dtype=rgrad.float64)
+        result = (x * bound + (1 - x) * lowest).to(dtype)
+    else:
+        result = rgrad.randint(int(lowest), int(bound), whole).to(dtype)
+    result = result[..., ::apart].to(device) if apart > 1 else result.to(device)
+    if memory_format is not None:
+        result = result.clone(memory_format=memory_format)
+    if exclude_zero:
+        smallest = rgrad.finfo(dtype).tiny if dtype.is_floating_point else 1
+        result[result == 0] = smallest
+    return result.requires_grad_(requires_grad) if requires_grad else result

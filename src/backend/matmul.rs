@@ -40,7 +40,7 @@ fn on_host(a: View, b: View, bias: Option<View>, out: View) {
     with_dtype!(float out.dtype, T => {
         let c = &mut out.storage.slice_mut::<T>()[at];
         let bias = match &bias {
-            Some(v) => Bias::Row(&v.storage.slice::<T>()[v.layout.offset..][..v.layout.numel()]),
+            Some(v) => Bias::Row(&v.storage.slice::<T>().get(v.layout.offset..).unwrap_or_default()[..v.layout.numel()]),
             None => Bias::None,
         };
         let ep = Epilogue { alpha: 1.0, beta: 0.0, bias, act: Activation::None };
@@ -58,7 +58,7 @@ fn on_host(a: View, b: View, bias: Option<View>, out: View) {
             gemm_int(m, n, k, p, q, c);
         }
         if let Some(v) = &bias {
-            let row = &v.storage.slice::<i64>()[v.layout.offset..][..v.layout.numel()];
+            let row = &v.storage.slice::<i64>().get(v.layout.offset..).unwrap_or_default()[..v.layout.numel()];
             c.chunks_mut(n.max(1)).for_each(|c| c.iter_mut().zip(row).for_each(|(c, b)| *c = c.wrapping_add(*b)));
         }
     });

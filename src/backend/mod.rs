@@ -64,14 +64,14 @@ impl View<'_> {
     }
 }
 
-/// The elements of a dense view of the host.
+/// The elements of a dense view of the host. A view of none may start beyond the end of its memory.
 fn elements<'a, T: Element>(v: View<'a>) -> &'a [T] {
-    &v.storage.slice::<T>()[v.layout.offset..][..v.layout.numel()]
+    &v.storage.slice::<T>().get(v.layout.offset..).unwrap_or_default()[..v.layout.numel()]
 }
 
 /// As `elements`, for writing; see Note [Tensor data and aliasing].
 fn results<'a, T: Element>(v: View<'a>) -> &'a mut [T] {
-    &mut v.storage.slice_mut::<T>()[v.layout.offset..][..v.layout.numel()]
+    &mut v.storage.slice_mut::<T>().get_mut(v.layout.offset..).unwrap_or_default()[..v.layout.numel()]
 }
 
 /// Errors unless all views lie on one device, which is returned.

@@ -8,7 +8,7 @@ use super::{Options, accumulate, current};
 use crate::backend::calling::Calling;
 use crate::bail;
 use crate::error::Result;
-use crate::graph::{AccumulateGrad, Cx, Edge, GradFn, Grads, ModeGuard, OutputMeta, anomaly};
+use crate::graph::{AccumulateGrad, Cx, Edge, GradFn, Grads, ModeGuard, OutputMeta, anomaly, grad_enabled};
 use crate::ops::{arith, reduce};
 use crate::tensor::Tensor;
 
@@ -203,6 +203,22 @@ fn run_node(
         );
     }
     Ok(outs)
+}
+
+/// The function of a node alone, as if it were called: without hooks, and nothing that it saved is freed.
+pub fn apply(node: &GradFn, grads: Grads) -> Result<Grads> {
+    if let Some(leaf) = node.function().as_accumulator() {
+        accumulate::leaf(leaf, node, grads, grad_enabled())?;
+        return Ok(Grads::new());
+    }
+    let edges = node.edges();
+    let needs = edges.iter().take(63).enumerate().fold(0, |bits, (k, e)| bits | (e.is_some() as u64) << k);
+    let outs = call(node, &Cx::new(node, needs), grads)?;
+    let fitted = outs.into_iter().zip(edges).enumerate().map(|(k, (g, e))| match (g, e) {
+        (Some(g), Some(e)) => fit(g, e, (node, k)).map(Some),
+        _ => Ok(None),
+    });
+    fitted.collect()
 }
 
 /// Which gradients of a node somebody waits for, as bits.

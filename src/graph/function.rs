@@ -215,13 +215,19 @@ pub fn record_all<F: Function>(
         return Ok(outs);
     }
     let edges = inputs.iter().map(|t| t.grad_edge()).collect::<Result<_>>()?;
-    let grad_fn = node(|| make(&outs), edges, &outs.iter().collect::<Vec<_>>());
+    // Indices have no gradient, so that the node does not count them.
+    let differentiable: Vec<_> = outs.iter().filter(|o| o.dtype().is_float()).collect();
+    let grad_fn = node(|| make(&outs), edges, &differentiable);
     check_saved()?;
-    let recorded = |(i, out): (usize, Tensor)| match out.dtype().is_float() {
-        true => out.with_history(grad_fn.clone(), i),
-        false => out,
+    let mut next = 0;
+    let recorded = |out: Tensor| {
+        if !out.dtype().is_float() {
+            return out;
+        }
+        next += 1;
+        out.with_history(grad_fn.clone(), next - 1)
     };
-    Ok(outs.into_iter().enumerate().map(recorded).collect())
+    Ok(outs.into_iter().map(recorded).collect())
 }
 
 impl<F: Function + ?Sized> Node<F> {
@@ -427,7 +433,7 @@ impl Function for NotImplemented {
     }
 
     fn backward(&self, _: &Cx, _: Grads) -> Result<Grads> {
-        Err(Error::Runtime(format!("derivative for {} is not implemented", self.op)))
+        Err(Error::Runtime(format!("derivative for aten::{} is not implemented", self.op)))
     }
 }
 

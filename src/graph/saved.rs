@@ -22,6 +22,8 @@ pub struct SavedTensor(Mutex<Slot>);
 enum Slot {
     /// Nothing was needed.
     Unused,
+    /// No tensor, but what the node needs is gone when it has run all the same.
+    Mark,
     Kept {
         tensor: Tensor,
         version: u32,
@@ -90,6 +92,11 @@ impl SavedTensor {
         SavedTensor(Mutex::new(Slot::Unused))
     }
 
+    /// No tensor: stands for a number or a shape that PyTorch saves as one, and is freed as one.
+    pub const fn mark() -> SavedTensor {
+        SavedTensor(Mutex::new(Slot::Mark))
+    }
+
     /// An input, or nothing where the caller knows that backward will not ask.
     pub fn input_if(wanted: bool, t: &Tensor) -> SavedTensor {
         if wanted { SavedTensor::input(t) } else { SavedTensor::unused() }
@@ -119,7 +126,7 @@ impl SavedTensor {
     pub fn unpack(&self, node: Option<&GradFn>) -> Result<Option<Tensor>> {
         let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*slot {
-            Slot::Unused => Ok(None),
+            Slot::Unused | Slot::Mark => Ok(None),
             Slot::Freed => Err(Error::FreedGraph),
             Slot::Packed(packed) => {
                 // The lock is given up first, as the hook may ask for this tensor too.
@@ -169,7 +176,7 @@ impl SavedTensor {
     pub fn register_hooks(&self, hooks: &dyn SavedTensorHooks) -> Result<()> {
         let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (tensor, history) = match &*slot {
-            Slot::Unused => {
+            Slot::Unused | Slot::Mark => {
                 bail!(Runtime, "Calling register_hooks on a saved tensor with value None is forbidden")
             }
             Slot::Freed => bail!(
@@ -203,7 +210,7 @@ impl SavedTensor {
         match &*slot {
             Slot::Kept { tensor: t, .. } => tensor(t),
             Slot::Packed(packed) => visit_hook(packed, packed.object.as_any(), visit),
-            Slot::Unused | Slot::Freed => {}
+            Slot::Unused | Slot::Mark | Slot::Freed => {}
         }
     }
 
@@ -211,7 +218,7 @@ impl SavedTensor {
     pub fn free(&self) {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let old = match *slot {
-            Slot::Kept { .. } | Slot::Packed(_) => std::mem::replace(&mut *slot, Slot::Freed),
+            Slot::Kept { .. } | Slot::Packed(_) | Slot::Mark => std::mem::replace(&mut *slot, Slot::Freed),
             _ => Slot::Unused,
         };
         drop(slot);

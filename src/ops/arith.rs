@@ -128,12 +128,17 @@ fn div_op(a: &Args) -> Result<Out> {
         pair.iter().filter_map(|x| if let Arg::T(t) = x { Some(*t) } else { None }).collect();
     let out = row.call(&pair, &[])?;
     let shapes = tensors.iter().map(|t| t.shape().clone()).collect();
-    Ok(crate::graph::record(out, &tensors, |_| RoundedDiv { shapes })?.into())
+    Ok(crate::graph::record(out, &tensors, |_| RoundedDiv {
+        shapes,
+        mark: crate::graph::SavedTensor::mark(),
+    })?
+    .into())
 }
 
 /// The node of a rounded quotient, which is flat wherever it has a derivative.
 struct RoundedDiv {
     shapes: Vec<crate::layout::Dims>,
+    mark: crate::graph::SavedTensor,
 }
 
 impl crate::graph::Function for RoundedDiv {
@@ -141,9 +146,14 @@ impl crate::graph::Function for RoundedDiv {
         "DivBackward2"
     }
 
-    fn backward(&self, _: &crate::graph::Cx, grads: crate::graph::Grads) -> Result<crate::graph::Grads> {
+    fn backward(&self, cx: &crate::graph::Cx, grads: crate::graph::Grads) -> Result<crate::graph::Grads> {
+        self.mark.try_get(cx)?;
         let Some(g) = &grads[0] else { return Ok(self.shapes.iter().map(|_| None).collect()) };
         self.shapes.iter().map(|s| g.new_zeros(s.clone()).map(Some)).collect()
+    }
+
+    fn release(&self) {
+        self.mark.free();
     }
 }
 
@@ -335,7 +345,7 @@ fn heaviside(a: &Args) -> Result<Out> {
         Runtime,
         "heaviside is not yet implemented for tensors with different dtypes."
     );
-    Ok(rows::step.call(&[t.into(), values.into()], &[])?.into())
+    Ok(rows::heaviside.call(&[t.into(), values.into()], &[])?.into())
 }
 
 fn positive(a: &Args) -> Result<Out> {

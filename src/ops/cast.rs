@@ -105,11 +105,13 @@ struct Copy {
 
 impl Function for Copy {
     fn name(&self) -> &'static str {
-        "CopyBackwards"
+        "torch::autograd::CopyBackwards"
     }
 
-    fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
-        Ok(smallvec![grads[0].as_ref().map(|g| arith::to(g, self.from, g.dtype())).transpose()?])
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
+        let kept = cx.needs(0).then(|| g.new_zeros(g.shape().clone())).transpose()?;
+        Ok(smallvec![kept, Some(arith::to(g, self.from, g.dtype())?)])
     }
 }
 
@@ -122,10 +124,13 @@ pub fn copy_into(t: &Tensor, src: &Tensor) -> Result<()> {
         bail!(Runtime, "output with shape {} doesn't match the broadcast shape {shape}", t.shape());
     };
     let wide = src.with_layout(layout);
-    if grad_enabled() && (t.requires_grad() || src.requires_grad()) {
+    // Integers take what they are given without its history.
+    if grad_enabled() && t.dtype().is_float() && (t.requires_grad() || src.requires_grad()) {
         let copy = t.new_empty(shape)?;
         memory::transfer(wide.raw(), copy.raw())?;
-        let value = record(copy, &[src], |_| Copy { from: src.device() })?;
+        // What the base of a view held receives its zeros from the node that takes over for the base.
+        let old = if t.base().is_none() { t.clone() } else { t.detach() };
+        let value = record(copy, &[&old, src], |_| Copy { from: src.device() })?;
         return assign(t, &value, "CopyBackwards");
     }
     // Another geometry over the same memory: what is read must not be what was just written.
@@ -197,7 +202,7 @@ fn set(a: &Args) -> Result<Out> {
         source.dtype().scalar_name().to_lowercase(),
         t.dtype().scalar_name().to_lowercase()
     );
-    Ok(record(source.detach(), &[t], |_| NotImplemented { op: "set_" })?.into())
+    Ok(record(source.detach(), &[t, source], |_| NotImplemented { op: "set_" })?.into())
 }
 
 /// A vector of all elements of the dtype of `t` that the memory of the tensor of bytes `storage` has room for.
@@ -278,7 +283,7 @@ macro_rules! cast_method {
             $name,
             Surface::METHOD,
             concat!("`input` cast as `to` does it; `", $name, "` names the dtype."),
-            &[overload!("input: Tensor, memory_format: memory_format? = None", |a| Ok(converted(
+            &[overload!("input: Tensor, *, memory_format: memory_format? = None", |a| Ok(converted(
                 a.tensor(0)?,
                 $dtype,
                 false,
@@ -362,7 +367,7 @@ pub static OPS: &[Op] = &[
         "cpu",
         Surface::METHOD,
         "The tensor in the memory of the CPU; itself if it is there already.",
-        &[overload!("input: Tensor, memory_format: memory_format? = None", cpu)],
+        &[overload!("input: Tensor, *, memory_format: memory_format? = None", cpu)],
     ),
     op(
         "cuda",
@@ -377,7 +382,7 @@ pub static OPS: &[Op] = &[
         "contiguous",
         Surface::METHOD,
         "The tensor with its elements dense in row-major order, or in the order of `memory_format`.",
-        &[overload!("input: Tensor, memory_format: memory_format? = None", contiguous)],
+        &[overload!("input: Tensor, *, memory_format: memory_format? = None", contiguous)],
     ),
     op(
         "clone",

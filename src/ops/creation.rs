@@ -530,6 +530,12 @@ pub static OPS: &[Op] = &[
         ..Op::NEW
     },
     Op {
+        name: "fill_diagonal_",
+        doc: "Sets the diagonal of `input` to `fill_value`.",
+        overloads: &[overload!("input: Tensor, fill_value: Number, wrap: bool = False", fill::fill_diagonal)],
+        ..Op::NEW
+    },
+    Op {
         name: "zero_",
         doc: "Sets every element of `input` to 0.",
         overloads: &[overload!("input: Tensor", fill::zero_in_place)],

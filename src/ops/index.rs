@@ -6,6 +6,7 @@ mod count;
 mod gather;
 mod mask;
 mod select;
+mod unique;
 
 pub use advanced::{index, index_put};
 pub use gather::{gather, scatter, scatter_add};
@@ -30,8 +31,15 @@ use crate::tensor::{Tensor, assign, check_inplace, write_untracked};
 use crate::{bail, ensure};
 
 pub static OPS: &[Op] = &Op::concat::<
-    { select::OPS.len() + gather::OPS.len() + mask::OPS.len() + advanced::OPS.len() + count::OPS.len() },
->(&[select::OPS, gather::OPS, mask::OPS, advanced::OPS, count::OPS]);
+    {
+        select::OPS.len()
+            + gather::OPS.len()
+            + mask::OPS.len()
+            + advanced::OPS.len()
+            + count::OPS.len()
+            + unique::OPS.len()
+    },
+>(&[select::OPS, gather::OPS, mask::OPS, advanced::OPS, count::OPS, unique::OPS]);
 
 /// One of the things between the brackets of `x[...]`.
 #[derive(Clone, Debug)]
@@ -64,7 +72,7 @@ fn consumed(i: &Index) -> usize {
     }
 }
 
-/// Index `i` of dimension `d`, as a view. `named` is the dimension that an error speaks of.
+/// Index `i` of dimension `d`, as a view. `named` is what an error calls the dimension.
 #[inline]
 fn at(t: &Tensor, d: usize, i: i64, named: usize) -> Result<Tensor> {
     let Some(&n) = t.shape().get(d) else {
@@ -114,31 +122,23 @@ fn basic(t: &Tensor, index: &[Index]) -> Result<(Tensor, Picks)> {
         picks.push(Some(by));
         covered = d + width;
     };
-    // The dimension of `t` that the next index speaks of; `d` is that of the view.
-    let mut original = 0;
     // Only the first ellipsis stands for the missing dimensions; another one stands for none.
     let mut missing = t.rank().saturating_sub(used);
-    for i in index {
+    // An error names the position among the indices, as PyTorch does; `d` is the dimension of the view.
+    for (position, i) in index.iter().enumerate() {
         match i {
-            Index::Int(i) => {
-                view = at(&view, d, *i, original)?;
-                original += 1;
-            }
+            Index::Int(i) => view = at(&view, d, *i, position)?,
             Index::Slice(a, b, c) => {
                 if let Some(part) = sliced(&view, d, (*a, *b, *c))? {
                     view = part;
                 }
                 d += 1;
-                original += 1;
             }
             Index::NewAxis => {
                 view = view::unsqueeze(&view, d as i64)?;
                 d += 1;
             }
-            Index::Ellipsis => {
-                d += missing;
-                original += std::mem::take(&mut missing);
-            }
+            Index::Ellipsis => d += std::mem::take(&mut missing),
             Index::Bool(on) => {
                 view = view::unsqueeze(&view, d as i64)?;
                 pick(d, 1, constant_pick(t, *on)?);
@@ -150,13 +150,11 @@ fn basic(t: &Tensor, index: &[Index]) -> Result<(Tensor, Picks)> {
                 d += 1;
             }
             Index::Tensor(by) if by.rank() == 0 && by.dtype().is_int() => {
-                view = at(&view, d, by.item()?.to_i64(), original)?;
-                original += 1;
+                view = at(&view, d, by.item()?.to_i64(), position)?;
             }
             Index::Tensor(by) => {
                 pick(d, consumed(i), beside(t, by)?);
                 d += consumed(i);
-                original += consumed(i);
             }
         }
     }
@@ -231,7 +229,8 @@ pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
         return fill_all(t, s);
     }
     let view = if picks.is_empty() && view.same(t) && t.base().is_none() { cut::alias(t)? } else { view };
-    let from_tracked = matches!(value, Arg::T(v) if v.requires_grad());
+    // Integers take what they are given without its history.
+    let from_tracked = t.dtype().is_float() && matches!(value, Arg::T(v) if v.requires_grad());
     check_inplace(&view, from_tracked)?;
     let tracked = grad_enabled() && (from_tracked || view.requires_grad());
     if !picks.is_empty() {

@@ -2,8 +2,11 @@
 
 mod einsum;
 mod products;
+mod statistics;
 mod svd;
 mod table;
+
+use std::sync::atomic::AtomicBool;
 
 use smallvec::smallvec;
 
@@ -13,13 +16,14 @@ use super::{arith, matmul, reduce, rows, view};
 use crate::backend::triangle as kernel;
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
-use crate::error::Result;
+use crate::error::{Result, warn_once};
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
 use crate::layout::{Dims, Layout, Strides, wrap_dim};
 use crate::tensor::Tensor;
 
 pub use einsum::einsum;
 pub use products::tensordot;
+pub use statistics::OPS as STATISTICS;
 pub use svd::{svd, svdvals};
 pub use table::OPS;
 
@@ -147,6 +151,8 @@ fn linalg_cross(a: &Args) -> Result<Out> {
     Ok(cross_product(x, y, dim)?.into())
 }
 
+static CROSS_WARNED: AtomicBool = AtomicBool::new(false);
+
 /// `torch.cross`, which without `dim` takes the first dimension of three elements.
 fn cross(a: &Args) -> Result<Out> {
     let (x, y) = (a.tensor(0)?, a.tensor(1)?);
@@ -156,6 +162,12 @@ fn cross(a: &Args) -> Result<Out> {
             let shape = crate::layout::broadcast("cross", x.shape(), y.shape())?;
             let three = shape.iter().position(|&n| n == 3);
             ensure!(three.is_some(), Runtime, "no dimension of size 3 in input");
+            warn_once(
+                &CROSS_WARNED,
+                "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or \
+                 simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in \
+                 a future release.",
+            )?;
             three.unwrap_or(0) as i64
         }
     };

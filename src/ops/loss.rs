@@ -39,9 +39,7 @@ impl Reduction {
     fn of(self, losses: Tensor) -> Result<Tensor> {
         match self {
             Reduction::None => Ok(losses),
-            Reduction::Mean => {
-                reduce::mean_mask(&losses, reduce::dim_mask(None, losses.rank())?, false, None)
-            }
+            Reduction::Mean => reduce::mean_all(&losses),
             Reduction::Sum => total(&losses),
         }
     }

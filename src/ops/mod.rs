@@ -51,6 +51,7 @@ static FAMILIES: &[&[Op]] = &[
     index::OPS,
     join::OPS,
     linalg::OPS,
+    linalg::STATISTICS,
     loss::OPS,
     matmul::OPS,
     nn::OPS,
@@ -190,7 +191,7 @@ pub fn row_inplace(row: &'static Row, inputs: &[Arg], params: &[Scalar]) -> Resu
     } else {
         row.call(inputs, params)?
     };
-    store(t, &result, row.name)
+    store(t, &result, row.plan().node)
 }
 
 /// Writes the result of an operation into the tensor that it was asked to change.

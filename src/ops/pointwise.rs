@@ -16,7 +16,9 @@ use crate::device::Device;
 use crate::dtype::{DType, Scalar, promote};
 use crate::error::{Error, Result};
 use crate::formula::record::{Step, Steps, reads};
-use crate::graph::{Edges, anomaly, grad_enabled, record_edges, saved_tensor_hooks_active};
+use crate::graph::{
+    Edges, NotImplemented, anomaly, grad_enabled, record, record_edges, saved_tensor_hooks_active,
+};
 use crate::layout::{Dims, Layout, broadcast};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
@@ -130,7 +132,7 @@ pub struct Plan {
     reads: [u8; 3],
     /// Per input, whether its gradient is that of the result, as bits.
     passes: u8,
-    node: &'static str,
+    pub node: &'static str,
 }
 
 /// An operand: a tensor or a Python number.
@@ -438,8 +440,11 @@ impl Row {
     #[inline]
     fn remember(&'static self, out: Tensor, args: &[Arg], params: &[Scalar]) -> Result<Tensor> {
         let tracked = args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad()));
-        if !tracked || self.grads.is_empty() || !grad_enabled() || !out.dtype().is_float() {
+        if !tracked || !grad_enabled() || !out.dtype().is_float() {
             return Ok(out);
+        }
+        if self.grads.is_empty() {
+            return self.remember_underivable(out, args);
         }
         let mut edges = Edges::new();
         for (i, a) in args.iter().enumerate() {
@@ -450,6 +455,19 @@ impl Row {
             }
         }
         record_edges(out, edges, |y| PointwiseBackward::new(self, args, params, y))
+    }
+
+    /// A result in numbers of a row without a derivative.
+    #[cold]
+    fn remember_underivable(&self, out: Tensor, args: &[Arg]) -> Result<Tensor> {
+        let inputs: SmallVec<[&Tensor; 2]> = args
+            .iter()
+            .filter_map(|a| match a {
+                Arg::T(t) => Some(*t),
+                Arg::S(_) => None,
+            })
+            .collect();
+        record(out, &inputs, |_| NotImplemented { op: self.name })
     }
 
     /// `args[0]` becomes the result; true where nothing had to be recorded and the kernel wrote in place.
@@ -513,13 +531,17 @@ fn refuse_zero_divisor(args: &[Arg]) -> Result<()> {
     Ok(())
 }
 
-/// `leaky_relu` → `LeakyReluBackward0`.
+/// `leaky_relu` → `LeakyReluBackward0`, `log1p` → `Log1PBackward0`.
 fn node_name(op: &str) -> &'static str {
     let camel: String = op
         .split('_')
-        .map(|w| {
-            let mut c = w.chars();
-            c.next().map_or(String::new(), |f| f.to_uppercase().chain(c).collect())
+        .flat_map(|word| {
+            let mut starts = true;
+            word.chars().map(move |c| {
+                let shown = if starts { c.to_ascii_uppercase() } else { c };
+                starts = c.is_ascii_digit();
+                shown
+            })
         })
         .collect();
     // Once per row, for the life of the process.

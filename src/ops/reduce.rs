@@ -21,7 +21,7 @@ use crate::layout::{Dims, Layout, wrap_dim};
 use crate::tensor::Tensor;
 use crate::{bail, ensure, with_dtype};
 
-pub use extremum::{amax, argument_extremum, extremum_along};
+pub use extremum::{amax, amin, argument_extremum, extremum_along};
 pub use moments::{mean_and_var, std_mask, var_mask};
 pub use norms::{linalg_matrix_norm, linalg_norm, linalg_vector_norm, logsumexp, vector_norm};
 pub use products::{all, any, prod};
@@ -235,6 +235,11 @@ fn sum(a: &Args) -> Result<Out> {
 /// Mean over the dimensions of `mask`.
 pub fn mean_mask(t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     mean_named("MeanBackward1", t, mask, keepdim, dtype)
+}
+
+/// Mean of all elements.
+pub fn mean_all(t: &Tensor) -> Result<Tensor> {
+    mean_named("MeanBackward0", t, dim_mask(None, t.rank())?, false, None)
 }
 
 fn mean_named(

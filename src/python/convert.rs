@@ -113,7 +113,7 @@ pub fn number(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
     slow_number(obj)
 }
 
-/// An integer; one beyond 64 bits counts as a float, as it would overflow otherwise.
+/// An integer; one of 64 bits without a sign keeps its bits, and a longer one is none.
 fn int_scalar(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
     match obj.extract::<i64>() {
         Ok(i) => Some(Scalar::Int(i)),
@@ -121,12 +121,27 @@ fn int_scalar(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
     }
 }
 
+/// The error for an integer that no number holds, as an operand or as an argument of type `ty`.
+#[cold]
+pub fn check_range(obj: &Bound<'_, PyAny>, ty: Ty) -> PyResult<()> {
+    if !obj.is_instance_of::<PyInt>() || obj.extract::<i64>().is_ok() {
+        return Ok(());
+    }
+    match ty {
+        Ty::Operand | Ty::Number => obj.extract::<u64>().map(drop),
+        Ty::Int | Ty::Ints => Err(PyValueError::new_err(OVERFLOW)),
+        _ => Ok(()),
+    }
+}
+
+const OVERFLOW: &str = "Overflow when unpacking long long";
+
 /// As PyTorch unpacks an integer that it stores.
 pub fn integer(obj: &Bound<'_, PyAny>) -> PyResult<Scalar> {
     if let Ok(b) = obj.cast::<PyBool>() {
         return Ok(Scalar::Bool(b.is_true()));
     }
-    obj.extract().map(Scalar::Int).map_err(|_| PyValueError::new_err("Overflow when unpacking long long"))
+    obj.extract().map(Scalar::Int).map_err(|_| PyValueError::new_err(OVERFLOW))
 }
 
 #[cold]
@@ -265,11 +280,20 @@ pub fn value(obj: &Bound<'_, PyAny>, ty: Ty, optional: bool) -> PyResult<Option<
         Ty::Str => obj.extract::<String>().ok().map(Value::Str),
         Ty::Generator => obj.cast::<PyGenerator>().ok().map(|g| Value::Generator(g.get().0.clone())),
         Ty::Ignored => Some(Value::None),
-        Ty::Storage => obj.cast::<PyStorage>().ok().map(|s| Value::Tensor(s.get().bytes_tensor())),
+        Ty::Storage => storage(obj).map(|s| Value::Tensor(s.get().bytes_tensor())),
         Ty::TypeName => tensor_type_name(obj)?.map(Value::Str),
         // The class is Python's: there is one layout, and nothing to know of it.
         Ty::Layout => obj.get_type().name().is_ok_and(|n| n == "layout").then_some(Value::None),
     })
+}
+
+/// An `UntypedStorage`, or that of a `TypedStorage`.
+fn storage<'py>(obj: &Bound<'py, PyAny>) -> Option<Bound<'py, PyStorage>> {
+    match obj.cast::<PyStorage>() {
+        Ok(s) => Some(s.clone()),
+        Err(_) if obj.cast::<PyTensor>().is_ok() => None,
+        Err(_) => obj.getattr("_untyped_storage").ok()?.cast_into().ok(),
+    }
 }
 
 /// A `torch.dtype`, or one of Python's number types standing for one.

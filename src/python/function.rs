@@ -174,7 +174,7 @@ pub fn record_function<'py>(
                  modified inplace must all be outputs of the Function.",
             ));
         }
-        if recorded && t.requires_grad() && t.is_leaf() && t.base().is_none() {
+        if recorded && t.requires_grad() && t.is_leaf() {
             return Err(PyRuntimeError::new_err(
                 "a leaf Variable that requires grad has been used in an in-place operation.",
             ));

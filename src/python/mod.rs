@@ -14,11 +14,13 @@ mod interop;
 mod legacy;
 mod matching;
 mod method;
+mod mismatch;
 mod modes;
 mod node;
 mod object;
 mod operators;
 mod optim;
+mod overloads;
 mod protocols;
 mod safetensors;
 mod signature;
@@ -58,8 +60,9 @@ mod _C {
     use super::modes::{
         default_generator, empty_cache, get_autocast, get_default_dtype, get_num_threads,
         is_anomaly_check_nan_enabled, is_anomaly_enabled, is_grad_enabled, is_inference_mode_enabled,
-        memory_stats, promote_types, reset_peak_memory, result_type, set_anomaly_enabled, set_autocast,
-        set_cpu_isa, set_default_dtype, set_grad_enabled, set_inference_mode, set_num_threads,
+        is_warn_always_enabled, memory_stats, promote_types, reset_peak_memory, result_type,
+        set_anomaly_enabled, set_autocast, set_cpu_isa, set_default_dtype, set_grad_enabled,
+        set_inference_mode, set_num_threads, set_warn_always,
     };
     #[pymodule_export]
     use super::node::{

@@ -174,3 +174,14 @@ pub fn result_type(py: Python<'_>, a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -
     let (a, b) = (operand(a)?, operand(b)?);
     dtype_object(py, ops::pointwise::result_type(&[a.arg(), b.arg()]))
 }
+
+/// Whether what is warned of once is to be warned of each time.
+#[pyfunction]
+pub fn set_warn_always(enabled: bool) {
+    crate::error::WARN_ALWAYS.store(enabled, std::sync::atomic::Ordering::Relaxed);
+}
+
+#[pyfunction]
+pub fn is_warn_always_enabled() -> bool {
+    crate::error::WARN_ALWAYS.load(std::sync::atomic::Ordering::Relaxed)
+}

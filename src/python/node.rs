@@ -9,11 +9,12 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType, PyWeakrefReference};
 
+use super::convert::tensors_or_none;
 use super::error::{IntoPy, foreign};
 use super::function::UserFunction;
 use super::hooks::{Callable, PackHooks, PyHookHandle, callable, visit_objects};
 use super::tensor::wrap;
-use crate::engine::current;
+use crate::engine::{apply, current};
 use crate::error::Result;
 use crate::graph::{GradFn, Held, HeldGuard, SavedTensor, anomaly, anything_held};
 
@@ -244,6 +245,30 @@ impl PyNode {
             names.append(format!("{RAW_SAVED}{name}"))?;
         }
         Ok(names)
+    }
+
+    /// The gradients by input from those by output: the function alone, without hooks.
+    #[pyo3(signature = (*grads))]
+    fn __call__(&self, py: Python<'_>, grads: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
+        let expected = self.node.outputs().len();
+        if grads.len() != expected {
+            let plural = if expected == 1 { "" } else { "s" };
+            let got = grads.len();
+            return Err(PyTypeError::new_err(format!(
+                "expected {expected} argument{plural}, got {got} instead"
+            )));
+        }
+        let wrong = |found| format!("expected a Tensor or None, got {found}");
+        let given = tensors_or_none(grads.as_any(), wrong)?.into_iter().collect();
+        let outs = py.detach(|| apply(&self.node, given)).py()?;
+        let mut outs = outs.into_iter().map(|g| g.map_or_else(|| Ok(py.None()), |g| wrap(py, g)));
+        match (outs.len(), outs.next()) {
+            (1, Some(only)) => only,
+            (_, first) => {
+                let all = first.into_iter().chain(outs).collect::<PyResult<Vec<_>>>()?;
+                Ok(PyTuple::new(py, all)?.into_any().unbind())
+            }
+        }
     }
 
     /// Pairs of the nodes that the gradients go to and which of their inputs is meant.

@@ -18,27 +18,49 @@ pub struct Param {
     pub keyword_only: bool,
 }
 
-/// A parsed signature.
-pub struct Signature {
+/// The parameters of a signature.
+pub struct Parameters {
     pub params: Vec<Param>,
     pub positional: usize,
     /// Some parameter takes its values one by one (`x.view(2, 3)`).
     pub gathers: bool,
+    /// As `gathers`, of tensors (`broadcast_tensors(a, b)`).
+    pub gathers_tensors: bool,
+}
+
+/// A parsed signature.
+pub struct Signature {
+    pub parameters: Parameters,
     pub overload: &'static Overload,
 }
 
-/// Parses `"input: Tensor, dim: int[]? = None, *, dtype: dtype? = None -> …"`.
+/// Parses the signature of an overload.
 pub fn parse(py: Python<'_>, overload: &'static Overload) -> Result<Signature, String> {
-    let text = overload.sig.split("->").next().unwrap_or("").trim();
+    Ok(Signature { parameters: Parameters::parse(py, overload.sig)?, overload })
+}
+
+impl Parameters {
+    /// Parses `"input: Tensor, dim: int[]? = None, *, dtype: dtype? = None -> …"`.
+    pub fn parse(py: Python<'_>, signature: &'static str) -> Result<Parameters, String> {
+        parse_parameters(py, signature)
+    }
+
+    /// The parameters as they are written, `*` among them.
+    pub fn split(signature: &'static str) -> Vec<&'static str> {
+        split_params(signature.split("->").next().unwrap_or("").trim())
+    }
+}
+
+fn parse_parameters(py: Python<'_>, signature: &'static str) -> Result<Parameters, String> {
     let mut params = Vec::new();
     let mut keyword_only = false;
-    for part in split_params(text) {
+    for part in Parameters::split(signature) {
         let part = part.trim();
         if part == "*" {
             keyword_only = true;
             continue;
         }
-        let bad = || format!("bad parameter '{part}' in \"{}\"", overload.sig);
+        let bad = || format!("bad parameter '{part}' in \"{}\"", signature);
         let (name, rest) = part.split_once(':').ok_or_else(bad)?;
         let (ty, default) = match rest.split_once('=') {
             Some((ty, d)) => (ty.trim(), Some(d.trim())),
@@ -65,7 +87,8 @@ pub fn parse(py: Python<'_>, overload: &'static Overload) -> Result<Signature, S
     }
     let positional = params.iter().filter(|p| !p.keyword_only).count();
     let gathers = params.iter().any(|p| matches!(p.ty, Ty::Size | Ty::VarTensors));
-    Ok(Signature { params, positional, gathers, overload })
+    let gathers_tensors = params.iter().any(|p| p.ty == Ty::VarTensors);
+    Ok(Parameters { params, positional, gathers, gathers_tensors })
 }
 
 /// NumPy's and Python's other names for a parameter.

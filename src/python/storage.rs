@@ -59,6 +59,27 @@ impl PyStorage {
 
 #[pymethods]
 impl PyStorage {
+    /// Memory of as many zeroes, or of the bytes of a sequence.
+    #[new]
+    #[pyo3(signature = (data=None))]
+    fn new(data: Option<&Bound<'_, PyAny>>) -> PyResult<PyStorage> {
+        let bytes = match data {
+            None => Vec::new(),
+            Some(data) => match int(data) {
+                Some(n) => vec![0; usize::try_from(n)?],
+                None => data.extract::<Vec<u8>>()?,
+            },
+        };
+        let storage = Storage::new(bytes.len()).py()?;
+        storage.slice_mut::<u8>().copy_from_slice(&bytes);
+        Ok(PyStorage(storage))
+    }
+
+    /// The memory itself, as `TypedStorage.untyped` gives it.
+    fn untyped(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
     /// Address of the first byte; 0 where there is none.
     fn data_ptr(&self) -> usize {
         if self.0.is_empty() { 0 } else { self.0.data_ptr() as usize }

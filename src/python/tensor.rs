@@ -5,7 +5,7 @@ use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use super::convert::{number, scalar, size};
+use super::convert::{Ty, check_range, number, scalar, size};
 use super::dtype::{PyDType, PyDevice, PyMemoryFormat, dtype_object, type_name};
 use super::error::IntoPy;
 use super::object::as_tensor;
@@ -68,7 +68,10 @@ pub fn operator(
     other: &Bound<'_, PyAny>,
     swapped: bool,
 ) -> PyResult<Py<PyAny>> {
-    let Some(o) = Operand::of(other) else { return Ok(py.NotImplemented()) };
+    let Some(o) = Operand::of(other) else {
+        check_range(other, Ty::Operand)?;
+        return Ok(py.NotImplemented());
+    };
     let args = if swapped { [o.arg(), Arg::T(t)] } else { [Arg::T(t), o.arg()] };
     if std::ptr::eq(row, &rows::sub) {
         refuse_bools(args[0], args[1]).py()?;

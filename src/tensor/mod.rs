@@ -239,7 +239,7 @@ impl Tensor {
     #[inline]
     pub fn slice<T: Element>(&self) -> Result<&[T]> {
         self.on_host()?.expect_dense(T::DTYPE)?;
-        Ok(&self.0.storage.slice::<T>()[self.0.layout.offset..][..self.numel()])
+        Ok(&self.0.storage.slice::<T>().get(self.0.layout.offset..).unwrap_or_default()[..self.numel()])
     }
 
     /// As [`Tensor::slice`], for writing into a tensor that the caller just made.
@@ -247,7 +247,8 @@ impl Tensor {
     #[allow(clippy::mut_from_ref)] // see Note [Tensor data and aliasing]
     pub fn slice_mut<T: Element>(&self) -> Result<&mut [T]> {
         self.on_host()?.expect_dense(T::DTYPE)?;
-        Ok(&mut self.0.storage.slice_mut::<T>()[self.0.layout.offset..][..self.numel()])
+        Ok(&mut self.0.storage.slice_mut::<T>().get_mut(self.0.layout.offset..).unwrap_or_default()
+            [..self.numel()])
     }
 
     fn expect_dense(&self, dtype: DType) -> Result<()> {

@@ -24,15 +24,9 @@ pub fn as_view<F: Function>(t: &Tensor, layout: Layout, make: impl FnOnce() -> F
     record(out, &[t], |_| make())
 }
 
-/// View number `number` of several that one call returns.
-pub fn multi_view<F: Function>(
-    t: &Tensor,
-    layout: Layout,
-    number: usize,
-    make: impl FnOnce() -> F,
-) -> Result<Tensor> {
-    let out = plain_view(t, layout, t.dtype(), ViewKind::Multi(number as u32));
-    record(out, &[t], |_| make())
+/// View number `number` of several that one call returns, without history.
+pub fn multi_view(t: &Tensor, layout: Layout, number: usize) -> Tensor {
+    plain_view(t, layout, t.dtype(), ViewKind::Multi(number as u32))
 }
 
 #[inline]

@@ -406,3 +406,59 @@ def test_a_post_accumulate_hook_returns_nothing():
     a.register_post_accumulate_grad_hook(lambda t: t.grad)
     with pytest.raises(RuntimeError, match="Tensor post accumulate grad hooks should return None."):
         a.sum().backward()
+
+
+def test_a_node_can_be_called_without_its_hooks():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = x * torch.tensor([3.0, 4.0])
+    y.grad_fn.register_prehook(lambda grads: pytest.fail("a hook ran"))
+    first, second = y.grad_fn(torch.ones(2))
+    assert first.tolist() == [3.0, 4.0] and second is None
+    with pytest.raises(TypeError, match="expected 1 argument, got 2 instead"):
+        y.grad_fn(torch.ones(2), torch.ones(2))
+    x.exp().grad_fn.next_functions[0][0](torch.ones(2))
+    assert x.grad.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda x: x * 2,
+        lambda x: x / 2,
+        lambda x: torch.div(x, x.detach(), rounding_mode="floor"),
+        lambda x: torch.nn.functional.max_pool1d(x[None], 2),
+        lambda x: torch.nn.functional.avg_pool1d(x[None], 2),
+    ],
+    ids=["mul", "div", "floor", "max_pool", "avg_pool"],
+)
+def test_what_depends_on_numbers_alone_is_freed_as_if_it_were_saved(run):
+    y = run(torch.tensor([1.0, 2.0], requires_grad=True)).sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+        y.backward()
+
+
+@pytest.mark.parametrize(
+    "run", [lambda x: x + 2, lambda x: 2 - x, lambda x: -x, lambda x: x.floor(), lambda x: x.t()]
+)
+def test_what_saves_nothing_runs_again(run):
+    y = run(torch.tensor([1.0, 2.0], requires_grad=True)).sum()
+    y.backward()
+    y.backward()
+
+
+def test_the_node_of_values_and_indices_counts_the_values_alone():
+    x = torch.tensor([1.0, 3.0, 2.0], requires_grad=True)
+    seen = []
+    values, _ = x.sort()
+    values.grad_fn.register_hook(lambda inputs, outputs: seen.append((len(inputs), len(outputs))))
+    values.sum().backward()
+    assert seen == [(1, 1)]
+
+
+def test_flat_functions_without_a_derivative_say_so():
+    x = torch.tensor([1.0, 3.0], requires_grad=True)
+    for y, name in ((x // 2, "floor_divide"), (torch.heaviside(x, x.detach()), "heaviside")):
+        with pytest.raises(RuntimeError, match=f"derivative for aten::{name} is not implemented"):
+            y.sum().backward()

@@ -273,3 +273,23 @@ def test_set_takes_a_geometry_over_the_memory_of_another():
     x.set_(source, 1, (2, 2), (2, 1))
     assert x.tolist() == [[1, 2], [3, 4]] and x.data_ptr() == source.data_ptr() + 4
     assert torch.zeros(3).set_(source, 2, (2, 2)).tolist() == [[2, 3], [4, 5]]
+
+
+@pytest.mark.parametrize("views", [lambda x: x.split(2), lambda x: x.chunk(2), lambda x: x.unbind(), tuple])
+def test_several_views_share_one_node(views):
+    x = torch.arange(8.0).view(4, 2).requires_grad_()
+    first, second = views(x * 2)[:2]
+    assert first.grad_fn is second.grad_fn and (first.output_nr, second.output_nr) == (0, 1)
+    (second.sum() * 3).backward()
+    assert x.grad.sum() == second.numel() * 6 and x.grad[0].sum() == 0
+
+
+@pytest.mark.parametrize(
+    "write", [lambda y, b: y.copy_(b), lambda y, b: y.fill_(b[0]), lambda y, b: y.fill_(1.0)]
+)
+def test_what_is_overwritten_receives_zeros(write):
+    a, b = (torch.ones(3, requires_grad=True) for _ in range(2))
+    y = a * 1
+    write(y, b)
+    (y + b).sum().backward()
+    assert a.grad.tolist() == [0.0] * 3

@@ -106,9 +106,42 @@ CASES = [
         "more than one element of the written-to tensor refers to a single memory location",
     ),
     (
+        lambda: torch.relu(torch.ones(2), nonsense=1),
+        TypeError,
+        r"relu\(\) got an unexpected keyword argument 'nonsense'",
+    ),
+    (
         lambda: torch.sum(torch.ones(2), nonsense=1),
         TypeError,
-        r"sum\(\) got an unexpected keyword argument 'nonsense'",
+        r"sum\(\) received an invalid combination of arguments - got \(Tensor, nonsense=int\), but expected one of:\n"
+        r" \* \(Tensor input, \*, torch.dtype dtype = None\)\n",
+    ),
+    (
+        lambda: torch.add("a"),
+        TypeError,
+        r"add\(\) received an invalid combination of arguments - got \(str\), but expected \(Tensor input, Tensor other, \*, "
+        r"Number alpha = 1, Tensor out = None\)",
+    ),
+    (
+        lambda: torch.ones(2).masked_fill("a", 1),
+        TypeError,
+        r" \* \(Tensor mask, Number value\)\n      didn't match because some of the arguments have invalid types: "
+        r"\(!str!, !int!\)",
+    ),
+    (
+        lambda: torch.mul(),
+        TypeError,
+        r'mul\(\) missing 2 required positional argument: "input", "other"',
+    ),
+    (
+        lambda: torch.ones(2).tril(1, 2),
+        TypeError,
+        r"tril\(\) takes from 0 to 1 positional arguments but 2 were given",
+    ),
+    (
+        lambda: torch.ones(2).expand(0, "a"),
+        TypeError,
+        r"failed to unpack the object at pos 2 with error \"type must be tuple of ints,but got str\"",
     ),
     (
         lambda: torch.relu("x"),

@@ -9,15 +9,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # Public names of Tensor that are no operations: what a tensor is, autograd, conversions.
 NOT_OPERATIONS = {
-    "as_subclass", "backward", "data", "data_ptr", "detach", "detach_", "device", "dim", "dtype", "element_size",
-    "get_device",
+    "apply_", "as_subclass", "backward", "data", "data_ptr", "detach", "detach_", "device", "dim", "dtype",
+    "element_size", "get_device",
     "grad", "grad_fn", "is_complex", "is_contiguous", "is_cpu", "is_cuda", "is_floating_point", "is_inference",
     "is_leaf", "is_meta", "is_mps", "is_nested", "is_pinned", "is_quantized", "is_shared", "is_signed", "is_sparse",
-    "item", "itemsize", "layout",
+    "item", "itemsize", "layout", "map_", "map2_",
     "names", "nbytes", "ndim", "ndimension", "nelement", "new", "new_tensor", "numel", "numpy",
     "output_nr", "real", "register_hook",
     "register_post_accumulate_grad_hook", "requires_grad", "requires_grad_", "retain_grad", "retains_grad",
-    "shape", "share_memory_", "size", "storage_offset", "stride", "tolist", "untyped_storage",
+    "shape", "share_memory_", "size", "storage", "storage_offset", "stride", "tolist", "untyped_storage",
 }  # fmt: skip
 
 

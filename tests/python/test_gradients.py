@@ -169,7 +169,11 @@ SAMPLES = {
     "expand_copy": "f(A, (2, 3))",
     "unfold_copy": "f(C, 1, 2, 1)",
     "as_strided_copy": "f(C, (2, 2), (3, 1), 1)",
-    "cross": "f(S, S.T + 1)",
+    "cross": "f(S, S.T + 1, dim=1)",
+    "cov": "f(C, aweights=A.abs() + 1)",
+    "corrcoef": "f(S)",
+    "vander": "f(A)",
+    "combinations": "f(A)",
     "vecdot": "f(C, D)",
     "trapezoid": "f(C)",
     "topk": "f(C, 2)",
@@ -197,7 +201,7 @@ NO_DERIVATIVE = """
     logspace eye tril_indices triu_indices rand randn rand_like randn_like randint randint_like
     randperm bernoulli bernoulli_ multinomial normal uniform_ normal_ exponential_ log_normal_
     cauchy_ geometric_ random_ resize_ resize_as_ set_ copy_ fill_ zero_ t_ transpose_ squeeze_
-    unsqueeze_ as_strided_ floor_divide nextafter
+    unsqueeze_ as_strided_ floor_divide nextafter fill_diagonal_ histc unique unique_consecutive
 """
 
 

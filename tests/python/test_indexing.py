@@ -189,3 +189,25 @@ def test_elements_that_are_one_may_be_filled_but_not_added_to():
 def test_a_view_that_cannot_be_says_why(view, words):
     with pytest.raises(RuntimeError, match=words):
         view()
+
+
+def test_an_error_names_the_position_of_the_index():
+    with pytest.raises(IndexError, match="index 5 is out of bounds for dimension 2 with size 3"):
+        torch.ones(2, 3)[0, None, 5]
+    with pytest.raises(IndexError, match="index is out of bounds for dimension with size 0"):
+        torch.ones(0, 3)[torch.tensor([0])]
+
+
+@pytest.mark.parametrize("view", [lambda x: x[1], lambda x: x[torch.tensor(1)], lambda x: x[1:].t()])
+def test_a_view_of_no_elements_may_start_beyond_the_end_of_memory(view):
+    x = torch.ones(2, 0, requires_grad=True)
+    y = view(x)
+    (y * y.detach()).sum().backward()
+    assert x.grad.shape == (2, 0)
+
+
+def test_integers_take_what_they_are_given_without_its_history():
+    x = torch.zeros(2, dtype=torch.int64)
+    x.copy_(torch.tensor([1.5, 2.5], requires_grad=True))
+    x[0] = torch.tensor(7.5, requires_grad=True)
+    assert x.tolist() == [7, 2] and not x.requires_grad

@@ -29,7 +29,15 @@ class _Switch:
 
     def __call__(self, f: F) -> F:
         if inspect.isclass(f):
-            raise TypeError(f"{type(self).__name__} decorates functions, not classes")
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
+                "functions or methods. To preserve the current behavior of class decoration, you can directly decorate "
+                "the `__init__` method and nothing else.",
+                FutureWarning,
+                stacklevel=2,
+            )
+            made = f
+            f = cast(F, lambda *args, **kwargs: made(*args, **kwargs))
         if inspect.isgeneratorfunction(f):
             return cast(F, self._wrap_generator(f))
         if inspect.iscoroutinefunction(f):
@@ -122,7 +130,11 @@ class set_grad_enabled(_Switch):
     """Switches recording at once; as a context manager, until the block ends."""
 
     def __init__(self, mode: bool) -> None:
-        self.mode = bool(mode)
+        if not isinstance(mode, bool):
+            raise TypeError(
+                f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
+            )
+        self.mode = mode
         self._before = _C._set_grad_enabled(self.mode)
 
     def __call__(self, f: F) -> F:

@@ -426,7 +426,7 @@ fn drive_small<T: Lane, E: Element>(
 
 #[inline(always)]
 fn dense<'a, T: Lane>(v: &View<'a>, at: usize, n: usize) -> &'a [T] {
-    bytemuck::cast_slice(&v.storage.slice::<T::Stored>()[v.layout.offset + at..][..n])
+    bytemuck::cast_slice(&v.storage.slice::<T::Stored>().get(v.layout.offset + at..).unwrap_or_default()[..n])
 }
 
 /// By operand, which one is shown to the loop in its place: an unread one must still have the length of the others.

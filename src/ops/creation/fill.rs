@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, grad_enabled, record};
 use crate::ops::pointwise::Arg;
 use crate::ops::schema::{Args, Out};
+use crate::ops::view::as_strided;
 use crate::tensor::{Tensor, assign, check_filled, check_inplace};
 
 /// Overwrites `t` by `write`, which sets every element whatever it was. Returns `t`.
@@ -96,7 +97,9 @@ pub(super) fn fill_in_place(a: &Args) -> Result<Out> {
     match a.operand(1)? {
         Arg::T(value) if value.requires_grad() && grad_enabled() => {
             check_inplace(t, true)?;
-            assign(t, &filled_by(&t.detach(), value, "fill_", "FillBackward3")?, "FillBackward3")?;
+            // As in `copy_into`.
+            let old = if t.base().is_none() { t.clone() } else { t.detach() };
+            assign(t, &filled_by(&old, value, "fill_", "FillBackward3")?, "FillBackward3")?;
             Ok(t.clone().into())
         }
         Arg::T(value) => {
@@ -126,6 +129,32 @@ pub fn fill_all(t: &Tensor, value: Scalar) -> Result<()> {
     };
     check_filled(t, false)?;
     overwrite_checked(t, "FillBackward2", write).map(drop)
+}
+
+/// Overwrites the diagonal of a matrix, or of a tensor of equal sizes; `wrap` goes on below a tall matrix's square.
+pub(super) fn fill_diagonal(a: &Args) -> Result<Out> {
+    let (t, value, wrap) = (a.tensor(0)?, a.number(1)?, a.bool(2)?);
+    ensure!(t.rank() >= 2, Runtime, "dimensions must larger than 1");
+    let (rows, columns) = (t.shape()[0], t.shape()[1]);
+    ensure!(
+        t.rank() == 2 || t.shape().iter().all(|&n| n == rows),
+        Runtime,
+        "all dimensions of input must be of equal length"
+    );
+    let step: isize = t.strides().iter().sum();
+    let offset = t.layout().offset as i64;
+    let diagonal = |first: usize, length: usize| -> Result<()> {
+        let start = offset + (first as isize * t.strides()[0]) as i64;
+        fill_all(&as_strided(t, &[length as i64], &[step as i64], Some(start))?, value)
+    };
+    diagonal(0, rows.min(columns))?;
+    if wrap && t.rank() == 2 {
+        // Each further square starts a row after the one before it ends.
+        for first in (columns + 1..rows).step_by(columns + 1) {
+            diagonal(first, columns.min(rows - first))?;
+        }
+    }
+    Ok(t.clone().into())
 }
 
 #[cfg(test)]

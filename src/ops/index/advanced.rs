@@ -93,6 +93,11 @@ fn plan(t: &Tensor, picks: &[Option<Tensor>]) -> Result<Plan> {
         };
         shape = wider;
     }
+    ensure!(
+        shape.numel() == 0 || indexed.iter().all(|&(d, _)| t.shape()[d] > 0),
+        Index,
+        "index is out of bounds for dimension with size 0"
+    );
     let mut dense: SmallVec<[(Tensor, usize); 4]> = SmallVec::new();
     for &(d, i) in &indexed {
         let wide = i.layout().expand(&shape).map(|l| i.with_layout(l));

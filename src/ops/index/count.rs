@@ -1,13 +1,13 @@
-//! How often each number of a vector occurs.
+//! Counts of elements: of each number, of each interval.
 
-use super::index_add;
+use super::{index_add, select_where};
 use crate::dtype::{DType, Scalar};
-use crate::ensure;
 use crate::error::{Error, Result};
-use crate::ops::reduce::extremum_along;
-
-use crate::table;
+use crate::ops::reduce::{amax, amin, extremum_along};
+use crate::ops::view::cut::narrow;
+use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
+use crate::{ensure, table};
 
 /// How often each number from 0 occurs in a vector, or the sum of the weights where it does. The result ends with the
 /// largest number, and has `minlength` elements at least.
@@ -34,7 +34,47 @@ fn bincount(t: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tens
     index_add(&counts, 0, &index, &weights, Scalar::Int(1))
 }
 
+/// How many elements fall into each of `bins` intervals of equal width between `min` and `max`, which both belong to
+/// them; of equal bounds, between the extrema of the elements.
+fn histc(t: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
+    let dtype = t.dtype();
+    ensure!(dtype.is_float(), Error::DtypeNotImplemented { op: "histogram_cpu", dtype });
+    ensure!(bins > 0, Runtime, "torch.histogram(): bins must be > 0, but got {bins} for dimension 0");
+    let (mut low, mut high) = (min.to_f64(), max.to_f64());
+    let flat = view::reshape_to(&t.detach(), &[t.numel()].into())?;
+    if low == high && flat.numel() > 0 {
+        low = amin(&flat, &[0], false)?.item()?.to_f64();
+        high = amax(&flat, Some(&[0]), false)?.item()?.to_f64();
+    }
+    if low == high {
+        (low, high) = (low - 1.0, high + 1.0);
+    }
+    ensure!(
+        low.is_finite() && high.is_finite(),
+        Runtime,
+        "torch.histc: range of [{}, {}] is not finite",
+        low.to_string().to_lowercase(),
+        high.to_string().to_lowercase()
+    );
+    ensure!(low < high, Runtime, "torch.histc: max must be larger than min");
+    let number = |f: f64| Scalar::Float(f);
+    let compare = |row: &'static crate::ops::pointwise::Row, bound: f64| {
+        row.call(&[(&flat).into(), number(bound).into()], &[])
+    };
+    let inside = arith::mul(&compare(&rows::ge, low)?, &compare(&rows::le, high)?)?;
+    let at = arith::mul(&arith::sub(&flat, number(low))?, number(bins as f64))?;
+    let at = arith::div(&at, number(high - low))?.dense(DType::I64)?;
+    let last = rows::clamp_max.call(&[(&at).into(), Scalar::Int(bins - 1).into()], &[])?;
+    // Those outside are counted beyond the last interval.
+    let at = select_where(&inside, (&last).into(), Scalar::Int(bins).into())?;
+    narrow(&bincount(&at, None, bins)?, 0, 0, bins)?.dense(dtype)
+}
+
 table! {
+    "histc" BOTH|OUT "How many elements fall into each of `bins` intervals of equal width." [] {
+        "input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0" =>
+            |a| Ok(histc(a.tensor(0)?, a.int(1)?, a.number(2)?, a.number(3)?)?.into());
+    }
     "bincount" BOTH "How often each number occurs, or the sum of its weights." [] {
         "input: Tensor, weights: Tensor? = None, minlength: int = 0" =>
             |a| Ok(bincount(a.tensor(0)?, a.opt_tensor(1)?, a.int(2)?)?.into());

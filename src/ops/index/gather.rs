@@ -423,7 +423,7 @@ fn scatter_op(a: &Args) -> Result<Out> {
     };
     let spec = ScatterSpec { dim, reduce, include_self: true, node: "ScatterReduceBackward0" };
     let out = scatter_reduce(&t.detach(), index, &src.detach(), spec)?;
-    Ok(record(out, &[t, &src], |_| NotImplemented { op: "aten::scatter" })?.into())
+    Ok(record(out, &[t, &src], |_| NotImplemented { op: "scatter" })?.into())
 }
 
 fn scatter_reduce_op(a: &Args) -> Result<Out> {

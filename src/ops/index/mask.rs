@@ -46,11 +46,12 @@ pub(super) fn unravel(positions: &Tensor, shape: &[usize]) -> Result<Vec<Tensor>
 pub fn nonzero(t: &Tensor) -> Result<Tensor> {
     let flat = nonzero_positions(t)?;
     let (count, rank) = (flat.numel(), t.rank());
-    let out = flat.new_empty([count, rank])?;
+    // A dimension's indices lie together, as PyTorch has them.
+    let out = flat.new_empty([rank, count])?;
     for (d, index) in unravel(&flat, t.shape())?.iter().enumerate().take(rank) {
-        copy::copy(index.raw(), out.with_layout(out.layout().select(1, d)).raw())?;
+        copy::copy(index.raw(), out.with_layout(out.layout().select(0, d)).raw())?;
     }
-    Ok(out)
+    Ok(out.with_layout(out.layout().permute(&[1, 0])))
 }
 
 /// The indices of the non-zero elements, a vector per dimension.

@@ -7,7 +7,7 @@ use smallvec::smallvec;
 use super::{number_compute, rounded};
 use crate::backend::plane::{self as kernel, Divisor, Map, PoolShape, ResizeShape};
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, record};
+use crate::graph::{Cx, Function, Grads, SavedTensor, record};
 use crate::layout::Dims;
 use crate::tensor::Tensor;
 
@@ -48,7 +48,7 @@ pub fn map_planes(x: &Tensor, map: Arc<PlaneMap>, out: &Dims, node: &'static str
 /// The node of a result that was found another way, as the maxima are together with their indices.
 pub fn record_map(out: Tensor, x: &Tensor, map: PlaneMap, node: &'static str) -> Result<Tensor> {
     let from = x.shape().clone();
-    record(out, &[x], |_| MapBackward { map: Arc::new(map), from, direction: Direction::Forward, node })
+    record(out, &[x], |_| MapBackward::new(Arc::new(map), from, Direction::Forward, node))
 }
 
 #[derive(Clone, Copy)]
@@ -74,7 +74,7 @@ fn run(
         }
     }
     let from = x.shape().clone();
-    record(rounded(out, x.dtype())?, &[x], |_| MapBackward { map, from, direction, node })
+    record(rounded(out, x.dtype())?, &[x], |_| MapBackward::new(map, from, direction, node))
 }
 
 struct MapBackward {
@@ -83,6 +83,20 @@ struct MapBackward {
     from: Dims,
     direction: Direction,
     node: &'static str,
+    mark: SavedTensor,
+}
+
+impl MapBackward {
+    /// PyTorch keeps the input of a pooling, and nothing of an interpolation.
+    fn new(map: Arc<PlaneMap>, from: Dims, direction: Direction, node: &'static str) -> MapBackward {
+        let mark = match *map {
+            PlaneMap::Nearest(..) | PlaneMap::Axis { .. } => SavedTensor::unused(),
+            PlaneMap::Average(..) | PlaneMap::AdaptiveAverage(_) | PlaneMap::Pick { .. } => {
+                SavedTensor::mark()
+            }
+        };
+        MapBackward { map, from, direction, node, mark }
+    }
 }
 
 impl Function for MapBackward {
@@ -90,12 +104,17 @@ impl Function for MapBackward {
         self.node
     }
 
-    fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        self.mark.try_get(cx)?;
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         let back = match self.direction {
             Direction::Forward => Direction::Adjoint,
             Direction::Adjoint => Direction::Forward,
         };
         Ok(smallvec![Some(run(g, self.map.clone(), &self.from, back, self.node)?)])
+    }
+
+    fn release(&self) {
+        self.mark.free();
     }
 }

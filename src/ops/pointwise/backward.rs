@@ -1,6 +1,7 @@
 //! The node of every pointwise row: what it keeps, its fused derivatives, and their replay as operations.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::SmallVec;
 
@@ -12,7 +13,7 @@ use crate::ensure;
 use crate::error::{Error, Result};
 use crate::formula::ARGS;
 use crate::formula::record::{Prim, Step, Steps};
-use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled};
+use crate::graph::{Cx, Function, Grads, ModeGuard, SavedTensor, grad_enabled};
 use crate::layout::Layout;
 use crate::ops::rows;
 use crate::tensor::Tensor;
@@ -25,6 +26,10 @@ pub(super) struct PointwiseBackward {
     result: Kept,
     /// The dtype computed in.
     common: DType,
+    /// A derivative reads a number of which PyTorch keeps a tensor, so that it can be gone.
+    reads_number: bool,
+    /// The node has run, and such a number is gone.
+    freed: AtomicBool,
 }
 
 /// Where the operands of a derivative stand that were saved: after the gradient the inputs, then the result.
@@ -57,9 +62,14 @@ impl PointwiseBackward {
             _ => bits,
         });
         let mut inputs = SmallVec::new();
+        // PyTorch makes a tensor of a number that has an edge.
+        let mut reads_number = false;
         for (i, a) in args.iter().enumerate() {
             inputs.push(match a {
-                Arg::S(s) => Kept::Number(*s),
+                Arg::S(s) => {
+                    reads_number |= read >> (i + 1) & 1 == 1 && row.numbers_have_edges(i);
+                    Kept::Number(*s)
+                }
                 Arg::T(t) if read >> (i + 1) & 1 == 1 => Kept::Tensor(SavedTensor::input(t)),
                 Arg::T(_) => Kept::Nothing,
             });
@@ -69,7 +79,15 @@ impl PointwiseBackward {
         } else {
             Kept::Nothing
         };
-        PointwiseBackward { row, inputs, params: SmallVec::from_slice(params), result, common: y.dtype() }
+        PointwiseBackward {
+            row,
+            inputs,
+            params: SmallVec::from_slice(params),
+            result,
+            common: y.dtype(),
+            reads_number,
+            freed: AtomicBool::new(false),
+        }
     }
 
     /// The inputs that have an edge, in its order.
@@ -177,6 +195,7 @@ impl Function for PointwiseBackward {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let plan = self.row.plan();
+        ensure!(!self.freed.load(Ordering::Relaxed), Error::FreedGraph);
         let Some(g) = &grads[0] else { return Ok(self.edges().map(|_| None).collect()) };
         // Once, as hooks may have packed them.
         let mut saved: Saved = [const { None }; ARGS];
@@ -236,6 +255,9 @@ impl Function for PointwiseBackward {
     }
 
     fn release(&self) {
+        if self.reads_number {
+            self.freed.store(true, Ordering::Relaxed);
+        }
         for kept in self.inputs.iter().chain([&self.result]) {
             if let Kept::Tensor(s) = kept {
                 s.free();
@@ -279,6 +301,8 @@ fn replay(steps: &Steps, operands: &[Option<Arg>], params: &[Scalar], like: &Ten
                     })
                     .collect();
                 let row = prim_row(p)?;
+                // What has no derivative is flat wherever it has one: nothing needs to be recorded.
+                let _flat = row.grads.is_empty().then(|| ModeGuard::grad(false));
                 Val::Owned(if args.iter().all(|a| matches!(a, Arg::S(_))) {
                     // Numbers alone: one of them becomes a 0-d tensor, so that the row has a dtype.
                     let Arg::S(s) = args[0] else { bail!(Runtime, "a step without operands") };

@@ -106,7 +106,7 @@ pub fn amax(t: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
 }
 
 /// The smallest element over several dimensions.
-pub(super) fn amin(t: &Tensor, dims: &[i64], keepdim: bool) -> Result<Tensor> {
+pub fn amin(t: &Tensor, dims: &[i64], keepdim: bool) -> Result<Tensor> {
     extremum_of_dims("amin", "AminBackward0", t, Some(dims), keepdim, false)
 }
 

@@ -26,7 +26,7 @@ rows! { BINARY;
     float div(input, other) = input / other => d(g, y) = [g / other, -g * ((input / other) / other)];
     { on: (0.3, 2.0), surface: Surface::NONE }
     /// Quotient rounded toward minus infinity.
-    num floor_divide(input, other) = input.floor_div(other) => d(g, y) = [E::zero(), E::zero()]; { sig: "input: Operand, other: Operand", divides: true, on: (0.3, 2.0), least: 1, kernel: "div_floor_cpu" }
+    num floor_divide(input, other) = input.floor_div(other); { sig: "input: Operand, other: Operand", divides: true, on: (0.3, 2.0), least: 1, kernel: "div_floor_cpu" }
     /// Quotient rounded toward zero.
     num trunc_divide(input, other) = input.trunc_div(other) => d(g, y) = [E::zero(), E::zero()]; { surface: Surface::NONE, divides: true, on: (0.3, 2.0), least: 1, kernel: "div_trunc_cpu" }
     /// Remainder with the sign of the divisor, as Python's `%`.
@@ -161,7 +161,7 @@ rows! { BINARY;
     float ldexp(input, other) = input * other.exp2()
     => d(g, y) = [g * other.exp2(), g * y * E::lit(std::f64::consts::LN_2)]; { sig: "input: Tensor, other: Tensor" }
     /// 0 below zero, 1 above, `values` at zero.
-    num step(input, values) = E::select(input.eq(E::zero()), values, E::select(E::zero().lt(input), E::one(), E::zero()));
+    num heaviside(input, values) = E::select(input.eq(E::zero()), values, E::select(E::zero().lt(input), E::one(), E::zero()));
     { surface: Surface::NONE, kernel: "heaviside_cpu" }
     /// x where positive, else `weight * x`.
     float prelu_kernel(input, weight) = E::select(E::zero().lt(input), input, weight * input)

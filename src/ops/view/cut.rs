@@ -11,7 +11,7 @@ use crate::graph::{Cx, Function, Grads, record};
 use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
 use crate::ops::arith;
 use crate::ops::schema::{Args, Out};
-use crate::tensor::{Tensor, as_view, multi_view};
+use crate::tensor::{Tensor, as_view};
 use crate::{bail, ensure, table};
 
 /// Which part of a tensor a view shows.
@@ -90,13 +90,12 @@ fn unfold_layout(whole: &Layout, dim: usize, size: usize, step: usize) -> Layout
 /// Backward of a view that shows a part.
 struct CutBackward {
     cut: Cut,
-    node: &'static str,
     shape: Dims,
 }
 
 impl Function for CutBackward {
     fn name(&self) -> &'static str {
-        self.node
+        self.cut.node()
     }
 
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
@@ -108,12 +107,7 @@ impl Function for CutBackward {
 /// The part of `t` that `cut` names, as a view.
 #[inline]
 pub fn take(t: &Tensor, cut: Cut) -> Result<Tensor> {
-    as_view(t, cut.layout(t.layout()), || CutBackward { cut, node: cut.node(), shape: t.shape().clone() })
-}
-
-/// As [`take`], for view number `number` of several that `node` returns.
-pub fn take_one_of(t: &Tensor, cut: Cut, number: usize, node: &'static str) -> Result<Tensor> {
-    multi_view(t, cut.layout(t.layout()), number, || CutBackward { cut, node, shape: t.shape().clone() })
+    as_view(t, cut.layout(t.layout()), || CutBackward { cut, shape: t.shape().clone() })
 }
 
 /// Zeros of the given shape with `part` where `cut` names it; overlapping windows add up.

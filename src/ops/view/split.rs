@@ -1,20 +1,60 @@
 //! Views that come in tuples.
 
-use super::cut::{Cut, narrow, take_one_of};
+use smallvec::smallvec;
+
+use super::cut::{Cut, narrow};
 use crate::device::Device;
 use crate::error::Result;
-use crate::layout::{MemoryFormat, wrap_dim};
+use crate::graph::{Cx, Function, Grads, record_all};
+use crate::layout::{Dims, MemoryFormat, wrap_dim};
+use crate::ops::join::{cat, stack};
 use crate::ops::schema::{Args, Out};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, multi_view};
 use crate::{bail, ensure, table};
+
+const UNBIND: &str = "UnbindBackward0";
 
 /// One view per index of `dim`.
 pub fn unbind(t: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     ensure!(t.rank() > 0, Index, "Dimension specified as {dim} but tensor has no dimensions");
     let d = wrap_dim(dim, t.rank())?;
-    (0..t.shape()[d])
-        .map(|index| take_one_of(t, Cut::Select { dim: d, index }, index, "UnbindBackward0"))
-        .collect()
+    let cuts = (0..t.shape()[d]).map(|index| Cut::Select { dim: d, index });
+    parts(t, d, cuts, UNBIND)
+}
+
+/// The views that `cuts` name; together they are the whole along dimension `d`. They share one node.
+fn parts(t: &Tensor, d: usize, cuts: impl Iterator<Item = Cut>, node: &'static str) -> Result<Vec<Tensor>> {
+    let parts = cuts.enumerate().map(|(i, cut)| multi_view(t, cut.layout(t.layout()), i)).collect();
+    record_all(parts, &[t], |parts| Parts {
+        node,
+        dim: d,
+        shapes: parts.iter().map(|p| p.shape().clone()).collect(),
+    })
+}
+
+/// Backward of views that make up the whole.
+struct Parts {
+    node: &'static str,
+    dim: usize,
+    shapes: Vec<Dims>,
+}
+
+impl Function for Parts {
+    fn name(&self) -> &'static str {
+        self.node
+    }
+
+    fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(like) = grads.iter().flatten().next() else { return Ok(smallvec![None]) };
+        let parts = grads.iter().zip(&self.shapes).map(|(g, shape)| match g {
+            Some(g) => Ok(g.clone()),
+            None => like.new_zeros(shape.clone()),
+        });
+        let parts = parts.collect::<Result<Vec<_>>>()?;
+        let joined =
+            if self.node == UNBIND { stack(&parts, self.dim as i64)? } else { cat(&parts, self.dim as i64)? };
+        Ok(smallvec![Some(joined)])
+    }
 }
 
 /// Views of consecutive pieces of `dim` with the given lengths, which fit.
@@ -25,14 +65,11 @@ fn pieces(
     node: &'static str,
 ) -> Result<Vec<Tensor>> {
     let mut start = 0;
-    lengths
-        .enumerate()
-        .map(|(i, length)| {
-            let piece = take_one_of(t, Cut::Slice { dim: d, start, length, step: 1 }, i, node);
-            start += length;
-            piece
-        })
-        .collect()
+    let cuts = lengths.map(|length| {
+        start += length;
+        Cut::Slice { dim: d, start: start - length, length, step: 1 }
+    });
+    parts(t, d, cuts, node)
 }
 
 fn require_dims(t: &Tensor, op: &str) -> Result<()> {

@@ -1,0 +1,76 @@
+"""Methods of Tensor that call Python: `apply_`, `map_`, `map2_`, and `storage`, whose class is Python's."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+from rgrad import _C
+from rgrad._C import Tensor
+
+
+def _set(self: Tensor, values: Any) -> Tensor:
+    """Stores Python numbers, in the order of the elements."""
+    code = "d" if self.dtype.is_floating_point else "q"
+    made = array(code, values)
+    if made:
+        flat = _C.frombuffer(made, dtype=_C.float64 if code == "d" else _C.int64)
+        self.detach().copy_(flat.view(self.shape))
+    return self
+
+
+def _check(self: Tensor, name: str, function: Any) -> None:
+    if self.requires_grad:
+        raise RuntimeError(
+            f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead."
+        )
+    if not callable(function):
+        raise TypeError(f"'{type(function).__name__}' object is not callable")
+
+
+def _operand(self: Tensor, name: str, parameter: str, position: int, value: Any) -> list[Any]:
+    if not isinstance(value, Tensor):
+        found = type(value).__name__
+        raise TypeError(f"{name}(): argument '{parameter}' (position {position}) must be Tensor, not {found}")
+    if value.dtype != self.dtype:
+        raise TypeError(f"{name}: expected {self.type()} for '{parameter}' (got {value.type()})")
+    return value.detach().expand(self.shape).flatten().tolist()
+
+
+def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Sets each element to what `callable` makes of it. Slow: the function is Python's."""
+    _check(self, "apply_", callable)
+    return _set(self, [callable(x) for x in self.flatten().tolist()])
+
+
+def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Sets each element to what `callable` makes of it and of that of `tensor`, which is broadcast."""
+    others = _operand(self, "map_", "other", 1, tensor)
+    _check(self, "map_", callable)
+    return _set(self, [callable(x, y) for x, y in zip(self.flatten().tolist(), others, strict=True)])
+
+
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+    """As `map_`, of two tensors."""
+    first, second = _operand(self, "map2_", "x", 1, x), _operand(self, "map2_", "y", 2, y)
+    _check(self, "map2_", callable)
+    triples = zip(self.flatten().tolist(), first, second, strict=True)
+    return _set(self, [callable(*values) for values in triples])
+
+
+def storage(self: Tensor) -> Any:
+    """The memory of this tensor and of all that share it, as elements of its dtype; see `untyped_storage`."""
+    from .storage import of_tensor
+
+    return of_tensor(self)
+
+
+def __complex__(self: Tensor) -> complex:
+    return complex(self.item())
+
+
+def install() -> None:
+    """Adds the methods to Tensor."""
+    for method in (apply_, map_, map2_, storage, __complex__):
+        setattr(Tensor, method.__name__, method)

@@ -1,0 +1,175 @@
+"""The memory behind tensors: as bytes in `UntypedStorage`, as elements of a dtype in `TypedStorage`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from rgrad import _C
+from rgrad._C import Tensor, UntypedStorage
+
+__all__ = ["TypedStorage", "UntypedStorage"]
+
+_WARNING = (
+    "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. "
+    "This should only matter to you if you are using storages directly.  To access UntypedStorage directly, use "
+    "tensor.untyped_storage() instead of tensor.storage()"
+)
+_CASTS = ("float", "double", "half", "bfloat16", "long", "int", "short", "char", "byte", "bool")
+
+
+class TypedStorage:
+    """The memory of tensors as a row of elements.
+
+    >>> import rgrad
+    >>> rgrad.TypedStorage([1.0, 2.0]).size()
+    2
+
+    Args:
+        data: how many elements to allocate, or the elements.
+        wrap_storage: an `UntypedStorage` to look at instead.
+        dtype: of the elements; the default dtype if None.
+    """
+
+    def __init__(
+        self, data: Any = None, *, wrap_storage: UntypedStorage | None = None, dtype: _C.dtype | None = None
+    ) -> None:
+        dtype = dtype or _C.get_default_dtype()
+        if wrap_storage is None:
+            elements = _C.empty(data or 0, dtype=dtype) if data is None or isinstance(data, int) else None
+            wrap_storage = (elements if elements is not None else _C.tensor(data, dtype=dtype)).untyped_storage()
+        elif data is not None:
+            raise RuntimeError(
+                "Legacy constructor was called with an argument and 'wrap_storage': only one of them is taken"
+            )
+        self._untyped_storage = wrap_storage
+        self.dtype = dtype
+
+    def _elements(self) -> Tensor:
+        return _C.empty(0, dtype=self.dtype, device=self.device).set_(self._untyped_storage)
+
+    @property
+    def device(self) -> Any:
+        return self._untyped_storage.device
+
+    @property
+    def is_cuda(self) -> bool:
+        return self._untyped_storage.is_cuda
+
+    @property
+    def _cdata(self) -> int:
+        return self._untyped_storage._cdata
+
+    def untyped(self) -> UntypedStorage:
+        """The same memory as bytes."""
+        return self._untyped_storage
+
+    def data_ptr(self) -> int:
+        """Address of the first element; 0 where there is none."""
+        return self._untyped_storage.data_ptr()
+
+    def size(self) -> int:
+        """The number of elements."""
+        return len(self)
+
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return self._untyped_storage.nbytes()
+
+    def element_size(self) -> int:
+        """The number of bytes of an element."""
+        return self.dtype.itemsize
+
+    def tolist(self) -> list[Any]:
+        """The elements as Python numbers."""
+        return self._elements().tolist()
+
+    def fill_(self, value: Any) -> TypedStorage:
+        """Sets every element."""
+        self._elements().fill_(value)
+        return self
+
+    def copy_(self, source: TypedStorage, non_blocking: bool = False) -> TypedStorage:
+        """Sets the elements to those of a storage of the same size."""
+        self._elements().copy_(source._elements(), non_blocking)
+        return self
+
+    def clone(self) -> TypedStorage:
+        """A copy with memory of its own."""
+        return TypedStorage(wrap_storage=self._elements().clone().untyped_storage(), dtype=self.dtype)
+
+    def cpu(self) -> TypedStorage:
+        """The storage on the CPU: itself if it lies there."""
+        return self if self.device.type == "cpu" else self._elements().cpu().storage()
+
+    def is_shared(self) -> bool:
+        """Whether other processes see writes: memory is always private."""
+        return self._untyped_storage.is_shared()
+
+    def share_memory_(self) -> TypedStorage:
+        """The storage itself: worker processes get copies."""
+        return self
+
+    def pickle_storage_type(self) -> str:
+        """The name of the legacy class of storages of this dtype, such as `FloatStorage`."""
+        return self._elements().type().removeprefix("torch.").replace("Tensor", "Storage")
+
+    def type(self) -> str:
+        """The legacy class of storages of this dtype with its module."""
+        return f"torch.{self.pickle_storage_type()}"
+
+    def __len__(self) -> int:
+        return self.nbytes() // self.element_size()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def __getitem__(self, index: int) -> Any:
+        if isinstance(index, slice):
+            raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
+        return self._elements()[index].item()
+
+    def __setitem__(self, index: int | slice, value: Any) -> None:
+        self._elements()[index] = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TypedStorage) and self._untyped_storage == other._untyped_storage
+
+    def __hash__(self) -> int:
+        return hash(self._untyped_storage)
+
+    def __copy__(self) -> TypedStorage:
+        return TypedStorage(wrap_storage=self._untyped_storage, dtype=self.dtype)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TypedStorage:
+        return memo.setdefault(id(self), self.clone())
+
+    def __repr__(self) -> str:
+        lines = "".join(f" {x}\n" for x in self.tolist())
+        return f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {len(self)}]"
+
+
+def _cast(name: str) -> Any:
+    def cast(self: TypedStorage) -> TypedStorage:
+        changed = getattr(self._elements(), name)()
+        return TypedStorage(wrap_storage=changed.untyped_storage(), dtype=changed.dtype)
+
+    cast.__name__ = name
+    cast.__doc__ = f"The elements cast to the dtype that `Tensor.{name}` names; the storage itself if they have it."
+    return cast
+
+
+for _name in _CASTS:
+    setattr(TypedStorage, _name, _cast(_name))
+
+_warned = False
+
+
+def of_tensor(self: Tensor) -> TypedStorage:
+    """The memory of this tensor and of all that share it, as elements of its dtype."""
+    global _warned
+    if not _warned:
+        _warned = True
+        warnings.warn(_WARNING, UserWarning, stacklevel=2)
+    return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)

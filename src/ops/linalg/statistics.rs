@@ -1,0 +1,207 @@
+//! Covariances, correlations, and matrices of powers.
+
+use crate::dtype::{DType, Scalar, promote};
+use crate::error::{Result, warn};
+use crate::layout::Dims;
+use crate::ops::reduce::sum_mask;
+use crate::ops::schema::{Args, Out};
+use crate::ops::view::copies::flip;
+use crate::ops::view::cut::diagonal;
+use crate::ops::{arith, join, matmul, reduce, rows, scan, view};
+use crate::tensor::Tensor;
+use crate::{ensure, table};
+
+/// The sum of all elements.
+fn total(t: &Tensor) -> Result<Tensor> {
+    sum_mask(t, reduce::dim_mask(None, t.rank())?, false, None)
+}
+
+/// Errors unless `weights` are a non-negative number for each of `n` observations.
+fn check_weights(name: &str, kind: &str, fits: bool, weights: &Tensor, n: usize) -> Result<()> {
+    let rank = weights.rank();
+    ensure!(
+        rank <= 1,
+        Runtime,
+        "cov(): expected {name} to have one or fewer dimensions but got {name} with {rank} dimensions"
+    );
+    ensure!(
+        fits,
+        Runtime,
+        "cov(): expected {name} to have {kind} dtype but got {name} with {} dtype",
+        weights.dtype().scalar_name()
+    );
+    let found = weights.numel();
+    ensure!(
+        found == n,
+        Runtime,
+        "cov(): expected {name} to have the same numel as there are observations in the input but got {found} != {n}"
+    );
+    let negative = rows::lt.call(&[weights.into(), Scalar::Int(0).into()], &[])?;
+    ensure!(
+        reduce::any(&negative, None, false)?.item()?.is_zero(),
+        Runtime,
+        "cov(): {name} cannot be negative"
+    );
+    Ok(())
+}
+
+/// Covariances of variables, which are the rows of a matrix; its columns are the observations.
+fn covariance(
+    t: &Tensor,
+    correction: i64,
+    frequencies: Option<&Tensor>,
+    importances: Option<&Tensor>,
+) -> Result<Tensor> {
+    let rank = t.rank();
+    ensure!(
+        rank <= 2,
+        Runtime,
+        "cov(): expected input to have two or fewer dimensions but got an input with {rank} dimensions"
+    );
+    ensure!(t.dtype() != DType::Bool, NotImplemented, "cov(): bool dtype is not supported for input");
+    let x = if rank < 2 { view::reshape_to(t, &Dims::from([1, t.numel()]))? } else { t.clone() };
+    let n = x.shape()[1];
+    if let Some(w) = frequencies {
+        check_weights("fweights", "integral", !w.dtype().is_float(), w, n)?;
+    }
+    if let Some(w) = importances {
+        check_weights("aweights", "floating point", w.dtype().is_float(), w, n)?;
+    }
+    let weights = match (frequencies, importances) {
+        (Some(f), Some(a)) => Some(arith::mul(f, a)?),
+        (f, a) => f.or(a).cloned(),
+    };
+    // The number of observations: a 0-d tensor where there are weights.
+    let (sum, count) = match &weights {
+        None => (x.clone(), Tensor::scalar(n as i64, DType::I64)?),
+        Some(w) => {
+            let count = total(w)?;
+            ensure!(!count.item()?.is_zero(), Runtime, "cov(): weights sum to zero, can't be normalized");
+            (arith::mul(&x, w)?, count)
+        }
+    };
+    // In PyTorch's order, which gradients are added in.
+    let mean = arith::div(&sum_mask(&sum, 1 << 1, true, None)?, &count)?;
+    // How many observations are free of each other.
+    let freedom = match (&weights, importances) {
+        (Some(w), Some(a)) if correction != 0 => {
+            let lost = arith::mul(&total(&arith::mul(w, a)?)?, Scalar::Int(correction))?;
+            arith::sub(&count, &arith::div(&lost, &count)?)?
+        }
+        (Some(_), _) => arith::sub(&count, &Tensor::scalar(correction, DType::I64)?)?,
+        (None, _) => Tensor::scalar(n as i64 - correction, DType::I64)?,
+    };
+    let freedom = if freedom.item()?.to_f64() > 0.0 {
+        freedom
+    } else {
+        warn(
+            "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.",
+        )?;
+        freedom.new_zeros(freedom.shape().clone())?
+    };
+    let apart = arith::sub(&x, &mean)?;
+    let weighted = match &weights {
+        None => apart.clone(),
+        Some(w) => arith::mul(&apart, w)?,
+    };
+    let products = matmul::mm(&apart, &view::t_of(&weighted)?)?;
+    view::squeeze(&arith::div(&products, &freedom)?, None)
+}
+
+/// Covariances divided by the standard deviations of both variables.
+fn correlation(t: &Tensor) -> Result<Tensor> {
+    let rank = t.rank();
+    ensure!(
+        rank <= 2,
+        Runtime,
+        "corrcoef(): expected input to have two or fewer dimensions but got an input with {rank} dimensions"
+    );
+    let c = covariance(t, 1, None, None)?;
+    if c.rank() == 0 {
+        return arith::div(&c, &c);
+    }
+    let deviation = rows::sqrt.call(&[(&diagonal(&c, 0, 0, 1)?).into()], &[])?;
+    let n = deviation.numel();
+    let c = arith::div(&c, &view::reshape_to(&deviation, &Dims::from([n, 1]))?)?;
+    let c = arith::div(&c, &view::reshape_to(&deviation, &Dims::from([1, n]))?)?;
+    rows::clamp.call(&[(&c).into(), Scalar::Int(-1).into(), Scalar::Int(1).into()], &[])
+}
+
+/// The powers 0 to `n - 1` of each element of `x`, along a new last dimension.
+fn powers(x: &Tensor, n: i64, dtype: DType) -> Result<Tensor> {
+    let mut shape: Vec<i64> = x.shape().iter().map(|&s| s as i64).collect();
+    shape.push((n - 1).max(0));
+    let repeated = view::expand(&view::unsqueeze(&arith::to_dtype(x, dtype)?, -1)?, &shape)?;
+    let mut first = x.shape().clone();
+    first.push(n.min(1) as usize);
+    let ones = repeated.new_full(first, 1i64)?;
+    join::cat(&[ones, scan::cumprod(&repeated, x.rank(), Some(dtype))?], -1)
+}
+
+fn vander(a: &Args) -> Result<Out> {
+    let x = a.tensor(0)?;
+    ensure!(x.rank() == 1, Runtime, "x must be a one-dimensional tensor.");
+    let n = a.opt_int(1)?.unwrap_or(x.numel() as i64);
+    ensure!(n >= 0, Runtime, "N must be non-negative.");
+    let increasing = powers(x, n, promote(x.dtype(), DType::I64))?;
+    Ok(if a.bool(2)? { increasing } else { flip(&increasing, &[1])? }.into())
+}
+
+fn linalg_vander(a: &Args) -> Result<Out> {
+    let x = a.tensor(0)?;
+    ensure!(
+        x.rank() > 0,
+        Runtime,
+        "linalg.vander: expected x to have at least 1 dimension, but got a 0-d tensor"
+    );
+    let last = x.shape()[x.rank() - 1] as i64;
+    let n = a.opt_int(1)?.unwrap_or(last);
+    ensure!(n > 1, Runtime, "linalg.vander: N must be greater than 1.");
+    ensure!(x.dtype() != DType::Bool, Runtime, "linalg.vander(): bool dtype is not supported for x");
+    Ok(powers(x, n, promote(x.dtype(), DType::I64))?.into())
+}
+
+/// All ways to take `r` elements of a vector in order, each once or again and again, a row each.
+fn combinations(t: &Tensor, r: i64, again: bool) -> Result<Tensor> {
+    ensure!(t.rank() == 1, Runtime, "Expect a 1D vector, but got shape {}", t.shape());
+    ensure!(r >= 0, Runtime, "Expect a non-negative number, but got {r}");
+    if r == 0 {
+        return t.new_empty([0]);
+    }
+    let (n, r) = (t.numel(), r as usize);
+    let (mut chosen, mut count) = (Vec::new(), 0);
+    let mut row: Vec<usize> = (0..r).map(|i| if again { 0 } else { i }).collect();
+    // How far the index at a place may go, so that those after it have room.
+    let highest = |place: usize| if again { n } else { (n + place + 1).saturating_sub(r) };
+    while row.iter().enumerate().all(|(place, &i)| i < highest(place)) {
+        chosen.extend(row.iter().map(|&i| i as i64));
+        count += 1;
+        let Some(place) = (0..r).rev().find(|&place| row[place] + 1 < highest(place)) else { break };
+        let next = row[place] + 1;
+        for (after, i) in row[place..].iter_mut().enumerate() {
+            *i = if again { next } else { next + after };
+        }
+    }
+    let index = Tensor::from_slice(&chosen, [count, r])?.on_device(t.device())?;
+    crate::ops::index::index(t, &[Some(index)])
+}
+
+table! {
+    "cov" BOTH "Covariances of variables, which are the rows of a matrix; its columns are the observations." [] {
+        "input: Tensor, *, correction: int = 1, fweights: Tensor? = None, aweights: Tensor? = None" =>
+            |a| Ok(covariance(a.tensor(0)?, a.int(1)?, a.opt_tensor(2)?, a.opt_tensor(3)?)?.into());
+    }
+    "corrcoef" BOTH "Correlations of variables, which are the rows of a matrix; its columns are the observations." [] {
+        "input: Tensor" => |a| Ok(correlation(a.tensor(0)?)?.into());
+    }
+    "vander" FUNCTION "The powers of each element of a vector, a row each, in descending order unless `increasing`." [] {
+        "x: Tensor, N: int? = None, increasing: bool = False" => vander;
+    }
+    "vander" LINALG "The powers of each element, from 0 to `N - 1`, along a new last dimension." [] {
+        "x: Tensor, *, N: int? = None" => linalg_vander;
+    }
+    "combinations" FUNCTION "All ways to take `r` elements of a vector in order, a row each." [] {
+        "input: Tensor, r: int = 2, with_replacement: bool = False" =>
+            |a| Ok(combinations(a.tensor(0)?, a.int(1)?, a.bool(2)?)?.into());
+    }
+}

@@ -1,0 +1,76 @@
+"""`testing.assert_close` and `testing.make_tensor`."""
+
+from __future__ import annotations
+
+import pytest
+
+import rgrad as torch
+from rgrad.testing import assert_close, make_tensor
+
+T = torch.tensor
+
+
+def _message(*args, **kwargs):
+    with pytest.raises(AssertionError) as e:
+        assert_close(*args, **kwargs)
+    return str(e.value)
+
+
+def test_the_error_tells_the_greatest_differences_and_where_they_are():
+    assert _message(T([1.0, 2.0]), T([1.0, 3.0])) == (
+        "Tensor-likes are not close!\n\nMismatched elements: 1 / 2 (50.0%)\n"
+        "Greatest absolute difference: 1.0 at index (1,) (up to 1e-05 allowed)\n"
+        "Greatest relative difference: 0.3333333432674408 at index (1,) (up to 1.3e-06 allowed)"
+    )
+    assert _message(T([1, 2]), T([1, 3])).startswith("Tensor-likes are not equal!")
+
+
+def test_numbers_are_named_scalars():
+    assert _message(1, 2) == (
+        "Scalars are not equal!\n\nExpected 2 but got 1.\nAbsolute difference: 1\nRelative difference: 0.5"
+    )
+
+
+def test_the_error_names_the_item_of_nested_containers():
+    found = _message({"a": [1, T([1.0])]}, {"a": [1, T([2.0])]})
+    assert found.endswith("\n\nThe failure occurred for item ['a'][1]")
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "words"),
+    [
+        (T([1.0]), T([[1.0]]), "The values for attribute 'shape' do not match: torch.Size([1]) != torch.Size([1, 1])."),
+        (T([1.0]), T([1]), "The values for attribute 'dtype' do not match: torch.float32 != torch.int64."),
+        ([1, 2], [1], "The length of the sequences mismatch: 2 != 1"),
+        (None, 1, "None mismatch: None is not 1"),
+        (True, False, "Booleans mismatch: True is not False"),
+        (1, 1.0, "The (d)types do not match: <class 'int'> != <class 'float'>."),
+    ],
+)
+def test_what_is_compared_must_be_of_one_kind(actual, expected, words):
+    assert _message(actual, expected) == words
+
+
+def test_a_message_replaces_the_text_or_is_made_of_it():
+    assert _message(1, 2, msg="mine") == "mine"
+    assert _message(1, 2, msg=lambda text: "before " + text).startswith("before Scalars")
+
+
+def test_nans_and_infinities_are_close_to_themselves_on_demand():
+    nan = float("nan")
+    assert_close(T([float("inf"), nan]), T([float("inf"), nan]), equal_nan=True)
+    assert "nan at index (0,)" in _message(T([nan]), T([nan]))
+
+
+def test_one_tolerance_needs_the_other():
+    with pytest.raises(ValueError, match="Both 'rtol' and 'atol' must be either specified or omitted"):
+        assert_close(1, 1, rtol=0.1)
+
+
+def test_a_made_tensor_is_as_it_was_asked_for():
+    x = make_tensor((4, 4), dtype=torch.float32, device="cpu", noncontiguous=True, requires_grad=True)
+    assert x.stride() == (8, 2) and x.is_leaf and x.requires_grad and x.abs().max() <= 9
+    assert make_tensor(100, dtype=torch.int64, device="cpu", low=0, high=1).eq(0).all()
+    assert make_tensor(100, dtype=torch.int8, device="cpu", low=0, high=2, exclude_zero=True).eq(1).all()
+    with pytest.raises(ValueError, match="`low` must be less than `high`, but got 3 >= 2"):
+        make_tensor(1, dtype=torch.float32, device="cpu", low=3, high=2)

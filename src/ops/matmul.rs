@@ -23,27 +23,11 @@ fn same_dtype(op: &'static str, a: &Tensor, b: &Tensor) -> Result<()> {
         a.dtype() == b.dtype(),
         Runtime,
         "expected m1 and m2 to have the same dtype, but got: {} != {} ({op})",
-        c_name(a.dtype()),
-        c_name(b.dtype())
+        a.dtype().type_name(),
+        b.dtype().type_name()
     );
     ensure!(a.dtype() != DType::Bool, Error::DtypeNotImplemented { op: "addmm_impl_cpu_", dtype: a.dtype() });
     Ok(())
-}
-
-/// The C++ names that PyTorch uses in this message.
-fn c_name(d: DType) -> &'static str {
-    match d {
-        DType::F32 => "float",
-        DType::F64 => "double",
-        DType::I64 => "long long",
-        DType::I32 => "int",
-        DType::I16 => "short",
-        DType::I8 => "signed char",
-        DType::U8 => "unsigned char",
-        DType::Bool => "bool",
-        DType::F16 => "c10::Half",
-        DType::BF16 => "c10::BFloat16",
-    }
 }
 
 /// `a @ b` for matrices, with a row added where `bias` is given; no history.
@@ -347,15 +331,40 @@ fn linear_op(a: &Args) -> Result<Out> {
 pub(super) fn add_product(a: &Args, times: fn(&Tensor, &Tensor) -> Result<Tensor>) -> Result<Out> {
     let (input, x, y) = (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?);
     let dtype = x.dtype();
+    if input.dtype() != dtype || y.dtype() != dtype {
+        return Err(dtypes_differ(a.name, input.dtype(), dtype, y.dtype()));
+    }
     // Among integers the factors are integers too.
     let factor = |i| a.number(i).map(|s| if dtype.is_float() { s } else { Scalar::Int(s.to_i64()) });
     let (beta, alpha) = (factor(3)?, factor(4)?);
-    if dtype.is_half() && input.dtype() == dtype && y.dtype() == dtype {
+    if dtype.is_half() {
         let wide = |t: &Tensor| arith::to_dtype(t, DType::F32);
         let sum = scaled_sum(a.name, &wide(input)?, beta, times(&wide(x)?, &wide(y)?)?, alpha)?;
         return Ok(arith::to_dtype(&sum, dtype)?.into());
     }
     Ok(scaled_sum(a.name, input, beta, times(x, y)?, alpha)?.into())
+}
+
+/// The error of `addmm` and its kin for operands of several dtypes.
+#[cold]
+fn dtypes_differ(op: &str, input: DType, x: DType, y: DType) -> Error {
+    let names = [input, x, y].map(DType::scalar_name);
+    Error::Runtime(match op {
+        "addmm" => {
+            let [a, b] = if input == x { [names[1], names[2]] } else { [names[0], names[1]] };
+            format!("self and mat2 must have the same dtype, but got {a} and {b}")
+        }
+        "baddbmm" | "addbmm" => format!(
+            "Input dtypes must be the same, got: input {}, batch1: {}, batch2: {}",
+            input.type_name(),
+            x.type_name(),
+            y.type_name()
+        ),
+        _ => format!(
+            "{op} input tensors must have the same dtype, but got {}, {}, and {}",
+            names[0], names[1], names[2]
+        ),
+    })
 }
 
 fn scaled_sum(

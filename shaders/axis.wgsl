@@ -32,6 +32,7 @@ struct Params {
 
 var<private> runtime_zero: u32;
 // @slot prelude
+fn quotient(i: u32, n: u32) -> u32 { return i / n; }
 // @end
 
 // @slot load
@@ -40,8 +41,8 @@ fn load_weights(i: u32) -> T { return weights[i]; }
 // @end
 
 fn element(i: u32) -> T {
-    let row = i / params.inner;
-    let outer = row / params.m;
+    let row = quotient(i, params.inner);
+    let outer = quotient(row, params.m);
     let to = row - outer * params.m;
     let start = params.first_x + outer * params.n * params.inner + (i - row * params.inner);
     var sum = T(0);

@@ -20,6 +20,8 @@ struct Params {
     first_value: u32,
     first_index: u32,
     first_place: u32,
+    // The index of the first element along n.
+    from_place: u32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -37,7 +39,7 @@ fn m_eq(a: T, b: T) -> bool { return a == b; }
 
 // @slot load
 fn load(i: u32) -> T { return T(x[i]); }
-fn index_of(i: u32, k: u32) -> u32 { return k; }
+fn index_of(i: u32, k: u32) -> u32 { return params.from_place + k; }
 // @end
 
 // @slot functions

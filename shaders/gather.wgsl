@@ -19,6 +19,8 @@ struct Params {
     // Offsets, and elements of the dimensions after.
     n: u32,
     width: u32,
+    // Elements that the binding shows; see `backend/gpu/window.rs`.
+    limit: u32,
     // @slot params
     // @end
 }
@@ -32,6 +34,7 @@ struct Params {
 
 var<private> runtime_zero: u32;
 // @slot prelude
+fn quotient(i: u32, n: u32) -> u32 { return i / n; }
 // @end
 
 // @slot load
@@ -45,10 +48,13 @@ fn after(i: u32) -> u32 { return i; }
 // @end
 
 fn element(i: u32) -> T {
-    let row = i / params.width;
-    let block = row / params.n;
+    let row = quotient(i, params.width);
+    let block = quotient(row, params.n);
     let pick = u32(offsets[params.first_offsets + row - block * params.n]);
-    return load_x(params.first_x + pick + before(block) + after(i - row * params.width));
+    let at = params.first_x + pick + before(block) + after(i - row * params.width);
+    // @slot outside
+    // @end
+    return load_x(at);
 }
 
 @compute @workgroup_size(64)

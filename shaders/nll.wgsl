@@ -25,6 +25,8 @@ struct Params {
     first_gradient: u32,
     // How far the gradients of two positions lie apart: 0 where one is for all.
     step: u32,
+    // Where the weights of the positions begin.
+    first_weights: u32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -38,6 +40,7 @@ struct Params {
 
 var<private> runtime_zero: u32;
 // @slot prelude
+fn quotient(i: u32, n: u32) -> u32 { return i / n; }
 // @end
 
 // @slot weight
@@ -67,12 +70,12 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     var loss = T(0);
     var weight = T(0);
     if counts(c) {
-        let outer = at / params.inner;
+        let outer = quotient(at, params.inner);
         let column = at - outer * params.inner;
         weight = weight_of(c.x);
         loss = -weight * x[params.first + (outer * params.classes + c.x) * params.inner + column];
     }
     result[params.first_result + at] = loss;
-    weights[at] = weight;
+    weights[params.first_weights + at] = weight;
     // @end
 }

@@ -39,23 +39,29 @@ struct Params {
 var<private> runtime_zero: u32;
 // @slot prelude
 fn is_nan(x: f32) -> bool { return false; }
+fn quotient(i: u32, n: u32) -> u32 { return i / n; }
 // @end
 
 fn nearer(i: u32, j: u32) -> u32 { return select(j, i, i < j); }
 fn volume(s: vec4<u32>) -> u32 { return s.x * s.y * s.z; }
 
 fn split(i: u32, s: vec4<u32>) -> vec3<u32> {
-    let row = i / s.z;
-    let plane = row / s.y;
+    let row = quotient(i, s.z);
+    let plane = quotient(row, s.y);
     return vec3<u32>(plane, row - plane * s.y, i - row * s.z);
 }
 
 fn join(p: vec3<u32>, s: vec4<u32>) -> u32 { return (p.x * s.y + p.y) * s.z + p.z; }
 fn inside(p: vec3<u32>, s: vec4<u32>) -> bool { return p.x < s.x && p.y < s.y && p.z < s.z; }
 
-// Where a tap meets the input for a result; beyond the edges it wraps to what is not inside.
-fn met(at: vec3<u32>, tap: vec3<u32>) -> vec3<u32> {
-    return at * params.stride.xyz + tap * params.dilation.xyz - params.padding.xyz;
+// Where the first tap meets the input for a result; before the edges it wraps to what is not inside.
+fn origin(at: vec3<u32>) -> vec3<u32> { return at * params.stride.xyz - params.padding.xyz; }
+
+// The results, from the first to before the last, whose windows without gaps have an element of the input.
+fn covering(at: u32, a: u32) -> vec2<u32> {
+    let ahead = at + params.padding[a];
+    let first = select(0u, quotient(ahead - params.kernel[a], params.stride[a]) + 1u, ahead >= params.kernel[a]);
+    return vec2<u32>(first, nearer(quotient(ahead, params.stride[a]) + 1u, params.output[a]));
 }
 
 // What the sum over the window of a result along one axis counts.
@@ -74,9 +80,9 @@ fn mean_of(sum: T, at: vec3<u32>) -> T {
 }
 
 // The share of the input that a result covers along one axis.
-fn share_start(o: u32, a: u32) -> u32 { return o * params.input[a] / params.output[a]; }
+fn share_start(o: u32, a: u32) -> u32 { return quotient(o * params.input[a], params.output[a]); }
 fn share_end(o: u32, a: u32) -> u32 {
-    return ((o + 1u) * params.input[a] + params.output[a] - 1u) / params.output[a];
+    return quotient((o + 1u) * params.input[a] + params.output[a] - 1u, params.output[a]);
 }
 fn share(at: vec3<u32>) -> array<vec3<u32>, 2> {
     return array<vec3<u32>, 2>(
@@ -88,13 +94,18 @@ fn share(at: vec3<u32>) -> array<vec3<u32>, 2> {
 // @slot functions
 fn average(i: u32) {
     let output = volume(params.output);
-    let plane = i / output;
+    let plane = quotient(i, output);
     let at = split(i - plane * output, params.output);
     let start = params.first + plane * volume(params.input);
     var sum = T(0);
-    for (var t = 0u; t < volume(params.kernel); t++) {
-        let p = met(at, split(t, params.kernel));
-        if inside(p, params.input) { sum += x[start + join(p, params.input)]; }
+    let corner = origin(at);
+    for (var d = 0u; d < params.kernel.x; d++) {
+        for (var h = 0u; h < params.kernel.y; h++) {
+            for (var w = 0u; w < params.kernel.z; w++) {
+                let p = corner + vec3<u32>(d, h, w);
+                if inside(p, params.input) { sum += x[start + join(p, params.input)]; }
+            }
+        }
     }
     result[params.first_result + i] = mean_of(sum, at);
 }

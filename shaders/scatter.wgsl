@@ -21,6 +21,8 @@ struct Params {
     width: u32,
     // How far two values lie apart: 0 where there is one for all.
     step: u32,
+    // Elements that the binding shows; see `backend/gpu/window.rs`.
+    limit: u32,
     // @slot params
     // @end
 }
@@ -34,6 +36,7 @@ struct Params {
 
 var<private> runtime_zero: u32;
 // @slot prelude
+fn quotient(i: u32, n: u32) -> u32 { return i / n; }
 // @end
 
 // @slot load
@@ -56,10 +59,10 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     let at = id.x + id.y * groups.x * 64u;
     if at >= params.count { return; }
     // @slot body
-    let row = at / params.width;
-    let block = row / params.n;
+    let row = quotient(at, params.width);
+    let block = quotient(row, params.n);
     let pick = offsets[params.first_offsets + row - block * params.n];
     let i = params.first + pick + before(block) + after(at - row * params.width);
-    write(i, load_values(params.first_values + at * params.step));
+    if i < params.limit { write(i, load_values(params.first_values + at * params.step)); }
     // @end
 }

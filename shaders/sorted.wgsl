@@ -33,6 +33,7 @@ struct Params {
 
 var<private> runtime_zero: u32;
 // @slot prelude
+fn quotient(i: u32, n: u32) -> u32 { return i / n; }
 // @end
 
 // @slot load
@@ -41,7 +42,7 @@ fn load_x(i: u32) -> T { return x[i]; }
 
 // @slot element
 fn element(i: u32) -> T {
-    let row = i / params.width;
+    let row = quotient(i, params.width);
     let at = row * params.padded + params.start + (i - row * params.width);
     return load_x(params.first_x + row * params.n + u32(order[params.first_order + at]));
 }

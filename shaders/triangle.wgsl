@@ -30,6 +30,7 @@ struct Params {
 
 var<private> runtime_zero: u32;
 // @slot prelude
+fn quotient(i: u32, n: u32) -> u32 { return i / n; }
 // @end
 
 // @slot load
@@ -37,10 +38,10 @@ fn load_x(i: u32) -> T { return x[i]; }
 // @end
 
 fn element(i: u32) -> T {
-    let row = i / params.columns;
+    let row = quotient(i, params.columns);
     let column = i - row * params.columns;
     // How far to the right of the diagonal.
-    let right = i32(column) - i32(row - row / params.rows * params.rows) - params.diagonal;
+    let right = i32(column) - i32(row - quotient(row, params.rows) * params.rows) - params.diagonal;
     let outside = (params.lower == 1u && right > 0) || (params.lower == 0u && right < 0);
     return select(load_x(params.first_x + i), T(0), outside);
 }

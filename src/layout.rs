@@ -209,6 +209,12 @@ impl Layout {
         })
     }
 
+    /// Whether every index shows the same element, as of a number that was broadcast.
+    #[inline]
+    pub fn is_one_element(&self) -> bool {
+        self.strides.iter().all(|&s| s == 0)
+    }
+
     /// Whether no two indices share an element and there are no holes: dense in some order of the dimensions.
     pub fn is_non_overlapping_and_dense(&self) -> bool {
         if self.is_contiguous() {

@@ -78,6 +78,8 @@ if TYPE_CHECKING:
         backends,
         cpu,
         cuda,
+        distributed,
+        func,
         gpu,
         library,
         linalg,
@@ -92,12 +94,13 @@ if TYPE_CHECKING:
         storage,
         testing,
         utils,
+        version,
         vision,
         viz,
     )
     from ._asarray import asarray
     from ._doctor import doctor
-    from ._top import strided
+    from ._top import get_device_module, strided
     from .amp import autocast
     from .serialization import load, save
     from .storage import TypedStorage
@@ -110,6 +113,8 @@ _LAZY = {
     "backends",
     "cpu",
     "cuda",
+    "distributed",
+    "func",
     "gpu",
     "library",
     "linalg",
@@ -124,14 +129,17 @@ _LAZY = {
     "storage",
     "testing",
     "utils",
+    "version",
     "vision",
     "viz",
 }
 _FROM = {
+    "GradScaler": ("rgrad.amp", "GradScaler"),
     "TypedStorage": ("rgrad.storage", "TypedStorage"),
     "asarray": ("rgrad._asarray", "asarray"),
     "autocast": ("rgrad.amp", "autocast"),
     "doctor": ("rgrad._doctor", "doctor"),
+    "get_device_module": ("rgrad._top", "get_device_module"),
     "load": ("rgrad.serialization", "load"),
     "save": ("rgrad.serialization", "save"),
     "strided": ("rgrad._top", "strided"),

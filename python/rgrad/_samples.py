@@ -25,8 +25,6 @@ SHAPES: dict[str, tuple[int, ...]] = {
     "0-d": (),
     "rank 6": (2, 1, 3, 1, 2, 2),
 }
-# More than 65,535 workgroups of 64 invocations, if each does one element.
-LARGE = (65_537, 65)
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 DTYPES = (*FLOATS, "int64", "int32", "int16", "int8", "uint8", "bool")
@@ -123,12 +121,12 @@ PLACES = {"nn.functional": "nn", "special": "special", "linalg": "linalg"}
 ON_TENSORS = ("method", "attribute")
 
 
-def samples(op: dict[str, Any], large: bool = False) -> Iterator[Sample]:
+def samples(op: dict[str, Any], large: tuple[int, ...] | None = None) -> Iterator[Sample]:
     """The sample calls of an entry of the table (`rgrad._C._op_table()`); none if it takes no tensors.
 
     Args:
         op: The entry.
-        large: Also a call of more elements than one dimension of workgroups holds.
+        large: The shape of one more elementwise call.
     """
     place = _place(op)
     if place is None:
@@ -145,7 +143,7 @@ def samples(op: dict[str, Any], large: bool = False) -> Iterator[Sample]:
         return
     counts = {n for s in op["signatures"] if (n := _count(s))}
     for count in sorted(counts):
-        for label, shape in (*SHAPES.items(), *([("large", LARGE)] if large else [])):
+        for label, shape in (*SHAPES.items(), *([("large", large)] if large else [])):
             yield replace(start, args=(Spec(shape),) * count, shape=label)
         for k in range(count):
             specs = tuple(Spec((len(SPECIALS),), "special" if i == k else "data") for i in range(count))

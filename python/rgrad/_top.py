@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from types import ModuleType
 from typing import Any, Self
 
 from rgrad import _C
@@ -138,6 +139,21 @@ def get_printoptions() -> dict[str, Any]:
     """How tensors are printed."""
     names = ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")
     return dict(zip(names, _C._get_printoptions(), strict=True))
+
+
+def get_device_module(device: Any = None) -> ModuleType:
+    """The module of a kind of device: `rgrad.cpu`, or `rgrad.cuda` for a GPU by any of its names.
+
+    Args:
+        device: A device or its name; by default the GPU where there is one, else the CPU.
+    """
+    from . import accelerator, cpu, cuda
+
+    if device is None:
+        return cuda if accelerator.is_available() else cpu
+    if not isinstance(device, str | _C.device):
+        raise RuntimeError(f"Invalid value of device '{device}', expect torch.device, str, or None")
+    return cpu if _C.device(device).type == "cpu" else cuda
 
 
 def set_default_tensor_type(t: Any) -> None:

@@ -46,6 +46,25 @@ def get_safe_globals() -> list[Any]:
     return list(_safe_globals.values())
 
 
+class safe_globals:
+    """A context within which `weights_only` files may name more functions and classes.
+
+    Args:
+        safe_globals: as `add_safe_globals` takes them.
+    """
+
+    def __init__(self, safe_globals: list[Any]) -> None:
+        self._entries = safe_globals
+
+    def __enter__(self) -> None:
+        self._before = dict(_safe_globals)
+        add_safe_globals(self._entries)
+
+    def __exit__(self, *exc: object) -> None:
+        _safe_globals.clear()
+        _safe_globals.update(self._before)
+
+
 def clear_safe_globals() -> None:
     """Take back what `add_safe_globals` has allowed."""
     _safe_globals.clear()

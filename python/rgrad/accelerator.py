@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from rgrad import _C
@@ -33,6 +34,66 @@ def set_device_index(device: Any) -> None:
     from rgrad import gpu
 
     gpu.set_device(device)
+
+
+def current_device_idx() -> int:
+    """The older name of `current_device_index`."""
+    return current_device_index()
+
+
+def set_device_idx(device: Any) -> None:
+    """The older name of `set_device_index`."""
+    set_device_index(device)
+
+
+def device_index(device: int | None, /) -> contextlib.AbstractContextManager[None]:
+    """A block in which names without a number mean another GPU; None changes nothing."""
+    from rgrad import gpu
+
+    return contextlib.nullcontext() if device is None else gpu.device(device)
+
+
+def current_stream(device: Any = None) -> Any:
+    """The queue of a GPU."""
+    from rgrad import cuda
+
+    return cuda.current_stream(device)
+
+
+def empty_cache() -> None:
+    """Gives memory kept for reuse back to the driver."""
+    if is_available():
+        _C._gpu_empty_cache(_C._current_gpu())
+
+
+def memory_stats(device_index: Any = None, /) -> dict[str, int]:
+    """The counters of memory; empty where there is no GPU."""
+    from rgrad import gpu
+
+    return gpu.memory_stats(device_index) if is_available() else {}
+
+
+def memory_allocated(device_index: Any = None, /) -> int:
+    """Bytes held by tensors."""
+    return memory_stats(device_index).get("allocated_bytes.all.current", 0)
+
+
+def max_memory_allocated(device_index: Any = None, /) -> int:
+    """The highest `memory_allocated` since the start or the last reset."""
+    return memory_stats(device_index).get("allocated_bytes.all.peak", 0)
+
+
+def memory_reserved(device_index: Any = None, /) -> int:
+    """Bytes held by tensors and kept for reuse."""
+    return memory_stats(device_index).get("reserved_bytes.all.current", 0)
+
+
+def reset_peak_memory_stats(device_index: Any = None, /) -> None:
+    """Starts `max_memory_allocated` anew."""
+    from rgrad import gpu
+
+    if is_available():
+        gpu.reset_peak_memory_stats(device_index)
 
 
 def synchronize(device: Any = None) -> None:

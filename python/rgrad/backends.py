@@ -12,6 +12,10 @@ class _Absent:
     allow_tf32 = False
 
     @staticmethod
+    def version() -> None:
+        """None."""
+
+    @staticmethod
     def is_available() -> bool:
         """False."""
         return False
@@ -33,7 +37,22 @@ class _Mps(_Absent):
         return mps.is_available()
 
 
-cuda = _Absent()
+class _Products:
+    """Settings of products that scripts make: those of this library are never less exact than they ask for."""
+
+    allow_tf32 = False
+    allow_fp16_reduced_precision_reduction = True
+    allow_bf16_reduced_precision_reduction = True
+
+
+class _Cuda(_Absent):
+    """The libraries of one vendor."""
+
+    def __init__(self) -> None:
+        self.matmul = _Products()
+
+
+cuda = _Cuda()
 cudnn = _Absent()
 mps = _Mps()
 mkl = _Absent()

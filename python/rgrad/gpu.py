@@ -18,6 +18,7 @@ from rgrad import _C
 from rgrad._gpu_profile import profile
 
 __all__ = [
+    "DeviceProperties",
     "OutOfMemoryError",
     "current_device",
     "device",
@@ -30,6 +31,7 @@ __all__ = [
     "max_memory_allocated",
     "memory_allocated",
     "memory_reserved",
+    "memory_stats",
     "memory_summary",
     "profile",
     "reset",
@@ -90,9 +92,19 @@ def device(device: Any) -> Iterator[None]:
         _C._set_current_gpu(before)
 
 
-def get_device_properties(device: Any = None) -> dict[str, Any]:
+class DeviceProperties(dict[str, Any]):
+    """What is known of a GPU, by key or as attributes."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"a GPU of any vendor has no property '{name}'; there are {', '.join(self)}") from None
+
+
+def get_device_properties(device: Any = None) -> DeviceProperties:
     """Name, vendor, driver, backend and limits of a GPU."""
-    return _C._gpu_properties(_index(device))
+    return DeviceProperties(_C._gpu_properties(_index(device)))
 
 
 def get_device_name(device: Any = None) -> str:
@@ -112,17 +124,17 @@ def stats(device: Any = None) -> dict[str, int]:
 
 def memory_allocated(device: Any = None) -> int:
     """Bytes held by tensors."""
-    return stats(device)["allocated_bytes"]
+    return stats(device)["allocated_bytes"] if is_available() else 0
 
 
 def max_memory_allocated(device: Any = None) -> int:
     """The highest `memory_allocated` since the start or the last reset."""
-    return stats(device)["peak_bytes"]
+    return stats(device)["peak_bytes"] if is_available() else 0
 
 
 def memory_reserved(device: Any = None) -> int:
     """Bytes held by tensors and kept for reuse."""
-    return stats(device)["reserved_bytes"]
+    return stats(device)["reserved_bytes"] if is_available() else 0
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
@@ -137,15 +149,26 @@ def reset(device: Any = None) -> None:
 
 def empty_cache(device: Any = None) -> None:
     """Gives memory kept for reuse back to the driver."""
-    _C._gpu_empty_cache(_index(device))
+    if is_available():
+        _C._gpu_empty_cache(_index(device))
 
 
-def memory_summary(device: Any = None) -> str:
-    """The counters of memory, and the largest owners."""
+def memory_stats(device: Any = None) -> dict[str, int]:
+    """The counters of memory under the names that PyTorch has for them."""
+    counters = stats(device)
+    return {
+        "allocated_bytes.all.current": counters["allocated_bytes"],
+        "allocated_bytes.all.peak": counters["peak_bytes"],
+        "reserved_bytes.all.current": counters["reserved_bytes"],
+    }
+
+
+def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+    """The counters of memory, and, unless abbreviated, the largest owners."""
     counters = stats(device)
     names = ("allocated", "reserved", "peak")
     table = "\n".join(f"{counters[f'{name}_bytes'] / 2**20:>12.2f} MiB  {name}" for name in names)
-    return table + _owners_summary()
+    return table if abbreviated else table + _owners_summary()
 
 
 def _owners_summary() -> str:

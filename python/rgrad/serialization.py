@@ -39,9 +39,10 @@ from rgrad._weights_unpickler import (
     clear_safe_globals,
     full_unpickler,
     get_safe_globals,
+    safe_globals,
 )
 
-__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "save"]
+__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
 _ALIGNMENT = 64
 _STORAGE_NAMES = {

@@ -208,6 +208,7 @@ pub fn positions(mask: View, found: &Found, out: View) -> Result<()> {
 
 /// Dense `x` where the mask is true, one after the other.
 pub fn compress(x: View, mask: View, found: &Found, out: View) -> Result<()> {
+    same_device([x, mask, out])?;
     match found {
         Found::Host(starts) => {
             with_dtype!(bits x.dtype, T => cpu::index::compress::<T>(elements(x), elements(mask), starts, out.storage));
@@ -220,6 +221,7 @@ pub fn compress(x: View, mask: View, found: &Found, out: View) -> Result<()> {
 
 /// Writes dense `values`, one after the other, where the mask is true in dense `out`: what [`compress`] undoes.
 pub fn expand(values: View, mask: View, found: &Found, out: View) -> Result<()> {
+    same_device([values, mask, out])?;
     match found {
         Found::Host(starts) => {
             with_dtype!(bits out.dtype, T => cpu::index::expand::<T>(elements(values), elements(mask), starts, out.storage));

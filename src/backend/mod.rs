@@ -12,6 +12,7 @@ pub mod gpu;
 pub mod index;
 pub mod matmul;
 pub mod memory;
+pub mod norm;
 pub mod optim;
 pub mod plane;
 pub mod pointwise;
@@ -84,6 +85,15 @@ pub fn same_device<'a>(views: impl IntoIterator<Item = View<'a>>) -> Result<Devi
         }
     }
     Ok(found.unwrap_or_default())
+}
+
+/// Whether a device computes in a dtype.
+pub fn computes(device: Device, dtype: DType) -> bool {
+    match device {
+        #[cfg(feature = "gpu")]
+        Device::Gpu(index) => gpu::device::gpu(index).is_ok_and(|gpu| gpu.expect("", dtype).is_ok()),
+        _ => true,
+    }
 }
 
 /// What runs on each kind of device; a build without a backend says that it has none.

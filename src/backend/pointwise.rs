@@ -3,7 +3,7 @@
 #[cfg(feature = "gpu")]
 use super::gpu;
 use super::{View, by_device, cpu, elements, results, same_device};
-pub use cpu::pointwise::{FEW, Kernel, Loop, Operand, compute_type, run_few, run_pair};
+pub use cpu::pointwise::{FEW, Few, Kernel, Loop, Operand, compute_type, run_few, run_pair};
 use smallvec::SmallVec;
 
 use crate::dtype::{DType, Element, Scalar};

@@ -3,13 +3,15 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 
+use smallvec::SmallVec;
+
 use crate::graph::{Edge, GradFn, ThreadState};
 use crate::ops::autocast;
 
 /// A run, as hooks see it.
 struct Running {
     id: u32,
-    roots: Vec<Edge>,
+    roots: SmallVec<[Edge; 1]>,
     wanted: Option<Vec<Edge>>,
     /// Addresses of the nodes that it runs, once somebody has asked.
     runs: Option<HashSet<usize>>,
@@ -24,7 +26,8 @@ thread_local! {
 pub struct Entry(());
 
 /// Puts a run on the list.
-pub fn enter(id: u32, roots: Vec<Edge>, wanted: Option<&[Edge]>) -> Entry {
+pub fn enter(id: u32, roots: &[Edge], wanted: Option<&[Edge]>) -> Entry {
+    let roots = roots.iter().cloned().collect();
     let running = Running { id, roots, wanted: wanted.map(<[Edge]>::to_vec), runs: None };
     RUNNING.with_borrow_mut(|r| r.push(running));
     Entry(())

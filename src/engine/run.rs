@@ -69,7 +69,7 @@ fn run_here(
             add_into(&mut task.slots[i].inbox, e.input(), g)?;
         }
     }
-    let _entry = current::enter(task.id, roots, wanted);
+    let _entry = current::enter(task.id, &roots, wanted);
     let mut ready: BinaryHeap<Ready> = task
         .slots
         .iter()
@@ -83,30 +83,30 @@ fn run_here(
         if steps.is_multiple_of(256) {
             check_interrupt()?;
         }
-        let node = task.slots[i].node.clone();
+        let node = task.slots[i].node;
         let mut inbox = std::mem::take(&mut task.slots[i].inbox);
-        run_tensor_hooks(&node, &mut inbox)?;
+        run_tensor_hooks(node, &mut inbox)?;
         if let Some(returned) = returned {
             for (w, slot) in returned.iter().zip(&mut found) {
-                if w.node.same(&node) {
-                    *slot = captured(&node, inbox[w.input()].clone())?;
+                if w.node.same(node) {
+                    *slot = captured(node, inbox[w.input()].clone())?;
                 }
             }
         }
         if let Some(leaf) = node.function().as_accumulator() {
             let accumulates = match goal {
                 Goal::Leaves => true,
-                Goal::Into(wanted) => wanted.iter().any(|w| w.node.same(&node)),
+                Goal::Into(wanted) => wanted.iter().any(|w| w.node.same(node)),
                 Goal::Return(_) => false,
             };
             if accumulates {
-                accumulate::leaf(leaf, &node, inbox, options.create_graph)?;
+                accumulate::leaf(leaf, node, inbox, options.create_graph)?;
             }
             continue;
         }
         let go = task.slots[i].needed || wanted.is_none();
-        let outs = if go { run_node(&node, inbox, &task, wanted, options)? } else { Grads::new() };
-        deliver(&mut task, &mut ready, &node, outs)?;
+        let outs = if go { run_node(node, inbox, &task, wanted, options)? } else { Grads::new() };
+        deliver(&mut task, &mut ready, node, outs)?;
     }
     Ok(found)
 }
@@ -165,7 +165,7 @@ pub(super) fn check_replacement(old: &Tensor, new: Tensor) -> Result<Tensor> {
 fn run_node(
     node: &GradFn,
     mut inbox: Grads,
-    task: &Task,
+    task: &Task<'_>,
     wanted: Option<&[Edge]>,
     options: Options,
 ) -> Result<Grads> {
@@ -222,7 +222,7 @@ pub fn apply(node: &GradFn, grads: Grads) -> Result<Grads> {
 }
 
 /// Which gradients of a node somebody waits for, as bits.
-fn wanted_edges(node: &GradFn, task: &Task, wanted: Option<&[Edge]>) -> u64 {
+fn wanted_edges(node: &GradFn, task: &Task<'_>, wanted: Option<&[Edge]>) -> u64 {
     let mut needs = 0;
     for (k, e) in node.edges().iter().enumerate().take(63) {
         let waits = match (e, wanted) {
@@ -264,7 +264,7 @@ fn refuse_nan(node: &GradFn, outs: &Grads) -> Result<()> {
     Ok(())
 }
 
-fn deliver(task: &mut Task, ready: &mut BinaryHeap<Ready>, node: &GradFn, outs: Grads) -> Result<()> {
+fn deliver(task: &mut Task<'_>, ready: &mut BinaryHeap<Ready>, node: &GradFn, outs: Grads) -> Result<()> {
     let mut outs = outs.into_iter();
     for (k, e) in node.edges().iter().enumerate() {
         let g = outs.next().flatten();

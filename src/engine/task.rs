@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::graph::{Edge, GradFn, Grads};
 
 /// A node in a run.
-pub struct Slot {
-    pub node: GradFn,
+pub struct Slot<'g> {
+    pub node: &'g GradFn,
     /// Edges of visited nodes that lead here and have not delivered yet.
     pub waiting: u32,
     /// Whether some wanted gradient lies behind this node.
@@ -23,16 +23,18 @@ pub struct Slot {
 /// it and the index of its slot. A run claims a node with one compare-and-swap and gives it back when it ends. Only
 /// a node that another run holds at that moment, on another thread or further down this one's stack, is looked up in
 /// the run's own map instead.
-pub struct Task {
+///
+/// The nodes are borrowed from the roots, which hold what they reach: edges never change.
+pub struct Task<'g> {
     pub id: u32,
-    pub slots: Vec<Slot>,
+    pub slots: Vec<Slot<'g>>,
     shared: HashMap<usize, u32>,
 }
 
 static NEXT_ID: AtomicU32 = AtomicU32::new(1);
 
-impl Task {
-    pub fn new() -> Task {
+impl<'g> Task<'g> {
+    pub fn new() -> Self {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         // Zero means that nobody holds the node.
         let id = if id == 0 { NEXT_ID.fetch_add(1, Ordering::Relaxed) } else { id };
@@ -52,7 +54,7 @@ impl Task {
     }
 
     /// The slot of a node, and whether this is the first visit.
-    fn visit(&mut self, node: &GradFn) -> (usize, bool) {
+    fn visit(&mut self, node: &'g GradFn) -> (usize, bool) {
         if let Some(i) = self.find(node) {
             return (i, false);
         }
@@ -65,12 +67,12 @@ impl Task {
         for _ in 0..node.outputs().len().max(1) {
             inbox.push(None);
         }
-        self.slots.push(Slot { node: node.clone(), waiting: 0, needed: true, inbox });
+        self.slots.push(Slot { node, waiting: 0, needed: true, inbox });
         (i, true)
     }
 
     /// Visits everything that the roots reach and counts what each node waits for.
-    pub fn discover(&mut self, roots: &[Edge]) {
+    pub fn discover(&mut self, roots: &'g [Edge]) {
         let mut open: Vec<usize> = Vec::new();
         for e in roots {
             let (i, first) = self.visit(&e.node);
@@ -79,8 +81,7 @@ impl Task {
             }
         }
         while let Some(i) = open.pop() {
-            let node = self.slots[i].node.clone();
-            for e in node.edges().iter().flatten() {
+            for e in self.slots[i].node.edges().iter().flatten() {
                 let (j, first) = self.visit(&e.node);
                 self.slots[j].waiting += 1;
                 if first {
@@ -98,10 +99,9 @@ impl Task {
         let leaves = order.partition_point(|&i| self.slots[i].node.seq != u64::MAX);
         order.rotate_left(leaves);
         for i in order {
-            let node = self.slots[i].node.clone();
-            let behind = node.edges().iter().flatten().any(|e| {
+            let behind = self.slots[i].node.edges().iter().flatten().any(|e| {
                 self.find(&e.node)
-                    .is_some_and(|j| self.slots[j].needed || is_wanted(wanted, &self.slots[j].node))
+                    .is_some_and(|j| self.slots[j].needed || is_wanted(wanted, self.slots[j].node))
             });
             self.slots[i].needed = behind;
         }
@@ -112,7 +112,7 @@ fn is_wanted(wanted: &[Edge], node: &GradFn) -> bool {
     wanted.iter().any(|w| w.node.same(node))
 }
 
-impl Drop for Task {
+impl Drop for Task<'_> {
     fn drop(&mut self) {
         for (i, slot) in self.slots.iter().enumerate() {
             let mine = (self.id as u64) << 32 | i as u64;

@@ -16,6 +16,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::layout::Dims;
+use crate::storage::alloc::shared;
 use crate::tensor::Tensor;
 
 /// Gradients, by output of a forward or by input; None stands for zero.
@@ -156,18 +157,18 @@ pub const LEAF_SEQUENCE: u64 = u64::MAX;
 
 /// Makes a node whose outputs look like `outputs`.
 #[inline]
-pub fn node<F: Function>(f: F, edges: Edges, outputs: &[&Tensor]) -> GradFn {
+pub fn node<F: Function>(make: impl FnOnce() -> F, edges: Edges, outputs: &[&Tensor]) -> GradFn {
     let mut metas = SmallVec::new();
     for t in outputs {
         metas.push(OutputMeta::of(t));
     }
-    let made = GradFn::new(Arc::new(Node {
+    let made = GradFn::new(shared(|| Node {
         seq: SEQUENCE.fetch_add(1, Ordering::Relaxed),
         scratch: AtomicU64::new(0),
         edges,
         outputs: metas,
         extras: OnceLock::new(),
-        f,
+        f: make(),
     }));
     if anomaly::enabled() {
         anomaly::node_made(&made);
@@ -199,11 +200,9 @@ pub fn record_edges<F: Function>(
     edges: Edges,
     make: impl FnOnce(&Tensor) -> F,
 ) -> Result<Tensor> {
-    let f = make(&out);
+    let grad_fn = node(|| make(&out), edges, &[&out]);
     check_saved()?;
-    let grad_fn = node(f, edges, &[&out]);
-    out.init_meta(Meta::with_history(grad_fn, 0));
-    Ok(out)
+    Ok(out.with_history(grad_fn, 0))
 }
 
 /// As [`record`], for an operation with several outputs.
@@ -216,15 +215,19 @@ pub fn record_all<F: Function>(
         return Ok(outs);
     }
     let edges = inputs.iter().map(|t| t.grad_edge()).collect::<Result<_>>()?;
-    let f = make(&outs);
-    check_saved()?;
     // Indices have no gradient, so that the node does not count them.
     let differentiable: Vec<_> = outs.iter().filter(|o| o.dtype().is_float()).collect();
-    let grad_fn = node(f, edges, &differentiable);
-    for (i, out) in differentiable.into_iter().enumerate() {
-        out.init_meta(Meta::with_history(grad_fn.clone(), i));
-    }
-    Ok(outs)
+    let grad_fn = node(|| make(&outs), edges, &differentiable);
+    check_saved()?;
+    let mut next = 0;
+    let recorded = |out: Tensor| {
+        if !out.dtype().is_float() {
+            return out;
+        }
+        next += 1;
+        out.with_history(grad_fn.clone(), next - 1)
+    };
+    Ok(outs.into_iter().map(recorded).collect())
 }
 
 impl<F: Function + ?Sized> Node<F> {
@@ -389,22 +392,27 @@ thread_local! {
 // the handles inside only put their nodes on a list, and the outermost drop empties the list in a loop.
 impl Drop for GradFn {
     fn drop(&mut self) {
-        let Some(node) = self.0.take() else { return };
-        if Arc::strong_count(&node) > 1 {
-            // Another handle exists. If it is dropped at this moment, that drop or this one frees the node, and the
-            // handles inside the node take care of what hangs below.
-            return;
+        // If there is another handle and it is dropped at this moment, that drop or this one frees the node, and the
+        // handles inside the node take care of what hangs below.
+        if self.0.as_ref().is_some_and(|node| Arc::strong_count(node) == 1) {
+            self.drop_last();
         }
+    }
+}
+
+impl GradFn {
+    #[inline(never)]
+    fn drop_last(&mut self) {
         let outermost = DRAINING.try_with(|d| !d.replace(true)).unwrap_or(false);
+        let mut node = self.0.take();
         if !outermost {
             // While the thread is ending the list may be gone; then the node is dropped here.
-            let mut node = Some(node);
             let _ = CONDEMNED.try_with(|c| c.borrow_mut().extend(node.take()));
             return;
         }
-        drop(node);
-        while let Some(next) = CONDEMNED.with(|c| c.borrow_mut().pop()) {
-            drop(next);
+        while node.is_some() {
+            drop(node);
+            node = CONDEMNED.with(|c| c.borrow_mut().pop());
         }
         DRAINING.with(|d| d.set(false));
     }

@@ -68,11 +68,18 @@ fn type_as(a: &Args) -> Result<Out> {
 /// The name of the tensor type of a dtype, or a cast to the dtype of such a name.
 fn type_name(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
-    let name_of = |d: DType| format!("torch.{}Tensor", d.scalar_name());
-    let Some(wanted) = a.opt_str(1)? else { return Ok(Out::Str(name_of(t.dtype()))) };
-    let plain = (wanted == "torch.Tensor").then(default_dtype);
-    match plain.or_else(|| DType::ALL.into_iter().find(|&d| name_of(d) == wanted)) {
-        Some(d) => Ok(arith::to_dtype(t, d)?.into()),
+    let name_of = |d: DType| format!("{}Tensor", d.scalar_name());
+    // A GPU of any vendor goes by the name that scripts know.
+    let module = if t.device().is_gpu() { "torch.cuda." } else { "torch." };
+    let Some(wanted) = a.opt_str(1)? else { return Ok(Out::Str(module.to_owned() + &name_of(t.dtype()))) };
+    let (device, name) = match wanted.strip_prefix("torch.cuda.") {
+        Some(name) if t.device().is_gpu() => (t.device(), name),
+        Some(name) => (Device::parse("cuda")?, name),
+        None => (Device::Cpu, wanted.strip_prefix("torch.").unwrap_or_default()),
+    };
+    let plain = (name == "Tensor").then(default_dtype);
+    match plain.or_else(|| DType::ALL.into_iter().find(|&d| name_of(d) == name)) {
+        Some(d) => Ok(arith::to(t, device, d)?.into()),
         None => bail!(Value, "invalid type: '{wanted}'"),
     }
 }

@@ -36,6 +36,10 @@ fn by(values: impl IntoIterator<Item = i64>) -> String {
 fn c_name(dtype: DType) -> String {
     match dtype {
         DType::F16 | DType::BF16 => format!("c10::{}", dtype.scalar_name()),
+        DType::I64 => "long int".into(),
+        DType::I16 => "short int".into(),
+        DType::I8 => "signed char".into(),
+        DType::U8 => "unsigned char".into(),
         _ => dtype.scalar_name().to_lowercase(),
     }
 }
@@ -216,9 +220,7 @@ pub fn convolution(op: &str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>, o: &
         let mut batched = x.shape().clone();
         batched.insert(0, 1);
         let y = convolution(op, &view::reshape_to(&x, &batched)?, w, bias, o)?;
-        let mut shape = y.shape().clone();
-        shape.remove(0);
-        return view::reshape_to(&y, &shape);
+        return view::squeeze(&y, Some(&[0]));
     }
     o.check()?;
     o.check_operands(&x, w, bias)?;

@@ -22,6 +22,7 @@ use super::schema::Op;
 use super::view;
 use super::view::cut::{self, Cut};
 use crate::backend::{copy, index as kernel};
+use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::grad_enabled;
@@ -152,12 +153,23 @@ fn basic(t: &Tensor, index: &[Index]) -> Result<(Tensor, Picks)> {
                 view = at(&view, d, by.item()?.to_i64(), position)?;
             }
             Index::Tensor(by) => {
-                pick(d, consumed(i), by.clone());
+                pick(d, consumed(i), beside(t, by)?);
                 d += consumed(i);
             }
         }
     }
     Ok((view, picks))
+}
+
+/// An index on the device of `t`: one of the CPU may index anything.
+fn beside(t: &Tensor, by: &Tensor) -> Result<Tensor> {
+    ensure!(
+        by.device() == t.device() || by.device() == Device::Cpu,
+        Runtime,
+        "indices should be either on cpu or on the same device as the indexed tensor ({})",
+        t.device()
+    );
+    by.on_device(t.device())
 }
 
 /// What picks the only index of a new dimension, or none.
@@ -205,6 +217,14 @@ pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
         index => index,
     };
     let (view, picks) = basic(t, index)?;
+    // What lies elsewhere is copied here, but only a number to picked elements.
+    let here = match value {
+        Arg::T(v) if v.device() != t.device() && (picks.is_empty() || v.rank() == 0) => {
+            Some(super::arith::to(v, t.device(), v.dtype())?)
+        }
+        _ => None,
+    };
+    let value = here.as_ref().map_or(value, Arg::T);
     if let (Arg::S(s), true, true) = (value, picks.is_empty(), view.same(t)) {
         return fill_all(t, s);
     }

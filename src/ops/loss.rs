@@ -9,7 +9,7 @@ use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{arith, reduce, rows, view};
 use crate::backend::cpu::copy::Reader;
 use crate::dtype::{DType, Scalar};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, warn};
 use crate::graph::{Cx, Function, GradFn, Grads, SavedTensor, record};
 use crate::layout::{Dims, broadcast};
 use crate::tensor::Tensor;
@@ -157,8 +157,22 @@ fn weighted(losses: &Tensor, input: &Tensor, weight: &Tensor, how: Reduction) ->
     }
 }
 
+/// Broadcasting is allowed, and most likely a mistake.
+fn warn_of_sizes(x: &Tensor, y: &Tensor) -> Result<()> {
+    if x.shape() == y.shape() {
+        return Ok(());
+    }
+    warn(&format!(
+        "Using a target size ({}) that is different to the input size ({}). This will likely lead to incorrect results \
+         due to broadcasting. Please ensure they have the same size.",
+        size(y),
+        size(x)
+    ))
+}
+
 fn mse_loss(a: &Args) -> Result<Out> {
     let (x, y, how) = (a.tensor(0)?, a.tensor(1)?, Reduction::parse(a.str(4)?)?);
+    warn_of_sizes(x, y)?;
     Ok(match a.opt_tensor(5)? {
         Some(w) => weighted(&SQUARED_ERROR.call(x, y, &[], None, Reduction::None)?, x, w, how)?,
         None => SQUARED_ERROR.call(x, y, &[], None, how)?,
@@ -172,6 +186,7 @@ fn absolute_error(x: &Tensor, y: &Tensor) -> Result<Tensor> {
 
 fn l1_loss(a: &Args) -> Result<Out> {
     let (x, y, how) = (a.tensor(0)?, a.tensor(1)?, Reduction::parse(a.str(4)?)?);
+    warn_of_sizes(x, y)?;
     let losses = absolute_error(x, y)?;
     Ok(match a.opt_tensor(5)? {
         Some(w) => weighted(&losses, x, w, how)?,
@@ -182,6 +197,7 @@ fn l1_loss(a: &Args) -> Result<Out> {
 
 fn smooth_l1_loss(a: &Args) -> Result<Out> {
     let (x, y, how, beta) = (a.tensor(0)?, a.tensor(1)?, Reduction::parse(a.str(4)?)?, a.float(5)?);
+    warn_of_sizes(x, y)?;
     ensure!(beta >= 0.0, Runtime, "smooth_l1_loss does not support negative values for beta.");
     Ok(if beta == 0.0 {
         how.of(absolute_error(x, y)?)?
@@ -193,6 +209,7 @@ fn smooth_l1_loss(a: &Args) -> Result<Out> {
 
 fn huber_loss(a: &Args) -> Result<Out> {
     let (x, y, how, delta) = (a.tensor(0)?, a.tensor(1)?, Reduction::parse(a.str(2)?)?, a.float(3)?);
+    warn_of_sizes(x, y)?;
     ensure!(delta > 0.0, Runtime, "huber_loss does not support non-positive values for delta.");
     Ok(match a.opt_tensor(4)? {
         Some(w) => weighted(&HUBER.call(x, y, &[delta.into()], None, Reduction::None)?, x, w, how)?,
@@ -274,6 +291,14 @@ fn binary_cross_entropy_with_logits(a: &Args) -> Result<Out> {
 
 fn kl_div(a: &Args) -> Result<Out> {
     let (x, y, how, log_target) = (a.tensor(0)?, a.tensor(1)?, a.str(4)?, a.bool(5)?);
+    ensure!(x.dtype().is_float() && y.dtype().is_float(), Runtime, "kl_div: Integral inputs not supported.");
+    if how == "mean" {
+        warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides \
+             only by the batch size, and aligns with the KL div math definition.'mean' will be changed to behave the \
+             same as 'batchmean' in the next major release.",
+        )?;
+    }
     let losses = if log_target {
         arith::mul(&rows::exp.call(&[y.into()], &[])?, &arith::sub(y, x)?)?
     } else {

@@ -18,16 +18,34 @@ fn operand(t: &Tensor, compute: DType) -> Result<Tensor> {
     if fits { Ok(t.clone()) } else { t.copied(compute) }
 }
 
-fn same_dtype(op: &'static str, a: &Tensor, b: &Tensor) -> Result<()> {
+fn same_dtype(a: &Tensor, b: &Tensor) -> Result<()> {
     ensure!(
         a.dtype() == b.dtype(),
         Runtime,
-        "expected m1 and m2 to have the same dtype, but got: {} != {} ({op})",
+        "expected m1 and m2 to have the same dtype, but got: {} != {}",
         a.dtype().type_name(),
         b.dtype().type_name()
     );
+    no_bools(a)
+}
+
+fn no_bools(a: &Tensor) -> Result<()> {
     ensure!(a.dtype() != DType::Bool, Error::DtypeNotImplemented { op: "addmm_impl_cpu_", dtype: a.dtype() });
     Ok(())
+}
+
+/// The dtypes of a product that is added to `input`.
+fn same_dtypes_added(input: &Tensor, a: &Tensor, b: &Tensor) -> Result<()> {
+    for (name, t) in [("self", input), ("mat1", a)] {
+        ensure!(
+            t.dtype() == b.dtype(),
+            Runtime,
+            "{name} and mat2 must have the same dtype, but got {} and {}",
+            t.dtype().scalar_name(),
+            b.dtype().scalar_name()
+        );
+    }
+    no_bools(a)
 }
 
 /// `a @ b` for matrices, with a row added where `bias` is given; no history.
@@ -57,18 +75,18 @@ fn batched_product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 
 /// The matrix product of two matrices.
 pub fn mm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    ensure!(a.rank() == 2, Runtime, "self must be a matrix");
-    ensure!(b.rank() == 2, Runtime, "mat2 must be a matrix");
+    ensure!(a.rank() == 2, Runtime, "mm: self must be a matrix, got {}-D tensor", a.rank());
+    ensure!(b.rank() == 2, Runtime, "mm: mat2 must be a matrix, got {}-D tensor", b.rank());
     ensure!(
         a.shape()[1] == b.shape()[0],
         Runtime,
-        "mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})",
+        "mm: mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})",
         a.shape()[0],
         a.shape()[1],
         b.shape()[0],
         b.shape()[1]
     );
-    same_dtype("mm", a, b)?;
+    same_dtype(a, b)?;
     record(product(a, b, None)?, &[a, b], |_| Product::new("MmBackward0", a, b))
 }
 
@@ -86,7 +104,14 @@ pub fn bmm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
         y[0],
         y[1]
     );
-    same_dtype("bmm", a, b)?;
+    ensure!(
+        a.dtype() == b.dtype(),
+        Runtime,
+        "expected scalar type {} but found {}",
+        a.dtype().scalar_name(),
+        b.dtype().scalar_name()
+    );
+    no_bools(a)?;
     record(batched_product(a, b)?, &[a, b], |_| Product::new("BmmBackward0", a, b))
 }
 
@@ -139,6 +164,13 @@ pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tens
     if x.rank() == 2 && weight.rank() == 2 && bias.is_some_and(|b| b.rank() == 1) {
         return addmm_row(bias.unwrap_or(x), x, weight);
     }
+    ensure!(
+        x.rank() > 0 && weight.rank() > 0,
+        Runtime,
+        "both arguments to linear need to be at least 1D, but they are {}D and {}D",
+        x.rank(),
+        weight.rank()
+    );
     // More dimensions are more rows.
     if let (Some(b), true) =
         (bias.filter(|b| b.rank() == 1), x.rank() != 2 && x.rank() > 0 && weight.rank() == 2)
@@ -149,7 +181,7 @@ pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tens
         let mut shape = x.shape().clone();
         let last = shape.len() - 1;
         shape[last] = weight.shape()[0];
-        return view::reshape_to(&flat, &shape);
+        return view::unsafe_view(&flat, &shape);
     }
     let y = if weight.rank() == 1 { matmul(x, weight)? } else { matmul(x, &view::t_of(weight)?)? };
     match bias {
@@ -162,8 +194,8 @@ pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tens
 fn addmm_row(bias: &Tensor, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let (m, k) = (x.shape()[0], x.shape()[1]);
     let (n, k2) = (weight.shape()[0], weight.shape()[1]);
-    ensure!(k == k2, Runtime, "mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {k2}x{n})");
-    same_dtype("linear", x, weight)?;
+    ensure!(k == k2, Runtime, "addmm: mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {k2}x{n})");
+    same_dtypes_added(bias, x, weight)?;
     ensure!(
         bias.shape()[0] == n || bias.shape()[0] == 1,
         Runtime,
@@ -234,7 +266,7 @@ pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
             let mut shape = a.shape().clone();
             let last = shape.len() - 1;
             shape[last] = b.shape()[1];
-            view::reshape_to(&flat, &shape)
+            view::unsafe_view(&flat, &shape)
         }
         // And one matrix times a batch is the transpose of such a product.
         (2, _) if b.shape()[..b.rank() - 2].iter().product::<usize>() > 1 => mt(&matmul(&mt(b)?, &mt(a)?)?),
@@ -269,7 +301,7 @@ fn broadcast_matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let mut shape = batch.clone();
     shape.push(m);
     shape.push(n);
-    view::reshape_to(&out, &shape)
+    view::unsafe_view(&out, &shape)
 }
 
 /// The product of a matrix and a vector.
@@ -331,7 +363,19 @@ fn linear_op(a: &Args) -> Result<Out> {
 pub(super) fn add_product(a: &Args, times: fn(&Tensor, &Tensor) -> Result<Tensor>) -> Result<Out> {
     let (input, x, y) = (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?);
     let dtype = x.dtype();
-    if input.dtype() != dtype || y.dtype() != dtype {
+    if a.name.starts_with("addmm") {
+        same_dtypes_added(input, x, y)?;
+        let (m, n) = (x.shape(), y.shape());
+        ensure!(
+            m.len() != 2 || n.len() != 2 || m[1] == n[0],
+            Runtime,
+            "addmm: mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})",
+            m[0],
+            m[1],
+            n[0],
+            n[1]
+        );
+    } else if input.dtype() != dtype || y.dtype() != dtype {
         return Err(dtypes_differ(a.name, input.dtype(), dtype, y.dtype()));
     }
     // Among integers the factors are integers too.
@@ -345,15 +389,11 @@ pub(super) fn add_product(a: &Args, times: fn(&Tensor, &Tensor) -> Result<Tensor
     Ok(scaled_sum(a.name, input, beta, times(x, y)?, alpha)?.into())
 }
 
-/// The error of `addmm` and its kin for operands of several dtypes.
+/// The error of the kin of `addmm` for operands of several dtypes.
 #[cold]
 fn dtypes_differ(op: &str, input: DType, x: DType, y: DType) -> Error {
     let names = [input, x, y].map(DType::scalar_name);
     Error::Runtime(match op {
-        "addmm" => {
-            let [a, b] = if input == x { [names[1], names[2]] } else { [names[0], names[1]] };
-            format!("self and mat2 must have the same dtype, but got {a} and {b}")
-        }
         "baddbmm" | "addbmm" => format!(
             "Input dtypes must be the same, got: input {}, batch1: {}, batch2: {}",
             input.type_name(),

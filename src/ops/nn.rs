@@ -6,6 +6,7 @@ mod embedding;
 mod interpolate;
 mod pad;
 mod plane;
+mod recurrent;
 
 use super::schema::Op;
 use crate::dtype::DType;
@@ -60,5 +61,12 @@ pub(super) fn axes(values: [i64; 3], n: usize, fill: usize) -> [usize; 3] {
     std::array::from_fn(|a| if a < 3 - n { fill } else { values[a].max(0) as usize })
 }
 
-pub static OPS: &[Op] =
-    &[attention::OP, dropout::OP, embedding::OP, interpolate::OP, pad::CONSTANT_PAD_ND, pad::PAD];
+pub static OPS: &[Op] = &[
+    attention::OP,
+    dropout::OP,
+    embedding::OP,
+    interpolate::OP,
+    pad::CONSTANT_PAD_ND,
+    pad::PAD,
+    recurrent::OP,
+];

@@ -3,6 +3,8 @@
 //! All three subtract a mean and divide by a standard deviation over some dimensions, then scale and shift along
 //! others. Forward and first-order backward are kernels of their own; the differentiable backward is one for all.
 
+mod device;
+
 use smallvec::smallvec;
 
 use super::nn::{float_compute, rounded};
@@ -81,6 +83,23 @@ fn param(t: Option<&Tensor>, compute: DType) -> Result<Option<Tensor>> {
     t.map(|t| t.dense(compute)).transpose()
 }
 
+/// Parameters have the input's dtype, or are float32 beside an input of a half type.
+fn check_dtypes(x: &Tensor, params: &[Option<&Tensor>]) -> Result<()> {
+    let mut dtypes = params.iter().flatten().map(|t| t.dtype());
+    let Some(first) = dtypes.clone().next() else { return Ok(()) };
+    if first != x.dtype() {
+        ensure!(
+            dtypes.all(|d| d == DType::F32),
+            Runtime,
+            "mixed dtype (CPU): expect parameter to have scalar type of Float"
+        );
+        ensure!(x.dtype().is_half(), Runtime, "mixed dtype (CPU): all inputs must share same datatype.");
+    } else if let Some(other) = dtypes.find(|&d| d != first) {
+        bail!(Runtime, "expected scalar type {} but found {}", first.scalar_name(), other.scalar_name());
+    }
+    Ok(())
+}
+
 fn slice<T: Real>(t: &Option<Tensor>) -> Result<Option<&[T]>> {
     t.as_ref().map(|t| t.slice()).transpose()
 }
@@ -128,13 +147,13 @@ struct NormBackward {
 
 impl NormBackward {
     fn fused(&self, cx: &Cx, g: &Tensor, x: &Tensor, weight: Option<&Tensor>) -> Result<[Tensor; 3]> {
-        if x.device().is_gpu() {
-            return self.composed(cx, g, x, weight);
-        }
         let op = self.kind.node();
         let compute = float_compute(op, x.dtype())?;
-        let (gs, xs, w) = (g.dense(compute)?, x.dense(compute)?, param(weight, compute)?);
         let (mean, rstd) = (self.mean.get(cx)?, self.rstd.get(cx)?);
+        if x.device().is_gpu() {
+            return device::gradients(self.kind, compute, g, x, [&mean, &rstd], weight);
+        }
+        let (gs, xs, w) = (g.dense(compute)?, x.dense(compute)?, param(weight, compute)?);
         let channels = self.kind.channels();
         let dx = Tensor::empty(x.shape().clone(), compute)?;
         let (dw, db) = (Tensor::zeros([channels], compute)?, Tensor::zeros([channels], compute)?);
@@ -239,38 +258,6 @@ impl NormBackward {
     }
 }
 
-/// The forward pass of operations, for a device without a kernel of its own; no history. Statistics are the given mean
-/// and variance, or those of the input.
-fn normalized_by_operations(
-    x: &Tensor,
-    kind: Kind,
-    [weight, bias]: [Option<&Tensor>; 2],
-    eps: f64,
-    given: Option<(&Tensor, &Tensor)>,
-) -> Result<(Tensor, Stats, Tensor)> {
-    let compute = float_compute(kind.node(), x.dtype())?;
-    let b = kind.broadcast(x.numel());
-    let in_shape =
-        |t: &Tensor, shape: &Dims| view::reshape_to(&arith::to_dtype(&t.detach(), compute)?, shape);
-    let xs = in_shape(x, &b.x)?;
-    let (mean, var) = match given {
-        Some((mean, var)) => (in_shape(mean, &b.weight)?, in_shape(var, &b.weight)?),
-        None => (reduce::mean_mask(&xs, b.stats, true, None)?, reduce::var_mask(&xs, b.stats, true, 0.0)?),
-    };
-    let rstd = rows::rsqrt.call(&[(&arith::add(&var, eps)?).into()], &[])?;
-    let mut out = arith::mul(&arith::sub(&xs, &mean)?, &rstd)?;
-    if let Some(w) = weight {
-        out = arith::mul(&out, &in_shape(w, &b.weight)?)?;
-    }
-    if let Some(shift) = bias {
-        out = arith::add(&out, &in_shape(shift, &b.weight)?)?;
-    }
-    let flat = |t: &Tensor| view::reshape_to(t, &Dims::from([t.numel()]));
-    let stats = Stats { mean: flat(&mean)?, rstd: flat(&rstd)? };
-    // The result is a tensor of its own, no view: what follows may write it in place.
-    Ok((view::reshape_to(&out, x.shape())?.detach(), stats, flat(&var)?))
-}
-
 /// Normalises the trailing dimensions, which have the shape `normalized`.
 pub fn layer_norm(
     x: &Tensor,
@@ -294,6 +281,7 @@ pub fn layer_norm(
             t.map(|t| t.shape().to_string()).unwrap_or_default()
         );
     }
+    check_dtypes(x, &[weight, bias])?;
     let lead = x.rank().checked_sub(normalized.len());
     if lead.is_none_or(|lead| x.shape()[lead..] != *normalized) {
         let sizes: Vec<String> = normalized.iter().map(|n| n.to_string()).collect();
@@ -309,7 +297,7 @@ pub fn layer_norm(
     let n: usize = normalized.iter().product();
     if x.device().is_gpu() {
         let kind = Kind::Layer { n };
-        let (out, stats, _) = normalized_by_operations(x, kind, [weight, bias], eps, None)?;
+        let (out, stats, _) = device::normalized(x, kind, [weight, bias], eps, None)?;
         return finish(out, kind, eps, x, [weight, bias], stats);
     }
     let rows = x.numel().checked_div(n).unwrap_or(0);
@@ -343,6 +331,7 @@ pub fn group_norm(
         "Expected at least 2 dimensions for input tensor but received {}",
         x.rank()
     );
+    check_dtypes(x, &[weight, bias])?;
     let (n, c, inner) = channels_of(x);
     ensure!(groups > 0, Runtime, "Expected num groups to be greater than 0, got {groups}");
     ensure!(
@@ -364,7 +353,7 @@ pub fn group_norm(
     }
     if x.device().is_gpu() {
         let kind = Kind::Group { n, c, inner, groups };
-        let (out, stats, _) = normalized_by_operations(x, kind, [weight, bias], eps, None)?;
+        let (out, stats, _) = device::normalized(x, kind, [weight, bias], eps, None)?;
         return finish(out, kind, eps, x, [weight, bias], stats);
     }
     let op = "GroupNormKernelImpl";
@@ -423,11 +412,12 @@ pub fn batch_norm(
             t.map_or(0, Tensor::numel)
         );
     }
+    check_dtypes(x, &[weight, bias, running.mean, running.var])?;
     let count = (n * inner) as f64;
     if x.device().is_gpu() {
         let kind = Kind::Batch { n, c, inner, training };
         let given = running.mean.zip(running.var).filter(|_| !training);
-        let (out, stats, var) = normalized_by_operations(x, kind, [weight, bias], eps, given)?;
+        let (out, stats, var) = device::normalized(x, kind, [weight, bias], eps, given)?;
         if training && x.numel() > 0 {
             follow(running.mean, &stats.mean, running.momentum, 1.0)?;
             follow(running.var, &var, running.momentum, count / (count - 1.0))?;
@@ -496,12 +486,31 @@ fn layer_norm_op(a: &Args) -> Result<Out> {
 fn group_norm_op(a: &Args) -> Result<Out> {
     let groups = a.int(1)?;
     ensure!(groups > 0, Runtime, "Expected num groups to be greater than 0, got {groups}");
-    Ok(group_norm(a.tensor(0)?, groups as usize, a.opt_tensor(2)?, a.opt_tensor(3)?, a.float(4)?)?.into())
+    let (x, g) = (a.tensor(0)?, groups as usize);
+    if x.rank() >= 2 && x.shape()[1] % g == 0 {
+        let mut seen = x.shape().clone();
+        (seen[0], seen[1]) = (x.shape()[0] * x.shape()[1] / g, g);
+        let values = seen[0] * seen[2..].iter().product::<usize>();
+        ensure!(
+            values != 1,
+            Value,
+            "Expected more than 1 value per channel when training, got input size {seen}"
+        );
+    }
+    Ok(group_norm(x, g, a.opt_tensor(2)?, a.opt_tensor(3)?, a.float(4)?)?.into())
 }
 
 fn batch_norm_op(a: &Args) -> Result<Out> {
     let running = Running { mean: a.opt_tensor(1)?, var: a.opt_tensor(2)?, momentum: a.float(6)? };
-    Ok(batch_norm(a.tensor(0)?, running, a.opt_tensor(3)?, a.opt_tensor(4)?, a.bool(5)?, a.float(7)?)?.into())
+    let x = a.tensor(0)?;
+    let batch = x.shape().iter().enumerate().filter(|&(d, _)| d != 1).map(|(_, &n)| n).product::<usize>();
+    ensure!(
+        !a.bool(5)? || x.rank() == 0 || batch != 1,
+        Value,
+        "Expected more than 1 value per channel when training, got input size torch.Size({})",
+        x.shape()
+    );
+    Ok(batch_norm(x, running, a.opt_tensor(3)?, a.opt_tensor(4)?, a.bool(5)?, a.float(7)?)?.into())
 }
 
 pub static OPS: &[Op] = &[

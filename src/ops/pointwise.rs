@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::schema::Surface;
 use crate::backend::pointwise::{
-    Kernel, Operand, Program, compute_type, expect_divisors, run, run_few, run_pair,
+    Few, Kernel, Operand, Program, compute_type, expect_divisors, run, run_few, run_pair,
 };
 use crate::backend::{View, copy};
 use crate::device::Device;
@@ -129,7 +129,7 @@ pub struct Plan {
     /// Per input, the recorded derivative.
     grads: Vec<Steps>,
     /// Per input, which of gradient, inputs, result its derivative reads, as bits.
-    reads: SmallVec<[u8; 3]>,
+    reads: [u8; 3],
     /// Per input, whether its gradient is that of the result, as bits.
     passes: u8,
     pub node: &'static str,
@@ -245,7 +245,9 @@ impl Row {
             let bits = |s: &Steps| (0..self.inputs.len() + 2).map(|a| (reads(s, a) as u8) << a).sum();
             let node = if self.meta.node.is_empty() { node_name(self.name) } else { self.meta.node };
             let passes = (0..).zip(&grads).map(|(k, s)| ((*s == [Step::Arg(0)]) as u8) << k).sum();
-            Plan { reads: grads.iter().map(bits).collect(), passes, grads, node }
+            let mut read = [0; 3];
+            read.iter_mut().zip(&grads).for_each(|(r, s)| *r = bits(s));
+            Plan { reads: read, passes, grads, node }
         })
     }
 
@@ -259,7 +261,6 @@ impl Row {
     }
 
     /// Runs the row out of place.
-    #[inline]
     pub fn call(&'static self, args: &[Arg], params: &[Scalar]) -> Result<Tensor> {
         let (common, result) = self.types(args)?;
         let device = common_device(args);
@@ -293,12 +294,12 @@ impl Row {
                 (a, run_pair(self.kernel, a.numel(), a.raw(), b.raw())?)
             }
             [Arg::T(a), Arg::S(s)] if plain(a) => {
-                let operands = [Operand::View(a.raw()), Operand::Number(s)];
-                (a, run_few(self.kernel, a.dtype(), a.numel(), &operands, &[])?)
+                let operands = [Few::Dense(a.raw()), Few::Number(s)];
+                (a, run_few(&self.kernel, a.dtype(), a.numel(), &operands, &[])?)
             }
             [Arg::S(s), Arg::T(a)] if plain(a) => {
-                let operands = [Operand::Number(s), Operand::View(a.raw())];
-                (a, run_few(self.kernel, a.dtype(), a.numel(), &operands, &[])?)
+                let operands = [Few::Number(s), Few::Dense(a.raw())];
+                (a, run_few(&self.kernel, a.dtype(), a.numel(), &operands, &[])?)
             }
             _ => return None,
         };

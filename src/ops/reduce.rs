@@ -22,7 +22,7 @@ use crate::tensor::Tensor;
 use crate::{bail, ensure, with_dtype};
 
 pub use extremum::{amax, amin, argument_extremum, extremum_along};
-pub use moments::{std_mask, var_mask};
+pub use moments::{mean_and_var, std_mask, var_mask};
 pub use norms::{linalg_matrix_norm, linalg_norm, linalg_vector_norm, logsumexp, vector_norm};
 pub use products::{all, any, prod};
 pub use select::{Chosen, lanes, pick, place};

@@ -86,6 +86,14 @@ impl PyTensor {
                 t.dtype().scalar_name()
             )));
         }
+        if g.device() != t.device() {
+            return Err(PyRuntimeError::new_err(format!(
+                "attempting to assign a gradient with device type '{}' to a tensor with device type '{}'. Please ensure that \
+                 the gradient and the tensor are on the same device",
+                g.device().kind(),
+                t.device().kind()
+            )));
+        }
         if g.shape() != t.shape() {
             return Err(PyRuntimeError::new_err(format!(
                 "attempting to assign a gradient of size '{}' to a tensor of size '{}'. Please ensure that the gradient \

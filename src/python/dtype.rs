@@ -7,7 +7,7 @@ use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyBool, PyTuple};
 
 use super::error::IntoPy;
 use crate::device::Device;
@@ -152,6 +152,14 @@ impl PyDevice {
         let whole = r#type.cast::<PyDevice>().ok().filter(|_| index.is_none());
         if let Some(d) = whole {
             return Ok(PyDevice { device: d.get().device, index: d.get().index });
+        }
+        // A number alone is that of an accelerator.
+        if index.is_none()
+            && !r#type.is_instance_of::<PyBool>()
+            && let Ok(number) = r#type.extract::<u8>()
+        {
+            let device = Device::parse(&format!("gpu:{number}")).py()?;
+            return Ok(PyDevice { device, index: Some(number.into()) });
         }
         let name: String = r#type.extract().map_err(|_| {
             PyTypeError::new_err(format!(

@@ -54,18 +54,10 @@ pub fn find<'e, 'py>(
     Err(mismatch(name, signatures, args, given, values))
 }
 
-/// Numpy's and Python's other names for a parameter.
-fn also_named(name: &str, param: &str) -> bool {
-    matches!(
-        (name, param),
-        ("axis", "dim") | ("keepdims", "keepdim") | ("self" | "x" | "x1", "input") | ("x2", "other")
-    )
-}
-
-/// Whether a keyword names a parameter. Keywords and names of parameters are interned, so that one word is one object.
-#[inline]
+/// Whether a keyword names a parameter. Both are interned, so that one word is one object.
+#[inline(always)]
 pub fn names_param(keyword: &Bound<'_, PyString>, p: &Param) -> bool {
-    keyword.as_ptr() == p.interned.as_ptr() || keyword.to_cow().is_ok_and(|k| also_named(&k, p.name))
+    p.names.iter().any(|name| keyword.as_ptr() == name.as_ptr())
 }
 
 /// Fills in values by position; tells why where the signature does not fit.

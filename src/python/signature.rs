@@ -10,8 +10,8 @@ use crate::ops::schema::{Overload, Value};
 #[derive(Debug)]
 pub struct Param {
     pub name: &'static str,
-    /// The name as Python's one object for that word.
-    pub interned: Py<PyString>,
+    /// The name, and those that NumPy and Python have for it, as Python's one object for each word.
+    pub names: Vec<Py<PyString>>,
     pub ty: Ty,
     pub optional: bool,
     pub default: Option<Value>,
@@ -78,7 +78,7 @@ fn parse_parameters(py: Python<'_>, signature: &'static str) -> Result<Parameter
         let name = name.trim();
         params.push(Param {
             name,
-            interned: PyString::intern(py, name).unbind(),
+            names: [name].iter().chain(also_named(name)).map(|n| PyString::intern(py, n).unbind()).collect(),
             ty,
             optional,
             default,
@@ -89,6 +89,17 @@ fn parse_parameters(py: Python<'_>, signature: &'static str) -> Result<Parameter
     let gathers = params.iter().any(|p| matches!(p.ty, Ty::Size | Ty::VarTensors));
     let gathers_tensors = params.iter().any(|p| p.ty == Ty::VarTensors);
     Ok(Parameters { params, positional, gathers, gathers_tensors })
+}
+
+/// NumPy's and Python's other names for a parameter.
+fn also_named(param: &str) -> &'static [&'static str] {
+    match param {
+        "dim" => &["axis"],
+        "keepdim" => &["keepdims"],
+        "input" => &["self", "x", "x1"],
+        "other" => &["x2"],
+        _ => &[],
+    }
 }
 
 /// Splits at commas that are not inside brackets.

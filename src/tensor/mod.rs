@@ -9,6 +9,8 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use triomphe::Arc as Shared;
+
 pub(crate) use inplace::operation_of;
 pub use inplace::{
     assign, check_apart, check_filled, check_inference, check_inplace, check_replaced, overlap_error, rebase,
@@ -25,11 +27,12 @@ use crate::error::{Error, Result};
 use crate::graph::{Edge, GradFn, Meta, inference_enabled};
 use crate::layout::{Dims, Layout, Strides};
 use crate::storage::Storage;
+use crate::storage::alloc::shared_strongly;
 use crate::{bail, ensure, with_dtype};
 
 /// A multi-dimensional array of one element type. `clone` is another handle to the same tensor.
 #[derive(Clone)]
-pub struct Tensor(Arc<Inner>);
+pub struct Tensor(Shared<Inner>);
 
 struct Inner {
     storage: Storage,
@@ -102,7 +105,7 @@ impl Tensor {
 
     #[inline(always)]
     fn from_known_parts(storage: Storage, layout: Layout, dtype: DType, contiguous: bool) -> Tensor {
-        Tensor(Arc::new(Inner {
+        Tensor(shared_strongly(|| Inner {
             storage,
             layout,
             dtype,
@@ -128,7 +131,7 @@ impl Tensor {
             host: AtomicPtr::new(null_mut()),
         };
         change(&mut inner);
-        Tensor(Arc::new(inner))
+        Tensor(Shared::new(inner))
     }
 
     // ---- what it is
@@ -208,23 +211,23 @@ impl Tensor {
 
     /// Whether both handles name the same tensor object.
     pub fn same(&self, other: &Tensor) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Shared::ptr_eq(&self.0, &other.0)
     }
 
     /// Tells tensors apart.
     pub(crate) fn address(&self) -> usize {
-        Arc::as_ptr(&self.0) as usize
+        Shared::as_ptr(&self.0) as usize
     }
 
     /// How many handles to this tensor there are.
     pub(crate) fn handles(&self) -> usize {
-        Arc::strong_count(&self.0)
+        Shared::strong_count(&self.0)
     }
 
     /// Whether no other handle, view or storage reference sees this tensor's memory, so that it may be stolen.
     #[inline]
     pub fn is_sole_owner(&self) -> bool {
-        Arc::strong_count(&self.0) == 1 && self.0.storage.is_unique()
+        Shared::strong_count(&self.0) == 1 && self.0.storage.is_unique()
     }
 
     // ---- elements
@@ -309,15 +312,16 @@ impl Tensor {
         self.0.meta.get_or_init(|| Arc::new(Meta::new()))
     }
 
-    /// Gives a fresh result its autograd part.
+    /// A fresh result with the history that it is output `output` of `grad_fn`.
     #[inline]
-    pub(crate) fn init_meta(&self, meta: Meta) {
-        // A view may have one already; a fresh result has none, and setting it cannot fail.
-        if let Err(meta) = self.0.meta.set(Arc::new(meta))
-            && let Some(f) = meta.grad_fn()
-        {
-            self.meta_or_new().set_history(f, meta.output());
+    pub(crate) fn with_history(mut self, grad_fn: GradFn, output: usize) -> Tensor {
+        match Shared::get_mut(&mut self.0) {
+            Some(inner) if inner.meta.get().is_none() => {
+                inner.meta = OnceLock::from(Arc::new(Meta::with_history(grad_fn, output)));
+            }
+            _ => self.meta_or_new().set_history(grad_fn, output),
         }
+        self
     }
 
     /// Whether operations on this tensor are recorded (in grad mode).
@@ -484,10 +488,10 @@ impl Tensor {
     pub fn copy_with_history(&self) -> Result<Tensor> {
         let copy = self.copied(self.dtype())?;
         // A meta of its own: the copy keeps this history when the tensor takes another.
-        if let (Some(node), Some(m)) = (self.history()?, self.meta()) {
-            copy.init_meta(Meta::with_history(node, m.output()));
-        }
-        Ok(copy)
+        Ok(match (self.history()?, self.meta()) {
+            (Some(node), Some(m)) => copy.with_history(node, m.output()),
+            _ => copy,
+        })
     }
 
     /// The same memory under another geometry, without history or view relation.

@@ -1,8 +1,8 @@
 //! Views: another geometry over the same memory, and their histories.
 
 use std::ptr::null_mut;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicPtr;
-use std::sync::{Arc, OnceLock};
 
 use smallvec::smallvec;
 
@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, grad_enabled, inference_enabled, node as node_of, record};
 use crate::layout::Layout;
+use crate::storage::alloc::shared_strongly;
 
 /// A view of `t` with `layout`, recorded as `make()`'s node.
 #[inline]
@@ -39,7 +40,7 @@ fn plain_view(t: &Tensor, layout: Layout, dtype: DType, kind: ViewKind) -> Tenso
         _ if !grad_enabled() => ViewKind::NoGrad,
         _ => kind,
     };
-    Tensor(Arc::new(Inner {
+    Tensor(shared_strongly(|| Inner {
         storage: t.0.storage.clone(),
         contiguous: layout.is_contiguous(),
         layout,
@@ -81,7 +82,7 @@ pub(super) fn renew(t: &Tensor) -> Result<()> {
     let kept = t.drop_retained_grad();
     let node = AsStrided { view: t.layout().clone(), base: v.base.layout().clone() };
     let meta = t.meta_or_new();
-    let node = node_of(node, edges, &[t]);
+    let node = node_of(|| node, edges, &[t]);
     if kept {
         node.retain_grad(0, meta);
     }

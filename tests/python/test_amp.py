@@ -137,3 +137,28 @@ def test_the_state_is_pytorchs_and_can_be_loaded():
     assert other.get_scale() == 32.0
     with pytest.raises(RuntimeError, match="The source state dict is empty"):
         other.load_state_dict({})
+
+
+@pytest.mark.parametrize("cast", [None, torch.float32])
+def test_functions_choose_whether_autocast_reaches_them(cast):
+    seen = []
+
+    class Double(torch.autograd.Function):
+        @staticmethod
+        @torch.amp.custom_fwd(device_type="cpu", cast_inputs=cast)
+        def forward(ctx, x):
+            seen.append((x.dtype, torch.is_autocast_enabled("cpu")))
+            return x * 2
+
+        @staticmethod
+        @torch.amp.custom_bwd(device_type="cpu")
+        def backward(ctx, g):
+            seen.append((g.dtype, torch.is_autocast_enabled("cpu")))
+            return g * 2
+
+    x = torch.ones(2, dtype=torch.bfloat16, requires_grad=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = Double.apply(x)
+    y.sum().backward()
+    dtype, on = (torch.bfloat16, True) if cast is None else (torch.float32, False)
+    assert seen == [(dtype, on), (dtype, on)] and x.grad.tolist() == [2.0, 2.0]

@@ -182,3 +182,15 @@ def test_a_user_function_with_several_outputs_and_plain_arguments():
     y = torch.ones(2, requires_grad=True)
     Split.apply(y, 3.0)[1].sum().backward()
     assert y.grad.tolist() == [1.0, 1.0]
+
+
+def test_variables_share_memory_and_have_no_history():
+    x = torch.ones(2, requires_grad=True) * 2
+    variable = torch.autograd.Variable(x, requires_grad=True)
+    assert variable.is_leaf and variable.requires_grad and variable.data_ptr() == x.data_ptr()
+    assert not torch.autograd.Variable(x).requires_grad
+    assert isinstance(x, torch.autograd.Variable) and not isinstance(2, torch.autograd.Variable)
+    with pytest.warns(UserWarning, match="volatile was removed and now has no effect"):
+        torch.autograd.Variable(x, volatile=True)
+    with pytest.raises(TypeError, match="Variable data has to be a tensor, but got list"):
+        torch.autograd.Variable([1, 2])

@@ -15,9 +15,11 @@ from rgrad.utils.data import (
     ConcatDataset,
     DataLoader,
     Dataset,
+    DistributedSampler,
     IterableDataset,
     RandomSampler,
     SequentialSampler,
+    StackDataset,
     Subset,
     SubsetRandomSampler,
     TensorDataset,
@@ -26,6 +28,9 @@ from rgrad.utils.data import (
     get_worker_info,
     random_split,
 )
+
+# A machine may have fewer cores than a test has workers.
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
 
 class Squares(Dataset):
@@ -362,3 +367,53 @@ def test_streams_can_not_be_shuffled_and_fixed_options_stay_fixed():
         ValueError, match="batch_size attribute should not be set after DataLoader is initialized"
     ):
         DataLoader(Squares()).batch_size = 3
+
+
+def test_datasets_are_stacked_into_tuples_or_dicts():
+    plain, named = StackDataset(Squares(3), range(3)), StackDataset(a=Squares(3), b=range(3))
+    assert plain[2] == (4, 2) and named[2] == {"a": 4, "b": 2} and len(plain) == 3
+    assert [[part.tolist() for part in batch] for batch in DataLoader(plain, batch_size=2)] == [
+        [[0, 1], [0, 1]],
+        [[4], [2]],
+    ]
+    with pytest.raises(ValueError, match="Size mismatch between datasets"):
+        StackDataset(Squares(3), range(2))
+    with pytest.raises(ValueError, match="At least one dataset should be passed"):
+        StackDataset()
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_processes_share_the_indices_of_an_epoch(drop_last):
+    def shares(epoch):
+        samplers = [DistributedSampler(range(10), 4, rank, drop_last=drop_last) for rank in range(4)]
+        for sampler in samplers:
+            sampler.set_epoch(epoch)
+        return [list(sampler) for sampler in samplers]
+
+    parts = shares(0)
+    assert {len(part) for part in parts} == {2 if drop_last else 3}
+    seen = [index for part in parts for index in part]
+    assert len(set(seen)) == (8 if drop_last else 10)
+    assert parts == shares(0) and parts != shares(1)
+    with pytest.raises(ValueError, match=r"Invalid rank 4, rank should be in the interval \[0, 3\]"):
+        DistributedSampler(range(10), 4, 4)
+
+
+@pytest.mark.filterwarnings("error:This DataLoader will create")
+def test_more_workers_than_cores_are_warned_of(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1}, raising=False)
+    with pytest.warns(UserWarning, match="will create 3 worker processes in total. Our suggested max number .* is 2,"):
+        DataLoader(Squares(), num_workers=3)
+    DataLoader(Squares(), num_workers=2)
+
+
+def test_a_length_asked_for_as_a_hint_is_no_promise():
+    class Longer(Stream):
+        def __len__(self):
+            return 2
+
+    assert len(list(DataLoader(Longer(5)))) == 5
+    loader = DataLoader(Longer(5))
+    assert len(loader) == 2
+    with pytest.warns(UserWarning, match="was reported to be 2"):
+        list(loader)

@@ -4,6 +4,7 @@ import pytest
 
 import rgrad as torch
 from rgrad import nn
+from rgrad.nn import functional as F
 
 
 def leaf(*shape):
@@ -295,3 +296,107 @@ def test_an_operand_that_is_none_is_told_without_the_module_of_tensor():
 def test_a_spread_without_degrees_of_freedom_warns():
     with pytest.warns(UserWarning, match=r"std\(\): degrees of freedom is <= 0"):
         assert torch.ones(1).std().isnan()
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "words"),
+    [
+        (
+            lambda: F.batch_norm(torch.ones(1, 2, 1), None, None, training=True),
+            ValueError,
+            r"Expected more than 1 value per channel when training, got input size torch.Size\(\[1, 2, 1\]\)",
+        ),
+        (
+            lambda: F.group_norm(torch.ones(1, 4), 4),
+            ValueError,
+            r"Expected more than 1 value per channel when training, got input size \[1, 4\]",
+        ),
+        (
+            lambda: nn.LayerNorm(3)(torch.ones(2, 3).double()),
+            RuntimeError,
+            r"mixed dtype \(CPU\): all inputs must share same datatype\.",
+        ),
+        (
+            lambda: F.layer_norm(torch.ones(2, 3), (3,), torch.ones(3).half()),
+            RuntimeError,
+            r"mixed dtype \(CPU\): expect parameter to have scalar type of Float",
+        ),
+        (
+            lambda: F.linear(torch.ones(2, 3), torch.ones(2, 3), torch.ones(2).double()),
+            RuntimeError,
+            "self and mat2 must have the same dtype, but got Double and Float",
+        ),
+        (
+            lambda: F.linear(torch.ones(2, 3).double(), torch.ones(2, 3), torch.ones(2)),
+            RuntimeError,
+            "mat1 and mat2 must have the same dtype, but got Double and Float",
+        ),
+        (
+            lambda: torch.bmm(torch.ones(1, 2, 3), torch.ones(1, 3, 2).double()),
+            RuntimeError,
+            "expected scalar type Float but found Double",
+        ),
+        (
+            lambda: nn.Conv1d(2, 4, 3)(torch.ones(1, 2, 6, dtype=torch.int64)),
+            RuntimeError,
+            r"Input type \(long int\) and bias type \(float\) should be the same",
+        ),
+        (
+            lambda: nn.AdaptiveMaxPool2d(2)(torch.ones(2, 0, 4, 4)),
+            RuntimeError,
+            r"input has sizes \[2, 0, 4, 4\] with dimension 1 being empty",
+        ),
+        (
+            lambda: F.kl_div(torch.ones(2), torch.ones(2, dtype=torch.int64), reduction="sum"),
+            RuntimeError,
+            "kl_div: Integral inputs not supported.",
+        ),
+        (
+            lambda: nn.CosineEmbeddingLoss()(torch.ones(2, 3), torch.ones(2, 3), torch.tensor(1)),
+            RuntimeError,
+            r"0D target tensor expects 1D input tensors, but found inputs with sizes \[2, 3\] and \[2, 3\]\.",
+        ),
+        (
+            lambda: nn.TripletMarginLoss()(torch.ones(2, 3), torch.ones(3), torch.ones(2, 3)),
+            RuntimeError,
+            "but got: anchor 2D, positive 1D, and negative 2D inputs",
+        ),
+        (lambda: nn.MultiMarginLoss()(torch.ones(2, 3), torch.tensor([0, 3])), RuntimeError, "target out of range"),
+        (
+            lambda: nn.MultiLabelMarginLoss()(torch.ones(1, 3), torch.tensor([[0, 3, -1]])),
+            RuntimeError,
+            "argument #2 'target' is out of range",
+        ),
+        (
+            lambda: nn.EmbeddingBag(5, 3)(torch.tensor([0, 1, 5]), torch.tensor([0])),
+            RuntimeError,
+            r"Index 2 of input takes value 5 which is not in the valid range \[0, 5\)",
+        ),
+        (
+            lambda: nn.EmbeddingBag(5, 3)(torch.tensor([0, 1]), torch.tensor([0, 4])),
+            RuntimeError,
+            r"offsets\[-1\] can not be greater than input's length 2 but got offsets\[-1\] of 4",
+        ),
+        (
+            lambda: nn.PixelUnshuffle(2)(torch.ones(1, 1, 3, 4)),
+            RuntimeError,
+            r"pixel_unshuffle expects height to be divisible by downscale_factor, but input.size\(-2\)=3",
+        ),
+    ],
+)
+def test_layers_and_losses_tell_mistakes(call, kind, words):
+    with pytest.raises(kind, match=words):
+        call()
+
+
+@pytest.mark.parametrize("loss", [F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss])
+def test_losses_warn_of_targets_that_broadcast(loss):
+    with pytest.warns(UserWarning, match=r"Using a target size \(torch.Size\(\[3\]\)\) that is different to the input"):
+        loss(torch.ones(2, 3), torch.ones(3))
+    loss(torch.ones(3), torch.ones(3))
+
+
+def test_a_mean_of_divergences_warns_that_it_is_no_divergence():
+    with pytest.warns(UserWarning, match="'batchmean' divides only by the batch size"):
+        F.kl_div(torch.ones(2), torch.ones(2), reduction="mean")
+    F.kl_div(torch.ones(2), torch.ones(2), reduction="batchmean")

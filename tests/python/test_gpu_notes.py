@@ -54,6 +54,66 @@ def test_a_program_that_asks_for_an_accelerator_finds_the_gpu():
         torch.gpu.set_device(9)
 
 
+def test_what_scripts_ask_of_cuda_and_its_kin_has_an_answer():
+    assert torch.device(0) == torch.device("cuda:0") and torch.ones(1).to(0).is_cuda
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    with torch.cuda.stream(torch.cuda.Stream()), torch.accelerator.device_index(0):
+        y = torch.ones(8, device="cuda") + 1
+    end.record()
+    assert start.elapsed_time(end) > 0 and end.query()
+    torch.cuda.current_stream().synchronize()
+    with pytest.raises(ValueError, match="enable_timing=True"):
+        torch.cuda.Event().elapsed_time(end)
+    assert torch.cuda.is_bf16_supported() and torch.version.cuda is None
+    assert torch.get_device_module() is torch.get_device_module("mps") is torch.cuda
+    assert torch.cuda.get_device_properties(0).name == torch.cuda.get_device_name()
+    current = torch.cuda.memory_stats()["allocated_bytes.all.current"]
+    assert torch.accelerator.memory_allocated() == torch.mps.current_allocated_memory() == current >= y.nbytes
+    assert len(torch.cuda.memory_summary(abbreviated=True).splitlines()) == 3
+    state = torch.cuda.get_rng_state()
+    first = torch.rand(3, device="cuda")
+    torch.cuda.set_rng_state(state)
+    assert torch.equal(torch.rand(3, device="cuda"), first)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.benchmark = True
+    assert torch.backends.cuda.matmul.allow_tf32
+    with pytest.warns(FutureWarning, match="torch.amp.autocast"), torch.cuda.amp.autocast():
+        assert (torch.ones(2, 2, device="cuda") @ torch.ones(2, 2, device="cuda")).dtype == torch.float16
+    with pytest.warns(FutureWarning, match="torch.amp.GradScaler"):
+        assert torch.cuda.amp.GradScaler().get_scale() == 65536.0
+    with pytest.raises(ValueError, match="Expected a cuda device, but got: cpu"):
+        torch.cuda.set_device("cpu")
+
+
+def test_the_type_of_a_tensor_names_its_device():
+    x = torch.tensor([1, 2]).type("torch.cuda.FloatTensor")
+    assert x.is_cuda and x.dtype == torch.float32 and x.type() == "torch.cuda.FloatTensor"
+    assert x.type("torch.IntTensor").type() == "torch.IntTensor"
+
+
+def test_what_lies_on_the_cpu_indexes_and_is_written_where_pytorch_lets_it():
+    x = torch.arange(6.0, device="gpu").reshape(2, 3)
+    keep = torch.tensor([[True, False, True], [False, True, False]])
+    assert x[keep].tolist() == [0.0, 2.0, 4.0] and x[torch.tensor([1])].tolist() == [[3.0, 4.0, 5.0]]
+    x[0] = torch.tensor([7.0, 8.0, 9.0])
+    x[1, 1] = torch.tensor(5.0)
+    x[keep] = torch.tensor(1.0)
+    assert x.tolist() == [[1.0, 8.0, 1.0], [3.0, 1.0, 5.0]]
+    value = torch.ones(3, requires_grad=True)
+    y = torch.zeros(2, 3, device="gpu")
+    y[1] = value
+    (y * 2).sum().backward()
+    assert value.grad is not None and value.grad.tolist() == [2.0, 2.0, 2.0]
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        x[torch.tensor([0])] = torch.ones(1, 3)
+    with pytest.raises(RuntimeError, match=r"either on cpu or on the same device as the indexed tensor \(cpu\)"):
+        torch.ones(3)[torch.tensor([0], device="gpu")]
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        x.masked_select(keep)
+    with pytest.raises(RuntimeError, match="a gradient with device type 'cpu' to a tensor with device type 'gpu'"):
+        nn.Parameter(x).grad = torch.ones(2, 3)
+
+
 def test_a_variable_takes_the_other_names_away():
     script = """
 import rgrad as torch
@@ -66,6 +126,23 @@ except RuntimeError as e:
     env = {**os.environ, "RGRAD_GPU_ALIASES": "0"}
     done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
     assert "No device of type 'cuda' is available" in done.stdout
+
+
+def test_without_a_driver_everything_imports_and_nothing_is_held():
+    script = """
+import rgrad as torch
+assert not (torch.gpu.is_available() or torch.cuda.is_available() or torch.accelerator.is_available())
+assert torch.accelerator.current_accelerator() is None and torch.get_device_module() is torch.cpu
+assert torch.cuda.memory_allocated() == torch.gpu.max_memory_allocated() == torch.accelerator.memory_reserved() == 0
+torch.cuda.empty_cache(), torch.gpu.empty_cache(), torch.accelerator.empty_cache()
+try:
+    torch.ones(1).cuda()
+except RuntimeError as e:
+    print(e)
+"""
+    env = {**os.environ, "VK_ICD_FILENAMES": "/nonexistent", "VK_DRIVER_FILES": "/nonexistent"}
+    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False)
+    assert "No GPU is available: no Vulkan, Metal or DX12 driver" in done.stdout, done.stderr
 
 
 def test_software_is_refused_and_an_adapter_chosen_by_variables():

@@ -6,6 +6,7 @@ import warnings
 import pytest
 
 import rgrad as torch
+from rgrad import optim
 from rgrad.optim import SGD, Adam
 from rgrad.optim import lr_scheduler as schedules
 
@@ -37,6 +38,18 @@ CASES = {
     "restarts": (
         lambda o: schedules.CosineAnnealingWarmRestarts(o, 2, 2),
         lambda e: (1 + math.cos(math.pi * (e / 2 if e < 2 else (e - 2) / 4 if e < 6 else (e - 6) / 8))) / 2,
+    ),
+    "cycles": (
+        lambda o: schedules.CyclicLR(o, 0.1, 0.5, step_size_up=2, step_size_down=3, cycle_momentum=False),
+        lambda e: [1, 3, 5, 1 + 8 / 3, 1 + 4 / 3][e % 5],
+    ),
+    "halved cycles": (
+        lambda o: schedules.CyclicLR(o, 0.1, 0.5, 2, mode="triangular2", cycle_momentum=False),
+        lambda e: 1 + [0, 2, 4, 2][e % 4] / 2 ** (e // 4),
+    ),
+    "weight averaging": (
+        lambda o: optim.swa_utils.SWALR(o, swa_lr=0.05, anneal_epochs=4, anneal_strategy="linear"),
+        lambda e: max(0.5, 1 - e / 8),
     ),
     "sequence": (
         lambda o: schedules.SequentialLR(
@@ -134,3 +147,19 @@ def test_bad_settings_are_refused():
         schedules.OneCycleLR(optimizer(), 1.0)
     with pytest.raises(ValueError, match="Expected positive integer T_0"):
         schedules.CosineAnnealingWarmRestarts(optimizer(), 0)
+
+
+def test_cycles_move_the_momentum_against_the_rate():
+    parameter = torch.zeros(1, requires_grad=True)
+    o = optim.SGD([parameter], lr=0.1, momentum=0.5)
+    scheduler = schedules.CyclicLR(o, 0.1, 0.5, step_size_up=2, base_momentum=0.6, max_momentum=0.9)
+    seen = []
+    for _ in range(4):
+        seen.append(o.param_groups[0]["momentum"])
+        o.step()
+        scheduler.step()
+    assert seen == pytest.approx([0.9, 0.75, 0.6, 0.75])
+    with pytest.raises(ValueError, match="optimizer must support momentum or beta1"):
+        schedules.CyclicLR(optim.Adagrad([parameter]), 0.1, 0.5)
+    with pytest.raises(ValueError, match="mode is invalid and scale_fn is None"):
+        schedules.CyclicLR(o, 0.1, 0.5, mode="square")

@@ -467,6 +467,7 @@ LOSSES = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:reduction. 'mean' divides the total loss")
 @pytest.mark.parametrize(("name", "options", "target", "expected"), LOSSES, ids=[name for name, *_ in LOSSES])
 def test_losses_in_every_reduction(name, options, target, expected):
     x, y = torch.tensor(X.tolist()), torch.tensor(target.tolist())
@@ -604,3 +605,10 @@ def test_padding_lies_within_the_embeddings():
             F.embedding(index, table, padding_idx=padding)
         with pytest.raises(RuntimeError, match=f"number of embeddings, -3 through 2, but got {padding}"):
             F.embedding_bag(index, table, torch.tensor([0]), padding_idx=padding)
+
+
+def test_pretrained_embeddings_take_options_by_position():
+    table = nn.Embedding.from_pretrained(torch.ones(4, 2), False, 1)
+    assert table.padding_idx == 1 and table.weight.requires_grad
+    bags = nn.EmbeddingBag.from_pretrained(torch.ones(4, 2), True, None, 2.0, False, "sum")
+    assert bags.mode == "sum" and not bags.weight.requires_grad

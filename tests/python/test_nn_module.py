@@ -593,3 +593,46 @@ def test_a_parameter_is_a_leaf_that_shares_its_data():
     assert repr(parameter) == "Parameter containing:\ntensor([3., 3.], requires_grad=True)"
     assert not nn.Parameter(data, requires_grad=False).requires_grad
     assert type(parameter * 2) is torch.Tensor
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(2, 2, bias=False)
+        self.second = nn.Linear(2, 2, bias=False)
+        self.second.weight = self.first.weight
+        self.register_buffer("scale", torch.ones(1))
+
+    def forward(self, x):
+        return self.second(x) * self.scale
+
+
+def test_a_functional_call_leaves_the_module_as_it_was():
+    module, x = Tied(), torch.tensor([[1.0, 2.0]])
+    weight, before = torch.ones(2, 2, requires_grad=True), module(x)
+    call = torch.func.functional_call
+    out = call(module, {"first.weight": weight}, x)
+    out.sum().backward()
+    assert out.tolist() == [[3.0, 3.0]] and weight.grad.tolist() == [[1.0, 2.0]] * 2
+    assert torch.equal(call(module, {"first.weight": weight}, x, tie_weights=False), before)
+    assert call(module, ({"first.weight": weight}, {"scale": torch.tensor([2.0])}), x).tolist() == [[6.0, 6.0]]
+    with pytest.raises(RuntimeError, match=r"Unexpected key\(s\): 'bias'\.\n\tMissing key\(s\): 'scale'\."):
+        call(module, {"first.weight": weight, "bias": weight}, x, strict=True)
+    with pytest.raises(ValueError, match=r"\['scale'\] appeared in multiple dictionaries"):
+        call(module, ({"scale": weight}, {"scale": weight}), x)
+    with pytest.raises(RuntimeError):
+        call(module, {"first.weight": torch.ones(3, 3)}, x)
+    assert torch.equal(module(x), before) and module.first.weight.grad is None
+
+
+def test_data_parallel_passes_through():
+    inner = nn.Linear(2, 1)
+    outer = nn.DataParallel(inner)
+    assert torch.equal(outer(torch.ones(1, 2)), inner(torch.ones(1, 2)))
+    assert list(outer.state_dict()) == ["module.weight", "module.bias"]
+
+
+def test_skip_init_wants_a_device_argument():
+    assert nn.utils.skip_init(nn.Linear, 2, 3).weight.shape == (3, 2)
+    with pytest.raises(RuntimeError, match="Module must support a 'device' arg to skip initialization"):
+        nn.utils.skip_init(nn.ReLU)

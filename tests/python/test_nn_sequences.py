@@ -9,7 +9,7 @@ import pytest
 
 import rgrad as torch
 from rgrad import nn
-from rgrad.autograd import gradcheck
+from rgrad.autograd import gradcheck, gradgradcheck
 from rgrad.nn.utils.rnn import (
     PackedSequence,
     pack_padded_sequence,
@@ -240,3 +240,57 @@ def test_a_transformer_has_the_keys_of_its_layers():
         "decoder.norm.bias",
     ]
     assert all(float(p.detach().abs().max()) > 0 for p in model.parameters() if p.dim() > 1)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"num_layers": 2, "bidirectional": True}, {"bias": False, "batch_first": True}]
+)
+def test_an_lstm_over_dense_and_packed_sequences_is_the_same(options):
+    torch.manual_seed(0)
+    net = nn.LSTM(3, 4, **options).double()
+    x = torch.randn(5, 2, 3, dtype=torch.float64)
+    dense = x.transpose(0, 1) if net.batch_first else x
+    runs = []
+    for packed in (False, True):
+        net.zero_grad()
+        output, (h, c) = net(pack_padded_sequence(x, [5, 5]) if packed else dense)
+        output = output.data.view(5, 2, -1) if packed else output.transpose(0, 1) if net.batch_first else output
+        (output.sin().sum() + (h * c).sum()).backward()
+        runs.append([output, h, c, *(p.grad for p in net.parameters())])
+    for one, other in zip(*runs, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_an_lstm_has_second_derivatives():
+    torch.manual_seed(0)
+    net = nn.LSTM(2, 2).double()
+    x, h, c = (torch.randn(n, 1, 2, dtype=torch.float64, requires_grad=True) for n in (3, 1, 1))
+    outputs = lambda x, h, c: (lambda o, s: (o, *s))(*net(x, (h, c)))  # noqa: E731
+    assert gradgradcheck(outputs, (x, h, c))
+
+
+def test_the_graph_of_an_lstm_layer_is_used_once():
+    net, x = nn.LSTM(2, 3), torch.randn(4, 1, 2)
+    output, _ = net(x)
+    output.sum().backward()
+    with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+        output.sum().backward()
+    output, _ = net(x)
+    with torch.no_grad():
+        net.weight_hh_l0.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_networks_under_autocast_compute_in_its_dtype(kind):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output, final = kind(2, 3)(torch.randn(4, 1, 2))
+    assert output.dtype == hidden(final).dtype == torch.bfloat16
+
+
+def test_states_of_cells_are_checked():
+    with pytest.raises(RuntimeError, match=r"Expected 2D hidden0 \(batch x hidden_size\), but got 1D tensor"):
+        nn.GRUCell(2, 3)(torch.ones(1, 2), torch.ones(3))
+    with pytest.raises(TypeError, match=r"lstm_cell\(\): argument 'hx' \(position 2\) must be tuple of Tensors"):
+        nn.LSTMCell(2, 3)(torch.ones(1, 2), torch.ones(1, 3))

@@ -316,3 +316,173 @@ def test_a_state_dict_of_another_shape_is_refused():
         optimizer.load_state_dict(state)
     with pytest.raises(ValueError, match="different number of parameter groups"):
         optimizer.load_state_dict({"state": {}, "param_groups": []})
+
+
+def test_asgd_follows_its_formula_and_averages_from_t0_on():
+    def update(p, g, state, t):
+        g = g + 0.1 * p
+        rate = 0.05 / (1 + 0.2 * 0.05 * (t - 1)) ** 0.75 if t > 1 else 0.05
+        return p * (1 - 0.2 * rate) - rate * g
+
+    make = lambda ps: optim.ASGD(ps, 0.05, lambd=0.2, t0=2, weight_decay=0.1)  # noqa: E731
+    same(make, update)
+    params, optimizer = parameters(), None
+    optimizer, seen = make(params), []
+    for _ in range(4):
+        params[1].grad = torch.ones_like(params[1])
+        optimizer.step()
+        seen.append(params[1].detach().clone())
+    # Up to the third step the average is the parameter itself; the fourth is the first to be averaged in.
+    expected = seen[2] + (seen[3] - seen[2]) * 1.0
+    torch.testing.assert_close(optimizer.state[params[1]]["ax"], expected)
+    assert optimizer.state[params[1]]["mu"].item() == 0.5
+
+
+def test_rprop_grows_its_steps_and_turns_back_without_one():
+    def update(p, g, state, t):
+        size, before = state.get("size", np.full_like(p, 0.1)), state.get("g", np.zeros_like(p))
+        agreement = g * before
+        size = np.clip(size * np.where(agreement > 0, 1.2, np.where(agreement < 0, 0.5, 1.0)), 1e-6, 50)
+        g = np.where(agreement < 0, 0, g)
+        state.update(size=size, g=g)
+        return p - np.sign(g) * size
+
+    same(lambda ps: optim.Rprop(ps, 0.1), update)
+
+
+def test_adafactor_keeps_the_second_moment_of_rows_and_columns():
+    def update(p, g, state, t):
+        def rms(a):
+            return np.sqrt((a * a).mean())
+
+        keep = t**-0.8
+        rate = max(1e-3, rms(p)) * min(0.1, t**-0.5)
+        p = p * (1 - 0.1 * 0.2)
+        if g.ndim > 1:
+            rows, columns = state.get("r", 0) * 1.0, state.get("c", 0) * 1.0
+            rows = state["r"] = rows + keep * ((g * g).mean(1, keepdims=True) - rows)
+            columns = state["c"] = columns + keep * ((g * g).mean(0, keepdims=True) - columns)
+            variance = rows @ columns / rows.mean()
+        else:
+            old = state.get("v", 0)
+            variance = state["v"] = old + keep * (g * g - old)
+        update = g / np.sqrt(variance)
+        return p - rate * update / max(1, rms(update) / 1.5)
+
+    same(lambda ps: optim.Adafactor(ps, 0.1, d=1.5, weight_decay=0.2), update)
+
+
+@pytest.mark.parametrize("line_search", [None, "strong_wolfe"])
+@pytest.mark.parametrize("maximize", [False, True])
+def test_lbfgs_finds_the_bottom_of_a_quadratic_bowl(line_search, maximize):
+    x = torch.tensor([3.0, -2.0, 0.5], dtype=torch.float64, requires_grad=True)
+    scale, bottom = torch.tensor([1.0, 10.0, 0.3]).double(), torch.tensor([1.0, 2.0, -1.0]).double()
+    rate = 0.1 if line_search is None else 1
+    optimizer = optim.LBFGS([x], lr=rate, max_iter=100, line_search_fn=line_search, maximize=maximize)
+    calls = 0
+
+    def closure():
+        nonlocal calls
+        calls += 1
+        optimizer.zero_grad()
+        loss = (scale * (x - bottom) ** 2).sum() * (-1 if maximize else 1)
+        loss.backward()
+        return loss
+
+    first = optimizer.step(closure)
+    assert abs(first.item()) == pytest.approx(4 + 160 + 0.3 * 2.25)
+    assert optimizer.state_dict()["state"][0]["func_evals"] == calls
+    torch.testing.assert_close(x.detach(), bottom, rtol=0, atol=1e-2 if line_search is None else 1e-4)
+
+
+def test_lbfgs_descends_the_valley_of_rosenbrock_with_few_evaluations():
+    x = torch.tensor([-1.2, 1.0], dtype=torch.float64, requires_grad=True)
+    optimizer = optim.LBFGS([x], max_iter=60, max_eval=100, line_search_fn="strong_wolfe")
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    torch.testing.assert_close(x.detach(), torch.ones(2).double(), rtol=0, atol=1e-4)
+
+
+def test_lbfgs_continues_from_its_state():
+    def run(split):
+        x = torch.tensor([3.0, -2.0], requires_grad=True)
+        make = lambda: optim.LBFGS([x], lr=0.2, max_iter=3, history_size=2)  # noqa: E731
+        optimizer = make()
+
+        def closure():
+            optimizer.zero_grad()
+            loss = (x**4).sum() + (x[0] * x[1]) ** 2
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+        if split:
+            state = copy.deepcopy(optimizer.state_dict())
+            optimizer = make()
+            optimizer.load_state_dict(state)
+        optimizer.step(closure)
+        return x.tolist()
+
+    assert run(False) == run(True)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda ps: optim.Rprop(ps, etas=(1.2, 0.5)), "Invalid eta values: 1.2, 0.5"),
+        (lambda ps: optim.ASGD(ps, lr=-1), "Invalid learning rate: -1"),
+        (lambda ps: optim.Adafactor(ps, lr=-1), "Learning rate should be >= 0 but is: -1"),
+        (lambda ps: optim.Adafactor(ps, d=0.5), "Clipping threshold d should be >= 1 but is: 0.5"),
+        (lambda ps: optim.LBFGS([{"params": ps[:1]}, {"params": ps[1:]}]), "LBFGS doesn't support per-parameter"),
+    ],
+)
+def test_settings_of_the_rarer_optimizers_are_checked(make, words):
+    with pytest.raises(ValueError, match=words):
+        make(parameters())
+
+
+@pytest.mark.parametrize("make", [optim.SGD, optim.Adam, optim.AdamW, optim.Adagrad])
+def test_fused_and_foreach_exclude_each_other(make):
+    with pytest.raises(RuntimeError, match="^`fused` and `foreach` cannot be `True` together.$"):
+        make(parameters(), fused=True, foreach=True)
+
+
+def test_groups_are_set_apart_in_the_repr():
+    first, second = parameters()
+    text = repr(optim.ASGD([{"params": first}, {"params": second, "lr": 1.0}]))
+    assert "\n    weight_decay: 0\n\nParameter Group 1\n    alpha: 0.75\n" in text
+
+
+def test_an_averaged_model_holds_the_mean_of_all_weights():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 1, bias=False), torch.nn.BatchNorm1d(1))
+    mean = optim.swa_utils.AveragedModel(model)
+    moving = optim.swa_utils.AveragedModel(model, multi_avg_fn=optim.swa_utils.get_ema_multi_avg_fn(0.9))
+    for value in (1.0, 2.0, 6.0):
+        with torch.no_grad():
+            model[0].weight.fill_(value)
+        model[1].running_mean.fill_(value)
+        mean.update_parameters(model)
+        moving.update_parameters(model)
+    assert mean.n_averaged.item() == 3
+    torch.testing.assert_close(mean.module[0].weight.detach(), torch.full((1, 2), 3.0))
+    torch.testing.assert_close(moving.module[0].weight.detach(), torch.full((1, 2), 0.9 * 1.1 + 0.6))
+    # Buffers are copied.
+    assert mean.module[1].running_mean.item() == 6.0
+    assert set(mean.state_dict()) == {"n_averaged", *(f"module.{name}" for name in model.state_dict())}
+    with pytest.raises(AssertionError, match="Only one of avg_fn and multi_avg_fn should be provided"):
+        optim.swa_utils.AveragedModel(model, avg_fn=max, multi_avg_fn=max)
+
+
+def test_update_bn_takes_the_statistics_of_all_batches():
+    model = torch.nn.BatchNorm1d(2).eval()
+    first, second = torch.tensor([[1.0, 2.0], [3.0, 6.0]]), torch.tensor([[5.0, 0.0], [7.0, 4.0]])
+    optim.swa_utils.update_bn([(first, None), (second, None)], model)
+    assert model.running_mean.tolist() == [4.0, 3.0]
+    assert model.num_batches_tracked.item() == 2
+    assert model.momentum == 0.1 and not model.training

@@ -359,3 +359,11 @@ def test_damaged_safetensors_are_refused():
     for damaged in (data[:4], data[:-1], data + b"x", b"\xff" * 8 + data[8:], data[:8] + b"[" + data[9:]):
         with pytest.raises(safetensors.SafetensorError):
             safetensors.load(damaged)
+
+
+def test_classes_can_be_allowed_for_a_while():
+    data = saved(Ordinary(5))
+    with serialization.safe_globals([Ordinary]):
+        assert loaded(data).value == 5
+    with pytest.raises(pickle.UnpicklingError, match="Unsupported global"):
+        loaded(data)

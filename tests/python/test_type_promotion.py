@@ -84,9 +84,9 @@ def test_an_array_on_the_right_of_an_operator_in_place_makes_a_new_tensor():
 @pytest.mark.parametrize(
     ("run", "words"),
     [
-        (lambda x: torch.mm(x, x, out=x.double()), "Expected out tensor to have dtype float, but got double instead"),
-        (lambda x: torch.max(x, 0, out=(x[0].int(), x[0].long())), "Expected out tensor to have dtype float, but got int"),
-        (lambda x: torch.argmax(x, 0, out=x[0].int()), "Expected out tensor to have dtype long int, but got int instead"),
+        (lambda x: torch.mm(x, x, out=x.double()), "Expected out tensor to have dtype float, but got double"),
+        (lambda x: torch.max(x, 0, out=(x[0].int(), x[0].long())), "to have dtype float, but got int instead"),
+        (lambda x: torch.argmax(x, 0, out=x[0].int()), "to have dtype long int, but got int instead"),
         (lambda x: torch.where(x > 0, x, x, out=x.double()), "Expected out type to be Float but got Double"),
         (lambda x: torch.clamp(x, 0, 1, out=x.double()), "Found dtype Double but expected Float"),
         (lambda x: torch.amax(x, 0, out=x[0].double()), "Expected the dtype for input and out to match"),

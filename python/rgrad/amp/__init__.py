@@ -2,7 +2,7 @@
 gradients.
 """
 
-from rgrad.amp.autocast_mode import autocast, is_autocast_available
+from rgrad.amp.autocast_mode import autocast, custom_bwd, custom_fwd, is_autocast_available
 from rgrad.amp.grad_scaler import GradScaler
 
-__all__ = ["GradScaler", "autocast", "is_autocast_available"]
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]

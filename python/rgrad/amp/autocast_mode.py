@@ -95,6 +95,65 @@ class autocast:  # noqa: N801 - PyTorch's name
         return wrapper
 
 
+def _cast(value: Any, device_type: str, dtype: Any) -> Any:
+    """Floating-point tensors of a device in `dtype`, also inside containers."""
+    if isinstance(value, rgrad.Tensor):
+        kind = "cpu" if device_type == "cpu" else "gpu"
+        eligible = value.is_floating_point() and value.device.type == kind and value.dtype != rgrad.float64
+        return value.to(dtype) if eligible else value
+    if isinstance(value, dict):
+        return {_cast(k, device_type, dtype): _cast(v, device_type, dtype) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_cast(item, device_type, dtype) for item in value)
+    return value
+
+
+def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) -> Any:
+    """Decorates the `forward` of a `Function` that is used under autocast; `custom_bwd` goes with it.
+
+    Args:
+        fwd: the method.
+        device_type: whose autocast is meant.
+        cast_inputs: the dtype that tensors are cast to under autocast, which is then off inside.
+    """
+    if not isinstance(device_type, str):
+        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @functools.wraps(fwd)
+    def wrapper(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        enabled = rgrad.is_autocast_enabled(device_type)
+        ctx._dtype = rgrad.get_autocast_dtype(device_type)
+        ctx._fwd_used_autocast = enabled and cast_inputs is None
+        if cast_inputs is None or not enabled:
+            return fwd(ctx, *args, **kwargs)
+        with autocast(device_type, enabled=False):
+            return fwd(ctx, *_cast(args, device_type, cast_inputs), **_cast(kwargs, device_type, cast_inputs))
+
+    return wrapper
+
+
+def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
+    """Decorates the `backward` of a `Function`: autocast is on or off in it as it was in `forward`.
+
+    Args:
+        bwd: the method.
+        device_type: whose autocast is meant.
+    """
+    if not isinstance(device_type, str):
+        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def wrapper(ctx: Any, *grads: Any) -> Any:
+        with autocast(device_type, dtype=ctx._dtype, enabled=ctx._fwd_used_autocast):
+            return bwd(ctx, *grads)
+
+    return wrapper
+
+
 class cpu_autocast(autocast):  # noqa: N801 - what `rgrad.cpu.amp.autocast` is
     """`autocast` for the CPU, in the old form without a device type."""
 

@@ -20,8 +20,7 @@ from .grad_mode import (
     set_multithreading_enabled,
 )
 from .graph import GradientEdge
-
-Variable = Tensor
+from .variable import Variable
 
 __all__ = [
     "Function",
@@ -41,6 +40,7 @@ __all__ = [
     "set_grad_enabled",
     "set_multithreading_enabled",
 ]
+
 
 
 def _as_tuple(x):

@@ -49,6 +49,8 @@ def embedding_bag(
     # PyTorch once took the table first.
     if weight.dtype == rgrad.int64 and input.is_floating_point():
         input, weight = weight, input
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
     if per_sample_weights is not None and input.shape != per_sample_weights.shape:
         raise ValueError(
             f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, "
@@ -74,10 +76,13 @@ def embedding_bag(
                 "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
                 f"However, got {int(starts[0])}"
             )
+        if offsets.numel() and int(offsets[-1]) > input.size(0):
+            raise RuntimeError(
+                f"offsets[-1] can not be greater than input's length {input.size(0)} but got offsets[-1] of "
+                f"{int(offsets[-1])}"
+            )
     else:
         raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
-    if mode not in ("sum", "mean", "max"):
-        raise ValueError("mode has to be one of sum, mean or max")
     if mode == "max" and scale_grad_by_freq:
         raise ValueError("max mode does not support scaling the gradient by the frequency")
     if mode == "max" and sparse:
@@ -93,6 +98,7 @@ def embedding_bag(
             f"padding_idx must be within the number of embeddings, {-count} through {count - 1}, but got {padding_idx}"
         )
     indices = input.reshape(-1)
+    _expect_indices(indices, count)
     factors = None if per_sample_weights is None else per_sample_weights.reshape(-1)
     rows = _C._nn.embedding(indices, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
     bags = starts.numel() - 1
@@ -112,6 +118,18 @@ def embedding_bag(
     if mode == "mean":
         total = total / counts.clamp(min=1).unsqueeze(-1).to(total.dtype)
     return total.to(rows.dtype)
+
+
+def _expect_indices(indices: Tensor, count: int) -> None:
+    """Refuses indices that the table lacks. A device is not waited for."""
+    if indices.device.type != "cpu":
+        return
+    wrong = ((indices < 0) | (indices >= count)).nonzero()
+    if wrong.numel():
+        place = int(wrong[0, 0])
+        raise RuntimeError(
+            f"Index {place} of input takes value {int(indices[place])} which is not in the valid range [0, {count})"
+        )
 
 
 def _counts(bag: Tensor, bags: int) -> Tensor:

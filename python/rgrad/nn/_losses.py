@@ -133,6 +133,13 @@ def cosine_embedding_loss(
 ) -> Tensor:
     """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1."""
     reduction = choose(size_average, reduce, reduction)
+    dim, sizes = target.dim(), f"with sizes {list(input1.shape)} and {list(input2.shape)}."
+    if dim > 1:
+        raise RuntimeError(
+            f"0D or 1D target tensor expected, multi-target not supported, but got target of size {list(target.shape)}"
+        )
+    if input1.dim() != dim + 1 or input2.dim() != dim + 1:
+        raise RuntimeError(f"{dim}D target tensor expects {dim + 1}D input tensors, but found inputs {sizes}")
     # Added inside the root, so that zero vectors have a gradient.
     epsilon = 1e-12
     norms = ((input1 * input1).sum(-1) + epsilon) * ((input2 * input2).sum(-1) + epsilon)
@@ -172,6 +179,12 @@ def multilabel_soft_margin_loss(
     return _reduce(loss.mean(-1), reduction)
 
 
+def _expect_labels(target: Tensor, least: int, classes: int, message: str) -> None:
+    """Refuses labels that are no class. A device is not waited for."""
+    if target.device.type == "cpu" and target.numel() and not bool(((target >= least) & (target < classes)).all()):
+        raise RuntimeError(message)
+
+
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -203,6 +216,7 @@ def multi_margin_loss(
             f"size). Expected target size [{samples}], but got {list(target.shape)}. Input has shape "
             f"{list(input.shape)}."
         )
+    _expect_labels(target, 0, input.size(-1), "target out of range")
     if input.dim() < 2 and target.dim() == 1:
         # One sample, and its loss keeps the dimension of the target.
         input = input.reshape(1, -1)
@@ -244,6 +258,12 @@ def triplet_margin_loss(
     reduction = choose(size_average, reduce, reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
+    dims = anchor.dim(), positive.dim(), negative.dim()
+    if len(set(dims)) > 1:
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
+            f"anchor {dims[0]}D, positive {dims[1]}D, and negative {dims[2]}D inputs"
+        )
     near = pairwise_distance(anchor, positive, p, eps)
     far = pairwise_distance(anchor, negative, p, eps)
     if swap:
@@ -297,6 +317,7 @@ def multilabel_margin_loss(
     reduction = _checked(choose(size_average, reduce, reduction))
     if input.shape != target.shape:
         raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
+    _expect_labels(target, -1, input.size(-1) if input.dim() else 1, "argument #2 'target' is out of range")
     scores, labels = (input, target) if input.dim() == 2 else (input.reshape(1, -1), target.reshape(1, -1))
     valid = (labels < 0).to(rgrad.int64).cumsum(1) == 0
     # Labels behind the end go to a column of their own.

@@ -15,6 +15,7 @@ from rgrad import _C
 
 from ._attention import multi_head_attention_forward as multi_head_attention_forward
 from ._bags import embedding_bag as embedding_bag
+from ._ctc import ctc_loss as ctc_loss
 from ._distance import cosine_similarity as cosine_similarity
 from ._distance import pairwise_distance as pairwise_distance
 from ._distance import pdist as pdist
@@ -99,6 +100,7 @@ threshold = _nn.threshold
 prelu = _nn.prelu
 interpolate = _nn.interpolate
 scaled_dot_product_attention = _nn.scaled_dot_product_attention
+lstm_layer = _nn.lstm_layer
 sigmoid = Tensor.sigmoid
 tanh = Tensor.tanh
 
@@ -451,7 +453,20 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """Undoes :func:`pixel_shuffle`."""
     factor = downscale_factor
+    if input.dim() < 3:
+        raise RuntimeError(
+            "pixel_unshuffle expects input to have at least 3 dimensions, but got input with "
+            f"{input.dim()} dimension(s)"
+        )
+    if factor <= 0:
+        raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {factor}")
     *batch, channels, height, width = input.shape
+    for name, at, size in (("height", -2, height), ("width", -1, width)):
+        if size % factor:
+            raise RuntimeError(
+                f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but input.size({at})={size} "
+                f"is not divisible by {factor}"
+            )
     split = input.reshape(math.prod(batch), channels, height // factor, factor, width // factor, factor)
     return split.permute(0, 1, 3, 5, 2, 4).reshape(
         *batch, channels * factor**2, height // factor, width // factor

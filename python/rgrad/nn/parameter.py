@@ -8,7 +8,7 @@ from typing import Any, cast
 import rgrad
 from rgrad import _C
 
-__all__ = ["Buffer", "Parameter"]
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
 
 class Parameter(_C.Tensor):
@@ -76,3 +76,73 @@ class Buffer(_C.Tensor, metaclass=_BufferMeta):
         buffer.persistent = persistent
         buffer._is_buffer = True
         return buffer
+
+
+class _Uninitialized(_C.Tensor):
+    """What tensors share whose shape is not known before a module's first input."""
+
+    __torch_function__ = _C._disabled_torch_function_impl
+    _becomes: type
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
+            "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call `forward` "
+            "to initialize the parameters before accessing their attributes."
+        )
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Becomes a tensor of a shape, its values undefined.
+
+        Args:
+            shape: the shape.
+            device: where; the device of the placeholder by default.
+            dtype: of what; the dtype of the placeholder by default.
+        """
+        self.data = rgrad.empty(shape, device=device or self.device, dtype=dtype or self.dtype)
+        self.__class__ = self._becomes
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return memo.setdefault(id(self), type(self)(self.requires_grad, self.device, self.dtype))
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return type(self), (self.requires_grad, self.device, self.dtype)
+
+
+class UninitializedParameter(_Uninitialized, Parameter):
+    """A parameter whose shape follows from a lazy module's first input.
+
+    Args:
+        requires_grad: whether the parameter will collect a gradient.
+        device: where it will be.
+        dtype: of what dtype it will be.
+    """
+
+    _becomes = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> UninitializedParameter:
+        return _C._make_subclass(cls, rgrad.empty(0, device=device, dtype=dtype), requires_grad)
+
+
+class UninitializedBuffer(_Uninitialized):
+    """A buffer whose shape follows from a lazy module's first input.
+
+    Args:
+        requires_grad: whether the buffer will require gradients.
+        device: where it will be.
+        dtype: of what dtype it will be.
+    """
+
+    _becomes = _C.Tensor
+
+    def __new__(cls, requires_grad: bool = False, device: Any = None, dtype: Any = None) -> UninitializedBuffer:
+        return _C._make_subclass(cls, rgrad.empty(0, device=device, dtype=dtype), requires_grad)
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether a tensor's shape is not known yet."""
+    return isinstance(param, _Uninitialized)

@@ -55,12 +55,12 @@ adadelta(params, grads, square_avgs, acc_deltas, steps, *, lr, rho, eps, weight_
     a = a * rho + (1 - rho) * d * d
     p = p - lr * d
 
-All but `sgd` return None. Adamax, NAdam and RAdam, which are rarer, are written below with tensor operations.
+All but `sgd` return None. The other optimizers, which are rarer, are written below with tensor operations.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import rgrad
 
@@ -165,6 +165,98 @@ def radam(
             rectification = ((rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho)) ** 0.5
             update = update * (bias_correction2**0.5 / exp_avg_sq.sqrt().add_(eps)) * rectification
         param.sub_(update)
+
+
+def asgd(
+    params: list[Tensor],
+    grads: list[Tensor],
+    averages: list[Tensor],
+    mus: list[Tensor],
+    etas: list[Tensor],
+    steps: list[Tensor],
+    *,
+    lr: float,
+    lambd: float,
+    alpha: float,
+    t0: float,
+    weight_decay: float,
+    maximize: bool,
+) -> None:
+    """Descent whose rate falls with the step, and the average of the parameters from step `t0` on."""
+    columns = zip(params, grads, averages, mus, etas, steps, strict=True)
+    for param, grad, average, mu, eta, step in columns:
+        step += 1
+        t = step.item()
+        grad = _decayed(param, -grad if maximize else grad, lr, weight_decay, decoupled=False)
+        rate = eta.item()
+        param.mul_(1 - lambd * rate).add_(grad, alpha=-rate)
+        # `add_` rather than `lerp_`, whose rounding differs.
+        average.add_((param - average) * mu.item())
+        eta.fill_(lr / (1 + lambd * lr * t) ** alpha)
+        mu.fill_(1 / max(1, t - t0))
+
+
+def rprop(
+    params: list[Tensor],
+    grads: list[Tensor],
+    prevs: list[Tensor],
+    sizes: list[Tensor],
+    steps: list[Tensor],
+    *,
+    etas: tuple[float, float],
+    step_sizes: tuple[float, float],
+    maximize: bool,
+) -> None:
+    """Steps by sign: longer while an element's gradient keeps its sign, shorter and none when it turns."""
+    shrink, grow = etas
+    for param, grad, prev, size, step in zip(params, grads, prevs, sizes, steps, strict=True):
+        step += 1
+        if maximize:
+            grad = -grad
+        agreement = grad * prev
+        turned = agreement < 0
+        factor = rgrad.ones_like(size).masked_fill_(agreement > 0, grow).masked_fill_(turned, shrink)
+        size.mul_(factor).clamp_(*step_sizes)
+        prev.copy_(grad.masked_fill(turned, 0))
+        param.addcmul_(prev.sign(), size, value=-1)
+
+
+def adafactor(
+    params: list[Tensor],
+    grads: list[Tensor],
+    states: list[dict[str, Any]],
+    *,
+    lr: float,
+    beta2_decay: float,
+    eps: tuple[float | None, float],
+    d: float,
+    weight_decay: float,
+    maximize: bool,
+) -> None:
+    """Adaptive steps with a second moment of rows and columns, relative to the size of the parameters."""
+    for param, grad, state in zip(params, grads, states, strict=True):
+        state["step"] += 1
+        t = state["step"].item()
+        if maximize:
+            grad = -grad
+        least = rgrad.finfo(param.dtype).eps if eps[0] is None else eps[0]
+        forget = t**beta2_decay
+        rate = max(eps[1], _root_mean_square(param)) * min(lr, t**-0.5)
+        if weight_decay != 0:
+            param.mul_(1 - lr * weight_decay)
+        if grad.dim() > 1:
+            rows, columns = state["row_var"], state["col_var"]
+            rows.lerp_(grad.norm(dim=-1, keepdim=True).square_().div_(grad.size(-1)), forget)
+            columns.lerp_(grad.norm(dim=-2, keepdim=True).square_().div_(grad.size(-2)), forget)
+            variance = rows @ columns / rows.mean(dim=-2, keepdim=True).clamp_(min=least)
+        else:
+            variance = state["variance"].lerp_(grad.square(), forget).clone()
+        update = variance.clamp_(min=least * least).rsqrt_().mul_(grad)
+        param.add_(update, alpha=-rate / max(1.0, _root_mean_square(update) / d))
+
+
+def _root_mean_square(tensor: Tensor) -> float:
+    return tensor.norm(2).item() / tensor.numel() ** 0.5
 
 
 def _decayed(param: Tensor, grad: Tensor, lr: float, weight_decay: float, decoupled: bool) -> Tensor:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import rgrad
 from rgrad import _C
-from rgrad.optim.optimizer import Optimizer, check_settings, number
+from rgrad.optim.optimizer import Optimizer, check_fused, check_settings, number
 
 if TYPE_CHECKING:
     from rgrad import Tensor
@@ -51,6 +51,7 @@ class Adagrad(Optimizer):
             eps=eps,
             differentiable=differentiable,
         )
+        check_fused(fused, foreach)
         defaults = {
             "lr": lr,
             "lr_decay": lr_decay,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import rgrad
 from rgrad import _C
-from rgrad.optim.optimizer import Optimizer, check_settings, number
+from rgrad.optim.optimizer import Optimizer, check_fused, check_settings, number
 
 if TYPE_CHECKING:
     from rgrad import Tensor
@@ -55,6 +55,7 @@ class Adam(Optimizer):
             or (isinstance(betas[0], rgrad.Tensor) and isinstance(betas[1], rgrad.Tensor))
         ):
             raise ValueError("betas must be either both floats or both Tensors")
+        check_fused(fused, foreach)
         defaults = {
             "lr": lr,
             "betas": (number(betas[0]), number(betas[1])),

@@ -84,6 +84,12 @@ def check_settings(**settings: Any) -> None:
             raise ValueError(f"Invalid {names.get(key, f'{key} value')}: {value}")
 
 
+def check_fused(fused: bool | None, foreach: bool | None) -> None:
+    """Refuse two implementations at once, though there is but one here."""
+    if fused and foreach:
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `step` of an optimizer class so that it runs the hooks and tells schedulers that it ran."""
 
@@ -173,7 +179,7 @@ class Optimizer:
     def __repr__(self) -> str:
         lines = [f"{self.__class__.__name__} ("]
         for index, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {index}")
+            lines.append(f"{chr(10) if index else ''}Parameter Group {index}")
             lines.extend(f"    {key}: {group[key]}" for key in sorted(group) if key != "params")
         lines.append(")")
         return "\n".join(lines)

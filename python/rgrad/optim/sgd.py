@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from rgrad import _C
-from rgrad.optim.optimizer import Optimizer, check_settings, number
+from rgrad.optim.optimizer import Optimizer, check_fused, check_settings, number
 
 if TYPE_CHECKING:
     from rgrad import Tensor
@@ -54,6 +54,7 @@ class SGD(Optimizer):
         check_settings(lr=lr, momentum=momentum, weight_decay=weight_decay, differentiable=differentiable)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        check_fused(fused, foreach)
         defaults = {
             "lr": lr,
             "momentum": momentum,

@@ -256,22 +256,37 @@ fn drive<T: Lane, E: Element>(
     parallel_for(n, grain, |range| drive_blocks::<T, E>(l, &sources, count, params, out, direct_out, range));
 }
 
-/// The result, in new memory, of a kernel on `n` elements if they are few: operands are dense, or single elements that are
-/// broadcast, of the floating dtype computed in, or one number. None where it is not that case.
+/// An operand of an operation on few elements, as a loop can read it.
+#[derive(Clone, Copy)]
+pub enum Few<'a> {
+    /// As many dense elements as the result has.
+    Dense(View<'a>),
+    /// As above, of the memory that is written: copied first.
+    Written(View<'a>),
+    /// One element for all.
+    One(View<'a>),
+    Number(Scalar),
+    /// Not read by the formula.
+    Unread,
+}
+
+/// The result, in new memory, of a kernel on `n` elements if they are few: the operands are of the floating dtype computed
+/// in. None where it is not that case.
 #[inline]
 pub fn run_few(
-    kernel: Kernel,
+    kernel: &Kernel,
     dtype: DType,
     n: usize,
-    operands: &[Operand],
+    operands: &[Few],
     params: &[Scalar],
 ) -> Option<Storage> {
-    if n > FEW {
+    // Of no elements, those on a device would seem to be on the host.
+    if n == 0 || n > FEW {
         return None;
     }
     match (kernel, dtype) {
-        (Kernel::Same { f32: Some(l), .. }, DType::F32) => few(l, n, operands, params),
-        (Kernel::Same { f64: Some(l), .. }, DType::F64) => few(l, n, operands, params),
+        (Kernel::Same { f32: Some(l), .. }, DType::F32) => few(*l, n, operands, params),
+        (Kernel::Same { f64: Some(l), .. }, DType::F64) => few(*l, n, operands, params),
         _ => None,
     }
 }
@@ -279,7 +294,8 @@ pub fn run_few(
 /// As [`run_few`], for the case met most: two dense operands of one dtype and shape.
 #[inline]
 pub fn run_pair(kernel: Kernel, n: usize, a: View, b: View) -> Option<Storage> {
-    if n > FEW {
+    // Of no elements, those on a device would seem to be on the host.
+    if n == 0 || n > FEW {
         return None;
     }
     match (kernel, a.dtype) {
@@ -300,76 +316,66 @@ fn pair<T: Element>(l: Loop<T, T>, n: usize, a: View, b: View) -> Option<Storage
 }
 
 #[inline(always)]
-fn few<T: Lane + Element>(
-    l: Loop<T, T>,
-    n: usize,
-    operands: &[Operand],
-    params: &[Scalar],
-) -> Option<Storage> {
-    let repeated = repeated::<T>(operands)?;
-    let block;
-    let block: &[T] = match repeated {
-        Some((_, number)) => {
-            block = [number; FEW];
-            &block[..n]
-        }
-        None => &[],
-    };
-    let ins = few_operands(operands, n, repeated.map(|(k, _)| k), block);
+fn few<T: Lane + Element>(l: Loop<T, T>, n: usize, operands: &[Few], params: &[Scalar]) -> Option<Storage> {
     let params = numbers(params);
-    let out = Storage::new(n * size_of::<T>()).ok()?;
-    l.run(&ins[..operands.len()], &params.0[..params.1], out.slice_mut::<T>());
-    Some(out)
+    let params = &params.0[..params.1];
+    let out = |ins: &[&[T]]| {
+        let out = Storage::new(n * size_of::<T>()).ok()?;
+        l.run(ins, params, out.slice_mut::<T>());
+        Some(out)
+    };
+    with_few::<T, _, 1>(operands, n, out).or_else(|| with_few::<T, _, 2>(operands, n, out))
 }
 
-/// The one operand that is a number, or an element that is broadcast, if there is one. None where a loop cannot read the
-/// operands as they lie.
+/// Hands a loop's inputs to `run`, if they can be read as they lie but for so many numbers, which are repeated, and copies.
 #[inline(always)]
-fn repeated<T: Lane>(operands: &[Operand]) -> Option<Option<(usize, T)>> {
-    let mut found = None;
-    for (k, o) in operands.iter().enumerate() {
-        let number = match o {
-            Operand::Unread => continue,
-            Operand::View(v) if v.dtype != T::Stored::DTYPE || v.on_host().is_err() => return None,
-            Operand::View(v) if v.layout.is_contiguous() => continue,
-            Operand::View(v) if v.layout.strides.iter().all(|&s| s == 0) => dense::<T>(v, 0, 1)[0],
-            Operand::View(_) => return None,
-            Operand::Number(s) => T::number(*s),
-        };
-        if found.replace((k, number)).is_some() {
-            return None;
-        }
-    }
-    Some(found)
-}
-
-/// What a loop reads of operands that [`repeated`] accepted; `block` stands for the repeated one.
-#[inline(always)]
-fn few_operands<'a, T: Lane>(
-    operands: &[Operand<'a>],
+fn with_few<T: Lane, R, const BLOCKS: usize>(
+    operands: &[Few],
     n: usize,
-    repeated: Option<usize>,
-    block: &'a [T],
-) -> [&'a [T]; ARGS] {
-    let mut ins = [block; ARGS];
-    let mut some = block;
-    for (k, (slot, o)) in ins.iter_mut().zip(operands).enumerate() {
-        if let Operand::View(v) = o
-            && repeated != Some(k)
-        {
-            some = dense::<T>(v, 0, n);
-            *slot = some;
+    run: impl FnOnce(&[&[T]]) -> Option<R>,
+) -> Option<R> {
+    let mut found = [T::zeroed(); BLOCKS];
+    let mut count = 0;
+    for o in operands {
+        let number = match o {
+            Few::Number(s) => T::number(*s),
+            Few::One(v) | Few::Written(v) => *few_elements::<T>(v, 1)?.first()?,
+            Few::Dense(_) | Few::Unread => continue,
+        };
+        *found.get_mut(count)? = number;
+        count += 1;
+    }
+    let mut blocks = found.map(|number| [number; FEW]);
+    let mut copies = blocks.iter_mut();
+    for o in operands {
+        match o {
+            Few::Written(v) => copies.next()?[..n].copy_from_slice(few_elements::<T>(v, n)?),
+            Few::One(_) | Few::Number(_) => drop(copies.next()),
+            Few::Dense(_) | Few::Unread => {}
         }
     }
+    let mut copies = blocks.iter();
     // An operand that is not read must still have the length of the others.
-    if repeated.is_none() {
-        for (slot, o) in ins.iter_mut().zip(operands) {
-            if matches!(o, Operand::Unread) {
-                *slot = some;
-            }
+    let mut ins = [&blocks[0][..n]; ARGS];
+    for (slot, o) in ins.iter_mut().zip(operands) {
+        match o {
+            Few::Dense(v) => *slot = few_elements::<T>(v, n)?,
+            Few::One(_) | Few::Number(_) | Few::Written(_) => *slot = &copies.next()?[..n],
+            Few::Unread => {}
         }
     }
-    ins
+    run(&ins[..operands.len()])
+}
+
+/// The first `n` elements of a dense operand, if it is of the type computed in and on the host.
+#[inline(always)]
+fn few_elements<'a, T: Lane>(v: &View<'a>, n: usize) -> Option<&'a [T]> {
+    if v.dtype != T::Stored::DTYPE {
+        return None;
+    }
+    // Memory of a device has no elements here.
+    let elements = v.storage.slice::<T::Stored>().get(v.layout.offset..)?.get(..n)?;
+    Some(bytemuck::cast_slice(elements))
 }
 
 /// The parameters of a loop, and how many there are.
@@ -397,17 +403,25 @@ fn drive_small<T: Lane, E: Element>(
     if out.dtype != E::DTYPE || !out.layout.is_contiguous() {
         return false;
     }
-    let written = |o: &Operand| matches!(o, Operand::View(v) if v.storage.same(out.storage));
-    if operands.iter().any(written) {
-        return false;
+    let mut few = [Few::Unread; ARGS];
+    for (few, o) in few.iter_mut().zip(operands) {
+        *few = match o {
+            Operand::Unread => Few::Unread,
+            Operand::Number(s) => Few::Number(*s),
+            Operand::View(v) if v.layout.is_contiguous() => match v.storage.same(out.storage) {
+                true => Few::Written(*v),
+                false => Few::Dense(*v),
+            },
+            Operand::View(v) if v.layout.is_one_element() => Few::One(*v),
+            Operand::View(_) => return false,
+        };
     }
-    let Some(repeated) = repeated::<T>(operands) else { return false };
-    let block = repeated.map(|(_, number)| [number; FEW]);
-    let block = block.as_ref().map_or(&[][..], |b| &b[..n]);
-    let ins = few_operands(operands, n, repeated.map(|(k, _)| k), block);
-    let dst = &mut out.storage.slice_mut::<E>().get_mut(out.layout.offset..).unwrap_or_default()[..n];
-    l.run(&ins[..operands.len()], params, bytemuck::cast_slice_mut(dst));
-    true
+    let run = |ins: &[&[T]]| {
+        let dst = &mut out.storage.slice_mut::<E>()[out.layout.offset..][..n];
+        l.run(ins, params, bytemuck::cast_slice_mut(dst));
+        Some(())
+    };
+    with_few::<T, _, 2>(&few[..operands.len()], n, run).is_some()
 }
 
 #[inline(always)]

@@ -4,6 +4,7 @@ use super::copy;
 use super::device::{Gpu, of};
 use super::elements::Elements;
 use super::temporary::Temporary;
+use super::window::by_rows;
 use crate::backend::View;
 use crate::backend::cpu::pool::nearest_sources;
 use crate::backend::plane::ResizeShape;
@@ -69,20 +70,28 @@ pub fn axis(
         DType::F64 => sent(gpu, &lists.weights)?,
         _ => sent(gpu, &lists.weights.iter().map(|&w| w as f32).collect::<Vec<_>>())?,
     };
-    Elements {
-        op: "interpolate",
-        kernel: "axis",
-        frame: AXIS,
-        compute: out.dtype,
-        variant: &[],
-        out,
-        read: &[("x", x), ("starts", starts.view()), ("places", places.view()), ("weights", weights.view())],
-        slots: &Vec::new,
-        params: &|p| {
-            p.u32(from as u32).u32(to as u32).u32(inner as u32);
-        },
-    }
-    .run()
+    let rows = out.layout.numel() / (to * inner).max(1);
+    by_rows(gpu, "interpolate", rows, &[out, x], &mut |_, v| {
+        Elements {
+            op: "interpolate",
+            kernel: "axis",
+            frame: AXIS,
+            compute: out.dtype,
+            variant: &[],
+            out: v[0],
+            read: &[
+                ("x", v[1]),
+                ("starts", starts.view()),
+                ("places", places.view()),
+                ("weights", weights.view()),
+            ],
+            slots: &Vec::new,
+            params: &|p| {
+                p.u32(from as u32).u32(to as u32).u32(inner as u32);
+            },
+        }
+        .run()
+    })
 }
 
 /// Copies of the nearest elements, one axis after the other; with `adjoint`, what undoes that.

@@ -21,15 +21,18 @@ use smallvec::{SmallVec, smallvec};
 use super::device::{Gpu, of};
 use super::params::Params;
 use super::pipeline::Launch;
+use super::pointwise::add_to;
 use super::reduce;
 use super::temporary::Temporary;
 use super::tune;
+use super::window::{Shown, by_rows, fits};
 use crate::backend::View;
 use crate::backend::conv::{ConvShape, Product};
 use crate::backend::copy::fill;
 use crate::backend::reduce::{Along, Fold};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
+use crate::layout::Layout;
 
 /// Invocations in a workgroup.
 const GROUP: usize = 32;
@@ -78,6 +81,48 @@ pub fn product(which: Product, s: &ConvShape, a: View, b: View, bias: Option<Vie
         // A sum of nothing; an output of nothing still has its bias, which nobody asks for.
         return fill(out, Scalar::Int(0));
     }
+    let gpu = of(out)?;
+    let views: SmallVec<[View; 4]> = [out, a, b].into_iter().chain(bias).collect();
+    if fits(gpu, &views) {
+        whole(which, s, a, b, bias, out)
+    } else {
+        in_parts(gpu, which, s, a, b, bias, out)
+    }
+}
+
+/// A convolution of more than a kernel may see at once: some images after others.
+fn in_parts(
+    gpu: &'static Gpu,
+    which: Product,
+    s: &ConvShape,
+    a: View,
+    b: View,
+    bias: Option<View>,
+    out: View,
+) -> Result<()> {
+    let some = |n| ConvShape { n, ..*s };
+    if which != Product::Weight {
+        let weight = Shown::new(gpu, &b)?;
+        return by_rows(gpu, "convolution", s.n, &[a, out], &mut |n, v| {
+            whole(which, &some(n), v[0], weight.view(), bias, v[1])
+        });
+    }
+    let sum = Shown::new(gpu, &out)?;
+    let mut is_first = true;
+    by_rows(gpu, "convolution", s.n, &[a, b], &mut |n, v| {
+        if std::mem::take(&mut is_first) {
+            return whole(which, &some(n), v[0], v[1], None, sum.view());
+        }
+        let held = Temporary::new(gpu, out.layout.numel(), out.dtype)?;
+        let layout = Layout::contiguous(out.layout.shape.clone());
+        let held = View { layout: &layout, ..held.view() };
+        whole(which, &some(n), v[0], v[1], None, held)?;
+        add_to(out, held)
+    })
+}
+
+/// A convolution of tensors that a kernel may see, by the best kernel.
+fn whole(which: Product, s: &ConvShape, a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
     let kernel = choose(of(out)?, which, s, out.dtype, |kernel| run(kernel, which, s, a, b, bias, out))?;
     run(kernel, which, s, a, b, bias, out)
 }

@@ -38,6 +38,8 @@ pub struct Caps {
     pub binding_align: u64,
     /// Bytes of a buffer.
     pub max_buffer: u64,
+    /// Workgroups in the first dimension of a grid.
+    pub max_groups: usize,
     /// Alignment of offsets into uniform buffers.
     pub uniform_align: usize,
 }
@@ -146,6 +148,8 @@ fn open(index: u8, adapter: &Adapter) -> Result<Gpu> {
         max_binding: number("RGRAD_GPU_MAX_BINDING").map_or(max_binding, |n| n.min(max_binding)),
         binding_align: limits.min_storage_buffer_offset_alignment.into(),
         max_buffer: limits.max_buffer_size,
+        // As many as every adapter takes; few of them try out what many would show.
+        max_groups: number("RGRAD_GPU_MAX_GROUPS").unwrap_or(65_535).clamp(1, 65_535) as usize,
         uniform_align: limits.min_uniform_buffer_offset_alignment as usize,
         name: info.name.clone(),
     };

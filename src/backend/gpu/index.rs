@@ -1,5 +1,7 @@
 //! Gathers and scatters. Indices become offsets first; the kernels that move elements read only those.
 
+use smallvec::SmallVec;
+
 use super::copy::{self, bits};
 use super::device::{Gpu, of};
 use super::elements::{Elements, GROUP, Walk, fits, loader, render};
@@ -8,6 +10,9 @@ use super::params::Params;
 use super::pipeline::Launch;
 use super::pointwise;
 use super::temporary::Temporary;
+use super::window::{
+    Shown, Window, by_rows, excess, expect_words, fits as fits_bindings, halves, rows_of, shown, too_large,
+};
 use crate::backend::View;
 use crate::backend::cpu::pointwise::Kernel;
 use crate::backend::index::{Combine, Lattice, Pick, Rule};
@@ -15,7 +20,7 @@ use crate::backend::pointwise::{Operand, Program, compute_type};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::formula::record::{Prim, Step};
-use crate::formula::template::{binding, encode, lanes, mask, place, stored};
+use crate::formula::template::{binding, encode, lanes, line, mask, place, stored};
 use crate::layout::{Dims, Layout};
 use crate::storage::Storage;
 
@@ -106,22 +111,60 @@ impl Around {
     }
 }
 
+/// Calls `f` with windows that together show all of a tensor's memory, one after the other, and how many elements each
+/// has. A view begins where the tensor would; that is before the window, so that sums with it wrap.
+fn in_windows(gpu: &Gpu, op: &str, x: View, f: &mut dyn FnMut(View, u32) -> Result<()>) -> Result<()> {
+    if fits_bindings(gpu, &[x]) {
+        return f(x, u32::MAX);
+    }
+    let size = x.dtype.size() as u64;
+    let bytes = x.storage.len() as u64;
+    if bytes / size > u32::MAX as u64 {
+        return Err(too_large(gpu, op, bytes));
+    }
+    let most = gpu.caps.max_binding / gpu.caps.binding_align * gpu.caps.binding_align;
+    for first in (0..bytes).step_by(most as usize) {
+        let bytes = most.min((bytes - first).next_multiple_of(16));
+        let offset = x.layout.offset.wrapping_sub((first / size) as usize);
+        let layout = Layout { offset, ..Layout::default() };
+        let shown = Shown::in_window(&x, Window { first, bytes }, layout)?;
+        f(shown.view(), (bytes / size) as u32)?;
+    }
+    Ok(())
+}
+
 fn gather_by(x: View, offsets: View, around: &Around, out: View) -> Result<()> {
+    in_windows(of(out)?, "gather", x, &mut |x, limit| gather_within(x, limit, offsets, around, out))
+}
+
+/// Gathers what lies among the first `limit` elements of `x`, and leaves the rest of the result as it is.
+fn gather_within(x: View, limit: u32, offsets: View, around: &Around, out: View) -> Result<()> {
     let dtype = bits(x.dtype);
+    let is_part = limit < u32::MAX;
+    let [before, after] = around.variant();
     Elements {
         op: "gather",
         kernel: "gather",
         frame: GATHER,
         compute: compute_type(dtype),
-        variant: &around.variant(),
+        variant: &[before, after, is_part as u8],
         out: View { dtype, ..out },
         read: &[("x", View { dtype, ..x }), ("offsets", offsets)],
         slots: &|| {
-            let (fields, places) = around.slots();
-            vec![("params", fields), ("places", places)]
+            let (fields, mut places) = around.slots();
+            let mut outside = String::new();
+            if is_part {
+                places += &loader("result", dtype);
+                let first = format!("params.first * {}u", lanes(dtype).0);
+                line(
+                    &mut outside,
+                    format!("    if at >= params.limit {{ return load_result({first} + i); }}"),
+                );
+            }
+            vec![("params", fields), ("places", places), ("outside", outside)]
         },
         params: &|p| {
-            p.u32(around.n as u32).u32(around.width as u32);
+            p.u32(around.n as u32).u32(around.width as u32).u32(limit);
             around.params(p);
         },
     }
@@ -138,20 +181,21 @@ const ADD_WIDE: &str = "fn write(i: u32, value: T) {
 ";
 
 /// One value an invocation.
-const EACH: &str = "    let row = at / params.width;
-    let block = row / params.n;
+const EACH: &str = "    let row = quotient(at, params.width);
+    let block = quotient(row, params.n);
     let pick = offsets[params.first_offsets + row - block * params.n];
     let i = params.first + pick + before(block) + after(at - row * params.width);
-    write(i, load_values(params.first_values + at * params.step));
+    if i < params.limit { write(i, load_values(params.first_values + at * params.step)); }
 ";
 
 /// All values that may meet in one invocation.
-const IN_ORDER: &str = "    let block = at / params.width;
+const IN_ORDER: &str = "    let block = quotient(at, params.width);
     let column = at - block * params.width;
     let base = params.first + before(block) + after(column);
     for (var k = 0u; k < params.n; k++) {
         let value = ((block * params.n + k) * params.width + column) * params.step;
-        write(base + offsets[params.first_offsets + k], load_values(params.first_values + value));
+        let i = base + offsets[params.first_offsets + k];
+        if i < params.limit { write(i, load_values(params.first_values + value)); }
     }
 ";
 
@@ -238,6 +282,23 @@ fn scatter_by(
     if count == 0 {
         return Ok(());
     }
+    // The offsets say where the tensor begins.
+    let whole = Layout::default();
+    in_windows(of(x)?, "scatter", View { layout: &whole, ..x }, &mut |x, limit| {
+        scatter_within(x, limit, offsets, around, values, count, how)
+    })
+}
+
+/// Combines the values that meet the first `limit` elements of `x`.
+fn scatter_within(
+    x: View,
+    limit: u32,
+    offsets: View,
+    around: &Around,
+    values: View,
+    count: usize,
+    how: Combine,
+) -> Result<()> {
     let gpu = of(x)?;
     let dtype = if how == Combine::Set { bits(x.dtype) } else { x.dtype };
     let (x, values) = (View { dtype, ..x }, View { dtype, ..values });
@@ -247,9 +308,8 @@ fn scatter_by(
     let in_order = in_order(dtype, how);
     let count = if in_order { count / around.n } else { count };
     let mut params = Params::new(count as u32);
-    // The offsets say where the tensor begins.
-    params.u32(0).u32(values.layout.offset as u32).u32(offsets.layout.offset as u32);
-    params.u32(around.n as u32).u32(around.width as u32).u32((values.layout.numel() > 1) as u32);
+    params.u32(x.layout.offset as u32).u32(values.layout.offset as u32).u32(offsets.layout.offset as u32);
+    params.u32(around.n as u32).u32(around.width as u32).u32((values.layout.numel() > 1) as u32).u32(limit);
     around.params(&mut params);
     fits("scatter", &params)?;
     let source = || {
@@ -279,24 +339,78 @@ fn scatter_by(
     })
 }
 
+/// Calls `f` with parts of a lattice, and of dense values of its shape, that a kernel may see at once.
+fn in_parts(
+    gpu: &'static Gpu,
+    op: &str,
+    l: &Lattice,
+    values: View,
+    f: &mut dyn FnMut(&Lattice, View) -> Result<()>,
+) -> Result<()> {
+    let views: SmallVec<[View; 4]> = [values].into_iter().chain(l.picks.iter().map(|p| p.index)).collect();
+    if fits_bindings(gpu, &views) {
+        return f(l, values);
+    }
+    let Some(bytes) = views.iter().find_map(|v| excess(gpu, v)) else {
+        expect_words(gpu, op, &[values])?;
+        return shown(gpu, &views, &mut |v| {
+            let picks: SmallVec<[Pick; 4]> =
+                l.picks.iter().zip(&v[1..]).map(|(p, index)| Pick { index: *index, ..*p }).collect();
+            f(&Lattice { picks: &picks, ..*l }, v[0])
+        });
+    };
+    // One value may be for all.
+    let rows =
+        |n, part| if values.layout.numel() > 1 { rows_of(&values, n, part) } else { values.layout.clone() };
+    if let Some(dim) = l.before.shape.iter().position(|n| *n > 1) {
+        let n = l.before.shape[dim];
+        for part in halves(n) {
+            let (before, layout) = (l.before.slice(dim, part.0, part.1, 1), rows(n, part));
+            in_parts(gpu, op, &Lattice { before: &before, ..*l }, View { layout: &layout, ..values }, f)?;
+        }
+        return Ok(());
+    }
+    if l.n < 2 {
+        return Err(too_large(gpu, op, bytes));
+    }
+    for part in halves(l.n) {
+        let layout = rows(l.n, part);
+        let indices: SmallVec<[Layout; 4]> = l.picks.iter().map(|p| rows_of(&p.index, l.n, part)).collect();
+        let picks: SmallVec<[Pick; 4]> = l
+            .picks
+            .iter()
+            .zip(&indices)
+            .map(|(p, layout)| Pick { index: View { layout, ..p.index }, ..*p })
+            .collect();
+        let l = Lattice { picks: &picks, n: part.1, ..*l };
+        in_parts(gpu, op, &l, View { layout: &layout, ..values }, f)?;
+    }
+    Ok(())
+}
+
 /// The picked elements, dense, into `out`.
 pub fn gather(x: View, l: &Lattice, out: View) -> Result<()> {
     if out.layout.numel() == 0 {
         return Ok(());
     }
-    let at = offsets(of(x)?, l.picks, l.n, l.before.offset, &Walk::over(&[], &[]))?;
-    let whole = Layout::default();
-    gather_by(View { layout: &whole, ..x }, at.view(), &Around::new(l.before, l.n, l.after), out)
+    let (gpu, whole) = (of(x)?, Layout::default());
+    in_parts(gpu, "gather", l, out, &mut |l, out| {
+        let at = offsets(gpu, l.picks, l.n, l.before.offset, &Walk::over(&[], &[]))?;
+        gather_by(View { layout: &whole, ..x }, at.view(), &Around::new(l.before, l.n, l.after), out)
+    })
 }
 
 /// Combines dense `values` with the picked elements.
 pub fn scatter(x: View, l: &Lattice, values: View, how: Combine) -> Result<()> {
-    let count = l.before.numel() * l.n * l.after.numel();
-    if count == 0 {
+    if l.before.numel() * l.n * l.after.numel() == 0 {
         return Ok(());
     }
-    let at = offsets(of(x)?, l.picks, l.n, l.before.offset, &Walk::over(&[], &[]))?;
-    scatter_by(x, at.view(), &Around::new(l.before, l.n, l.after), values, count, how)
+    let gpu = of(x)?;
+    in_parts(gpu, "scatter", l, values, &mut |l, values| {
+        let count = l.before.numel() * l.n * l.after.numel();
+        let at = offsets(gpu, l.picks, l.n, l.before.offset, &Walk::over(&[], &[]))?;
+        scatter_by(x, at.view(), &Around::new(l.before, l.n, l.after), values, count, how)
+    })
 }
 
 /// The offsets of one index per element along `dim` of `x`.
@@ -324,21 +438,67 @@ pub fn accumulate(src: View, out: View) -> Result<()> {
     scatter_by(out, at.view(), &Around::nothing(n), values.view(), n, Combine::Add)
 }
 
+/// Calls `f` with parts of an index per element, of `x`, and of a tensor whose first indices are those of the index,
+/// so that a kernel may see each part of the index.
+fn in_parts_along(
+    gpu: &Gpu,
+    (x, dim): (View, usize),
+    pick: Pick,
+    values: View,
+    f: &mut dyn FnMut(View, Pick, View) -> Result<()>,
+) -> Result<()> {
+    let index = pick.index;
+    if fits_bindings(gpu, &[index, values]) {
+        return f(x, pick, values);
+    }
+    let Some(bytes) = [index, values].iter().find_map(|v| excess(gpu, v)) else {
+        return shown(gpu, &[index, values], &mut |v| f(x, Pick { index: v[0], ..pick }, v[1]));
+    };
+    let Some(first) = index.layout.shape.iter().position(|n| *n > 1) else {
+        return Err(too_large(gpu, "gather", bytes));
+    };
+    for (start, n) in halves(index.layout.shape[first]) {
+        let [index, values_part] = [index, values].map(|v| v.layout.slice(first, start, n, 1));
+        let mut moved = x.layout.clone();
+        if first != dim {
+            moved = moved.slice(first, start, n, 1);
+        }
+        let pick = Pick { index: View { layout: &index, ..pick.index }, ..pick };
+        let values = View { layout: &values_part, ..values };
+        in_parts_along(gpu, (View { layout: &moved, ..x }, dim), pick, values, f)?;
+    }
+    Ok(())
+}
+
 pub fn gather_along(x: View, dim: usize, pick: Pick, out: View) -> Result<()> {
     if out.layout.numel() == 0 {
         return Ok(());
     }
+    let gpu = of(out)?;
+    in_parts_along(gpu, (x, dim), pick, out, &mut |x, pick, out| {
+        expect_words(gpu, "gather", &[out])?;
+        gather_part(x, dim, pick, out)
+    })
+}
+
+fn gather_part(x: View, dim: usize, pick: Pick, out: View) -> Result<()> {
     let at = offsets_along(x, dim, pick)?;
     let whole = Layout::default();
     gather_by(View { layout: &whole, ..x }, at.view(), &Around::nothing(out.layout.numel()), out)
 }
 
 pub fn scatter_along(out: View, dim: usize, pick: Pick, src: View, how: Combine) -> Result<()> {
-    let shape = &pick.index.layout.shape;
-    let n = shape.numel();
-    if n == 0 {
+    if pick.index.layout.numel() == 0 {
         return Ok(());
     }
+    in_parts_along(of(out)?, (out, dim), pick, src, &mut |out, pick, src| {
+        scatter_part(out, dim, pick, src, how)
+    })
+}
+
+fn scatter_part(out: View, dim: usize, pick: Pick, src: View, how: Combine) -> Result<()> {
+    let shape = &pick.index.layout.shape;
+    let n = shape.numel();
     let gpu = of(out)?;
     let at = offsets_along(out, dim, pick)?;
     // The first indices of every dimension of the source.
@@ -352,12 +512,18 @@ pub fn scatter_along(out: View, dim: usize, pick: Pick, src: View, how: Combine)
 /// The elements of dense `x` at positions, which are words.
 pub fn gather_flat(x: View, positions: &Storage, out: View) -> Result<()> {
     let n = out.layout.numel();
-    gather_by(x, list(positions, &vector(n)), &Around::nothing(n), out)
+    by_rows(of(x)?, "gather", n, &[out, list(positions, &vector(n))], &mut |n, v| {
+        gather_by(x, v[1], &Around::nothing(n), v[0])
+    })
 }
 
 /// Writes the first `n` of dense `values` to positions of dense `out`, which begins its storage.
 pub fn scatter_flat(values: View, positions: &Storage, n: usize, out: View) -> Result<()> {
-    scatter_by(out, list(positions, &vector(n)), &Around::nothing(n), values, n, Combine::Set)
+    let (every, some) = (vector(n), Layout { offset: values.layout.offset, ..vector(n) });
+    let views = [View { layout: &some, ..values }, list(positions, &every)];
+    by_rows(of(out)?, "scatter", n, &views, &mut |n, v| {
+        scatter_by(out, v[1], &Around::nothing(n), v[0], n, Combine::Set)
+    })
 }
 
 /// The mean from a sum and a count of at least 1.

@@ -13,18 +13,22 @@ pub(super) mod tiled;
 
 use smallvec::{SmallVec, smallvec};
 
+use super::copy::copy;
 use super::device::{Gpu, of};
 use super::params::Params;
 use super::pipeline::Launch;
+use super::pointwise::add_to;
 use super::reduce;
 use super::temporary::Temporary;
 use super::tune;
+use super::window::{excess, farthest, fits, halves, shown, too_large};
 use crate::backend::View;
 use crate::backend::copy::fill;
 use crate::backend::reduce::{Along, Fold};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
 use crate::formula::template::{self, stored};
+use crate::layout::Layout;
 
 /// Multiplications from which on the candidates are timed.
 const WORTH_TUNING: usize = 1 << 26;
@@ -79,13 +83,93 @@ struct Shape {
 
 /// `out = a @ b + bias`; see `backend::matmul`.
 pub fn product(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
-    let s = Shape::of(a, b, out);
     if out.layout.numel() == 0 {
         return Ok(());
     }
+    let gpu = of(out)?;
+    let views: SmallVec<[View; 4]> = [out, a, b].into_iter().chain(bias).collect();
+    if fits(gpu, &views) { whole(a, b, bias, out) } else { in_parts(gpu, &views) }
+}
+
+/// What is halved of a product that is too large for a kernel.
+enum Side {
+    Rows,
+    Columns,
+    Depth,
+}
+
+/// A product (`out`, `a`, `b`, and perhaps the bias) of more than a kernel may see at once: by halves of the dimension
+/// along which that reaches farthest.
+fn in_parts(gpu: &'static Gpu, views: &[View]) -> Result<()> {
+    let (out, a, b, bias) = (views[0], views[1], views[2], views.get(3).copied());
+    let Some((far, bytes)) = views.iter().enumerate().find_map(|(i, v)| Some((i, excess(gpu, v)?))) else {
+        return shown(gpu, views, &mut |v| whole(v[1], v[2], v.get(3).copied(), v[0]));
+    };
+    let part = |a: &Layout, b: &Layout, bias: Option<(View, &Layout)>, out: View| {
+        let parts: SmallVec<[View; 4]> =
+            [out, View { layout: a, ..views[1] }, View { layout: b, ..views[2] }]
+                .into_iter()
+                .chain(bias.map(|(v, layout)| View { layout, ..v }))
+                .collect();
+        in_parts(gpu, &parts)
+    };
+    let r = out.layout.rank();
+    let (row, column) = (r - 2, r - 1);
+    // Some matrices of a batch are dense, where some rows of each of them are not.
+    if r == 3 && out.layout.shape[0] > 1 {
+        for (start, n) in halves(out.layout.shape[0]) {
+            let [a, b, y] = [a, b, out].map(|v| v.layout.slice(0, start, n, 1));
+            part(&a, &b, bias.map(|v| (v, v.layout)), View { layout: &y, ..out })?;
+        }
+        return Ok(());
+    }
+    let side = match (far, farthest(views[far].layout)) {
+        (0 | 1, Some(d)) if d == row => Side::Rows,
+        (1, Some(d)) if d == column => Side::Depth,
+        (2, Some(d)) if d == row => Side::Depth,
+        (_, Some(_)) => Side::Columns,
+        (_, None) => return Err(too_large(gpu, "matmul", bytes)),
+    };
+    match side {
+        Side::Rows => {
+            for (start, n) in halves(out.layout.shape[row]) {
+                let [a, y] = [a, out].map(|v| v.layout.slice(row, start, n, 1));
+                part(&a, b.layout, bias.map(|v| (v, v.layout)), View { layout: &y, ..out })?;
+            }
+        }
+        Side::Columns => {
+            for (start, n) in halves(out.layout.shape[column]) {
+                let [b, y] = [b, out].map(|v| v.layout.slice(column, start, n, 1));
+                let some = bias.map(|v| v.layout.slice(0, start, n, 1));
+                let held = Temporary::new(gpu, y.numel(), out.dtype)?;
+                let layout = Layout::contiguous(y.shape.clone());
+                let held = View { layout: &layout, ..held.view() };
+                part(a.layout, &b, bias.zip(some.as_ref()), held)?;
+                copy(held, View { layout: &y, ..out })?;
+            }
+        }
+        Side::Depth => {
+            let [first, rest] = halves(a.layout.shape[column]);
+            let of = |(start, n)| (a.layout.slice(column, start, n, 1), b.layout.slice(row, start, n, 1));
+            let (left, right) = of(first);
+            part(&left, &right, bias.map(|v| (v, v.layout)), out)?;
+            let held = Temporary::new(gpu, out.layout.numel(), out.dtype)?;
+            let layout = Layout::contiguous(out.layout.shape.clone());
+            let held = View { layout: &layout, ..held.view() };
+            let (left, right) = of(rest);
+            part(&left, &right, None, held)?;
+            add_to(out, held)?;
+        }
+    }
+    Ok(())
+}
+
+/// A product of tensors that a kernel may see.
+fn whole(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
+    let s = Shape::of(a, b, out);
     if s.k == 0 {
         return match bias {
-            Some(bias) => super::copy::copy(View { layout: &bias_rows(bias, s.m), ..bias }, out),
+            Some(bias) => copy(View { layout: &bias_rows(bias, s.m), ..bias }, out),
             None => fill(out, Scalar::Int(0)),
         };
     }
@@ -316,7 +400,7 @@ fn rendered(frame: &str, s: &Shape, slots: &[(&str, &str)]) -> Result<String> {
     template::shader(frame, s.dtype, slots).map_err(Error::NotImplemented)
 }
 
-fn bias_rows(bias: View, m: usize) -> crate::layout::Layout {
+fn bias_rows(bias: View, m: usize) -> Layout {
     let n = bias.layout.shape[0];
     bias.layout.expand(&[m, n]).unwrap_or_default()
 }

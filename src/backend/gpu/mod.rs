@@ -43,6 +43,7 @@ pub mod index;
 pub mod instance;
 pub mod mask;
 pub mod matmul;
+pub mod norm;
 pub mod optim;
 mod params;
 mod pipeline;

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use super::device::{Gpu, of};
 use super::params::{MAX_PARAMS, Params};
 use super::pipeline::Launch;
+use super::window::{by_rows, fits};
 use crate::backend::View;
 use crate::backend::optim::{NUMBERS, Part, Rule, Shared};
 use crate::error::{Error, Result};
@@ -26,6 +27,10 @@ pub fn step(rule: Rule, shared: Shared, parts: &[Part]) -> Result<()> {
     let gpu = of(first.written[0])?;
     let tensors = first.written.len() + first.gradient.is_some() as usize;
     let others = shared.factor.is_some() as usize + shared.found.is_some() as usize;
+    let views: SmallVec<[View; 16]> = parts.iter().flat_map(views).collect();
+    if !fits(gpu, &views) {
+        return parts.iter().try_for_each(|p| in_pieces(gpu, rule, shared, p));
+    }
     let most = ((gpu.caps.max_buffers - others) / tensors).clamp(1, (MAX_PARAMS - HEAD) / EACH);
     for quads in [true, false] {
         let alike = |p: &&Part| count(p) > 0 && is_in_quads(p) == quads;
@@ -38,6 +43,16 @@ pub fn step(rule: Rule, shared: Shared, parts: &[Part]) -> Result<()> {
         rest.chunks(most).try_for_each(|some| launch(gpu, rule, shared, some, quads))?;
     }
     Ok(())
+}
+
+/// A step of a parameter whose tensors may be larger than a kernel may see at once: some elements after others.
+fn in_pieces(gpu: &'static Gpu, rule: Rule, shared: Shared, p: &Part) -> Result<()> {
+    let all: SmallVec<[View; 6]> = views(p).collect();
+    by_rows(gpu, "optimizer", count(p).max(1), &all, &mut |_, v| {
+        let (gradient, written) = v.split_at(p.gradient.is_some() as usize);
+        let part = Part { gradient: gradient.first().copied(), written: SmallVec::from_slice(written) };
+        if count(&part) == 0 { Ok(()) } else { launch(gpu, rule, shared, &[&part], is_in_quads(&part)) }
+    })
 }
 
 fn count(p: &Part) -> usize {

@@ -14,14 +14,11 @@ use wgpu::{
 use super::device::{Counters, Gpu, allocation};
 use super::lock;
 use super::params::{MAX_PARAMS, Params};
-use super::pool::Block;
+use super::pool::Binding;
 use super::wide::{is_wide, lower};
-use super::window::{Window, too_large};
+use super::window::too_large;
 use crate::backend::View;
 use crate::error::{Error, Result};
-
-/// Workgroups in the first dimension of a grid.
-pub const MAX_GROUPS: u32 = 65_535;
 
 /// After how many new pipelines those of the driver are written to disk; else when the process ends.
 const SAVE_EVERY: usize = 64;
@@ -103,19 +100,14 @@ impl Pipelines {
 impl Gpu {
     /// Records a launch.
     pub fn launch(&self, l: Launch) -> Result<()> {
-        self.launch_in(l, &[])
-    }
-
-    /// Records a launch that binds windows of its buffers, if there are any; else all of them.
-    pub(super) fn launch_in(&self, l: Launch, windows: &[Window]) -> Result<()> {
         if l.groups == 0 {
             return Ok(());
         }
-        let mut blocks: SmallVec<[&Arc<Block>; 8]> = SmallVec::new();
+        let mut bindings: SmallVec<[Binding; 8]> = SmallVec::new();
         for v in l.written.iter().chain(l.read) {
             match allocation(v.storage) {
-                Some(a) if std::ptr::eq(a.gpu(), self) => match a.block() {
-                    Some(b) => blocks.push(b),
+                Some(a) if std::ptr::eq(a.gpu(), self) => match a.binding() {
+                    Some(b) => bindings.push(b),
                     None => return Err(Error::Runtime(format!("{}: an empty tensor cannot be bound", l.op))),
                 },
                 other => {
@@ -128,18 +120,16 @@ impl Gpu {
                 }
             }
         }
-        if windows.is_empty()
-            && let Some(b) = blocks.iter().find(|b| b.size > self.caps.max_binding)
-        {
-            return Err(too_large(self, l.op, b.size));
+        if let Some(b) = bindings.iter().find(|b| b.bytes() > self.caps.max_binding) {
+            return Err(too_large(self, l.op, b.bytes()));
         }
         // A buffer that is written and read must be bound as writable wherever it is bound.
-        let is_written = |b: &Arc<Block>| blocks[..l.written.len()].iter().any(|w| w.id == b.id);
-        let writable = blocks.iter().enumerate().fold(0, |m, (i, b)| m | (is_written(b) as u32) << i);
-        let pipeline = self.pipeline(&l, blocks.len(), writable)?;
-        let x = l.groups.min(MAX_GROUPS as usize);
+        let is_written = |b: &Binding| bindings[..l.written.len()].iter().any(|w| w.block.id == b.block.id);
+        let writable = bindings.iter().enumerate().fold(0, |m, (i, b)| m | (is_written(b) as u32) << i);
+        let pipeline = self.pipeline(&l, bindings.len(), writable)?;
+        let x = l.groups.min(self.caps.max_groups);
         let grid = [x as u32, l.groups.div_ceil(x) as u32, 1];
-        self.record(l.op, l.kernel, &pipeline, &blocks, windows, l.params, grid)
+        self.record(l.op, l.kernel, &pipeline, &bindings, l.params, grid)
     }
 
     fn pipeline(&self, l: &Launch, buffers: usize, writable: u32) -> Result<Arc<Pipeline>> {

@@ -1,9 +1,12 @@
 //! Pooling and what undoes it.
 
+use smallvec::SmallVec;
+
 use super::axis;
 use super::device::of;
 use super::params::Params;
 use super::pipeline::Launch;
+use super::window::by_rows;
 use crate::backend::View;
 use crate::backend::plane::{Divisor, Map, PoolShape, ResizeShape};
 use crate::error::{Error, Result};
@@ -26,21 +29,26 @@ const MAXIMUM: Function = Function {
     tag: 0,
     text: "fn maximum(i: u32) {
     let output = volume(params.output);
-    let plane = i / output;
+    let plane = quotient(i, output);
     let at = split(i - plane * output, params.output);
     let start = params.first + plane * volume(params.input);
     var best = -m_inf();
     var place = 0u;
     var found = false;
-    for (var t = 0u; t < volume(params.kernel); t++) {
-        let p = met(at, split(t, params.kernel));
-        if !inside(p, params.input) { continue; }
-        let j = join(p, params.input);
-        let v = x[start + j];
-        if v > best || is_nan(v) || !found {
-            best = v;
-            place = j;
-            found = true;
+    let corner = origin(at);
+    for (var d = 0u; d < params.kernel.x; d++) {
+        for (var h = 0u; h < params.kernel.y; h++) {
+            for (var w = 0u; w < params.kernel.z; w++) {
+                let p = corner + vec3<u32>(d, h, w) * params.dilation.xyz;
+                if !inside(p, params.input) { continue; }
+                let j = join(p, params.input);
+                let v = x[start + j];
+                if v > best || is_nan(v) || !found {
+                    best = v;
+                    place = j;
+                    found = true;
+                }
+            }
         }
     }
     result[params.first_result + i] = best;
@@ -54,7 +62,7 @@ const SHARES_MAXIMUM: Function = Function {
     tag: 7,
     text: "fn largest(i: u32) {
     let output = volume(params.output);
-    let plane = i / output;
+    let plane = quotient(i, output);
     let s = share(split(i - plane * output, params.output));
     let start = params.first + plane * volume(params.input);
     var best = -m_inf();
@@ -82,13 +90,18 @@ const AVERAGE: Function = Function {
     tag: 1,
     text: "fn average(i: u32) {
     let output = volume(params.output);
-    let plane = i / output;
+    let plane = quotient(i, output);
     let at = split(i - plane * output, params.output);
     let start = params.first + plane * volume(params.input);
     var sum = T(0);
-    for (var t = 0u; t < volume(params.kernel); t++) {
-        let p = met(at, split(t, params.kernel));
-        if inside(p, params.input) { sum += x[start + join(p, params.input)]; }
+    let corner = origin(at);
+    for (var d = 0u; d < params.kernel.x; d++) {
+        for (var h = 0u; h < params.kernel.y; h++) {
+            for (var w = 0u; w < params.kernel.z; w++) {
+                let p = corner + vec3<u32>(d, h, w);
+                if inside(p, params.input) { sum += x[start + join(p, params.input)]; }
+            }
+        }
     }
     result[params.first_result + i] = mean_of(sum, at);
 }
@@ -100,16 +113,17 @@ const AVERAGE_ADJOINT: Function = Function {
     tag: 2,
     text: "fn spread(i: u32) {
     let input = volume(params.input);
-    let plane = i / input;
+    let plane = quotient(i, input);
     let at = split(i - plane * input, params.input);
     let start = params.first + plane * volume(params.output);
     var sum = T(0);
-    for (var t = 0u; t < volume(params.kernel); t++) {
-        // The result whose window has this tap here, if there is one.
-        let ahead = at + params.padding.xyz - split(t, params.kernel) * params.dilation.xyz;
-        let origin = ahead / params.stride.xyz;
-        if !inside(origin, params.output) || !all(origin * params.stride.xyz == ahead) { continue; }
-        sum += mean_of(x[start + join(origin, params.output)], origin);
+    let d = covering(at.x, 0u);
+    let h = covering(at.y, 1u);
+    let w = covering(at.z, 2u);
+    for (var o = vec3<u32>(d.x, h.x, w.x); o.x < d.y; o.x++) {
+        for (o.y = h.x; o.y < h.y; o.y++) {
+            for (o.z = w.x; o.z < w.y; o.z++) { sum += mean_of(x[start + join(o, params.output)], o); }
+        }
     }
     result[params.first_result + i] = sum;
 }
@@ -121,7 +135,7 @@ const SHARES: Function = Function {
     tag: 3,
     text: "fn shares(i: u32) {
     let output = volume(params.output);
-    let plane = i / output;
+    let plane = quotient(i, output);
     let s = share(split(i - plane * output, params.output));
     let start = params.first + plane * volume(params.input);
     var sum = T(0);
@@ -143,10 +157,14 @@ const SHARES_ADJOINT: Function = Function {
     tag: 4,
     text: "fn gathered(i: u32) {
     let input = volume(params.input);
-    let plane = i / input;
+    let plane = quotient(i, input);
     let at = split(i - plane * input, params.input);
     let start = params.first + plane * volume(params.output);
-    let first = at * params.output.xyz / params.input.xyz;
+    let first = vec3<u32>(
+        quotient(at.x * params.output.x, params.input.x),
+        quotient(at.y * params.output.y, params.input.y),
+        quotient(at.z * params.output.z, params.input.z),
+    );
     var sum = T(0);
     for (var d = first.x; d < params.output.x && share_start(d, 0u) <= at.x; d++) {
         for (var h = first.y; h < params.output.y && share_start(h, 1u) <= at.y; h++) {
@@ -167,7 +185,7 @@ const PICK: Function = Function {
     name: "pick",
     tag: 5,
     text: "fn pick(i: u32) {
-    let plane = i / params.output.z;
+    let plane = quotient(i, params.output.z);
     result[params.first_result + i] = x[params.first + plane * params.input.z + indices[params.first_index + i].x];
 }
 ",
@@ -209,8 +227,8 @@ fn resized(s: ResizeShape) -> PoolShape {
     }
 }
 
-fn flat(input: usize, output: usize) -> PoolShape {
-    resized(ResizeShape { planes: 1, input: [1, 1, input], output: [1, 1, output] })
+fn flat(planes: usize, input: usize, output: usize) -> PoolShape {
+    resized(ResizeShape { planes, input: [1, 1, input], output: [1, 1, output] })
 }
 
 pub fn forward(map: &Map, x: View, out: View) -> Result<()> {
@@ -221,7 +239,8 @@ pub fn forward(map: &Map, x: View, out: View) -> Result<()> {
         Map::Nearest(s, scales) => axis::nearest(&s, scales, x, false, out),
         Map::Axis { n, inner, taps } => axis::axis(x, n, inner, taps, false, out),
         Map::Pick { indices, input, output } => {
-            run(&PICK, &flat(input, output), None, x, out, Some((indices, false)), count)
+            let planes = count.checked_div(output).unwrap_or(0);
+            run(&PICK, &flat(planes, input, output), None, x, out, Some((indices, false)), count)
         }
     }
 }
@@ -235,7 +254,7 @@ pub fn adjoint(map: &Map, g: View, out: View) -> Result<()> {
         Map::Axis { n, inner, taps } => axis::axis(g, n, inner, taps, true, out),
         Map::Pick { indices, input, output } => {
             let planes = count.checked_div(input).unwrap_or(0);
-            run(&PLACE, &flat(input, output), None, g, out, Some((indices, false)), planes)
+            run(&PLACE, &flat(planes, input, output), None, g, out, Some((indices, false)), planes)
         }
     }
 }
@@ -254,6 +273,24 @@ fn run(
     }
     let gpu = of(out)?;
     gpu.expect("pooling", out.dtype)?;
+    let views: SmallVec<[View; 3]> = [out, x].into_iter().chain(indices.map(|i| i.0)).collect();
+    by_rows(gpu, "pooling", s.planes, &views, &mut |planes, v| {
+        let indices = v.get(2).zip(indices).map(|(v, (_, written))| (*v, written));
+        launch(f, s, divisor, v[1], v[0], indices, count / s.planes * planes)
+    })
+}
+
+/// As `run`, of planes that a kernel may see.
+fn launch(
+    f: &Function,
+    s: &PoolShape,
+    divisor: Option<Divisor>,
+    x: View,
+    out: View,
+    indices: Option<(View, bool)>,
+    count: usize,
+) -> Result<()> {
+    let gpu = of(out)?;
     let mut params = Params::new(count as u32);
     params.u32(x.layout.offset as u32).u32(out.layout.offset as u32);
     params.u32(indices.map_or(0, |(v, _)| v.layout.offset) as u32);

@@ -5,13 +5,15 @@ use smallvec::{SmallVec, smallvec};
 use super::device::of;
 use super::params::{MAX_PARAMS, Params};
 use super::pipeline::Launch;
-use super::window::{Window, fits, pieces};
+use super::window::{fits, pieces};
 use crate::backend::View;
-use crate::backend::pointwise::{Operand, Program};
+use crate::backend::cpu::pointwise::Kernel;
+use crate::backend::pointwise::{Operand, Program, compute_type};
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::{Error, Result};
 use crate::formula::ARGS;
+use crate::formula::record::{Prim, Step};
 use crate::formula::template::lanes;
 use crate::formula::wgsl::{Form, Input, Pointwise};
 use crate::layout::collapse;
@@ -40,10 +42,10 @@ pub fn run(
     let gpu = of(out)?;
     let views: SmallVec<[View; ARGS + 1]> = operands.iter().filter_map(read).chain([out]).collect();
     if fits(gpu, &views) {
-        return whole(program, compute, operands, numbers, out, &[]);
+        return whole(program, compute, operands, numbers, out);
     }
-    pieces(gpu, &views, &mut |piece, windows| {
-        let Some((out, (last, others))) = piece.last().zip(windows.split_last()) else { return Ok(()) };
+    pieces(gpu, program.name, &views, &mut |piece| {
+        let Some(out) = piece.last() else { return Ok(()) };
         let mut pieces = piece.iter();
         let operands: SmallVec<[Operand; ARGS]> = operands
             .iter()
@@ -53,24 +55,34 @@ pub fn run(
                 Operand::Unread => Operand::Unread,
             })
             .collect();
-        // Bindings begin with the result.
-        let windows: SmallVec<[Window; ARGS + 1]> = [last].into_iter().chain(others).copied().collect();
-        whole(program, compute, &operands, numbers, *out, &windows)
+        whole(program, compute, &operands, numbers, *out)
     })
+}
+
+/// The sum of two numbers.
+const SUM: Program = Program {
+    name: "sum_of_parts",
+    part: 0,
+    kernel: Kernel::Same { f32: None, f64: None, i32: None, i64: None },
+    steps: &|| vec![Step::Arg(0), Step::Arg(1), Step::Do(Prim::Add, [0, 1, 0])],
+};
+
+/// Adds a tensor to one of its shape and dtype.
+pub fn add_to(out: View, x: View) -> Result<()> {
+    run(&SUM, compute_type(out.dtype), &[Operand::View(out), Operand::View(x)], &[], out)
 }
 
 fn read<'a>(operand: &Operand<'a>) -> Option<View<'a>> {
     if let Operand::View(v) = operand { Some(*v) } else { None }
 }
 
-/// As `run`, in one launch; `windows` say what of the result and of each view to bind, where that is not everything.
+/// As `run`, in one launch.
 fn whole(
     program: &Program,
     compute: DType,
     operands: &[Operand],
     numbers: &[Scalar],
     out: View,
-    windows: &[Window],
 ) -> Result<()> {
     let n = out.layout.numel();
     let gpu = of(out)?;
@@ -131,7 +143,7 @@ fn whole(
         params: &params,
         groups: invocations.div_ceil(GROUP),
     };
-    gpu.launch_in(launch, windows)
+    gpu.launch(launch)
 }
 
 fn collapsed(operands: &[Operand], out: View) -> Collapsed {

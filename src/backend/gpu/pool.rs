@@ -14,6 +14,7 @@ use wgpu::{Buffer, BufferDescriptor, BufferUsages, ErrorFilter};
 use super::copy::fill;
 use super::device::{Caps, Counters, Gpu, number};
 use super::lock;
+use super::window::Window;
 use crate::backend::View;
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
@@ -35,6 +36,8 @@ pub struct Block {
 pub struct Allocation {
     gpu: &'static Gpu,
     block: Option<Arc<Block>>,
+    /// What of another storage's buffer is shown, if it is not a buffer of its own.
+    window: Option<Window>,
 }
 
 impl Allocation {
@@ -50,11 +53,34 @@ impl Allocation {
     pub(super) fn block(&self) -> Option<&Arc<Block>> {
         self.block.as_ref()
     }
+
+    /// A part of what a kernel may be shown, for as long as the buffer's own storage lives.
+    pub(super) fn within(&self, window: Window) -> Allocation {
+        Allocation { gpu: self.gpu, block: self.block.clone(), window: Some(window) }
+    }
+
+    pub(super) fn binding(&self) -> Option<Binding<'_>> {
+        self.block.as_ref().map(|block| Binding { block, window: self.window })
+    }
+}
+
+/// What a kernel is shown of a buffer: all of it, or a window.
+#[derive(Clone, Copy)]
+pub(super) struct Binding<'a> {
+    pub block: &'a Arc<Block>,
+    pub window: Option<Window>,
+}
+
+impl Binding<'_> {
+    pub fn bytes(&self) -> u64 {
+        self.window.map_or(self.block.size, |w| w.bytes)
+    }
 }
 
 impl Drop for Allocation {
     fn drop(&mut self) {
         if let Some(block) = self.block.take()
+            && self.window.is_none()
             && self.gpu.fault.lost().is_none()
         {
             lock(&self.gpu.pool).put(block);
@@ -158,7 +184,11 @@ impl Gpu {
     pub fn allocate(&'static self, len: usize) -> Result<Storage> {
         let device = Device::Gpu(self.index);
         if len == 0 {
-            return Storage::on_device(device, 0, Box::new(Allocation { gpu: self, block: None }));
+            return Storage::on_device(
+                device,
+                0,
+                Box::new(Allocation { gpu: self, block: None, window: None }),
+            );
         }
         let most = |class| [self.caps.max_binding, self.caps.max_buffer].into_iter().find(|m| class <= *m);
         let mut class = class(len as u64);
@@ -190,7 +220,7 @@ impl Gpu {
             }),
         };
         let size = block.size as usize;
-        let memory = Box::new(Allocation { gpu: self, block: Some(block) });
+        let memory = Box::new(Allocation { gpu: self, block: Some(block), window: None });
         let storage = Storage::on_device(device, len, memory)?;
         if self.poison {
             // All bits set: NaN in every float type, and no number that an integer kernel would be likely to make.

@@ -15,9 +15,8 @@ use super::fault::SIZE;
 use super::lock;
 use super::params::{MAX_PARAMS, Params};
 use super::pipeline::Pipeline;
-use super::pool::Block;
+use super::pool::{Binding, Block};
 use super::profile::Profile;
-use super::window::Window;
 use crate::error::{Error, Result};
 
 /// Launches of a batch, on a GPU and on a software adapter, where a submission costs more than what it starts.
@@ -32,7 +31,7 @@ const ARENA: usize = 64 << 10;
 /// Bind groups that are kept.
 const GROUPS: usize = 4096;
 
-/// The buffers of a bind group, with the windows on them if any, and the layout they are bound by.
+/// The layout of a bind group, its buffers, and the windows on them: for each its binding, its first byte, its length.
 #[derive(PartialEq, Eq, Hash)]
 struct GroupKey {
     layout: u32,
@@ -90,15 +89,12 @@ impl Stream {
         self.groups.clear();
     }
 
-    fn group(
-        &mut self,
-        gpu: &Gpu,
-        pipeline: &Pipeline,
-        blocks: &[&Arc<Block>],
-        windows: &[Window],
-    ) -> BindGroup {
-        let mut key = GroupKey { layout: pipeline.layout, buffers: blocks.iter().map(|b| b.id).collect() };
-        key.buffers.extend(windows.iter().flat_map(|w| [w.first, w.bytes]));
+    fn group(&mut self, gpu: &Gpu, pipeline: &Pipeline, bindings: &[Binding]) -> BindGroup {
+        let mut key =
+            GroupKey { layout: pipeline.layout, buffers: bindings.iter().map(|b| b.block.id).collect() };
+        for (i, b) in bindings.iter().enumerate() {
+            key.buffers.extend(b.window.iter().flat_map(|w| [i as u64, w.first, w.bytes]));
+        }
         if let Some(group) = self.groups.get(&key) {
             return group.clone();
         }
@@ -109,11 +105,11 @@ impl Stream {
             BufferBinding { buffer: &self.arena, offset: 0, size: BufferSize::new(MAX_PARAMS as u64) };
         let mut entries: SmallVec<[BindGroupEntry; 8]> = SmallVec::new();
         entries.push(BindGroupEntry { binding: 0, resource: BindingResource::Buffer(params) });
-        for (i, b) in blocks.iter().enumerate() {
-            let resource = match windows.get(i) {
-                None => b.buffer.as_entire_binding(),
+        for (i, b) in bindings.iter().enumerate() {
+            let resource = match b.window {
+                None => b.block.buffer.as_entire_binding(),
                 Some(w) => {
-                    let (buffer, size) = (&b.buffer, BufferSize::new(w.bytes));
+                    let (buffer, size) = (&b.block.buffer, BufferSize::new(w.bytes));
                     BindingResource::Buffer(BufferBinding { buffer, offset: w.first, size })
                 }
             };
@@ -146,8 +142,7 @@ impl Stream {
         op: &'static str,
         kernel: &'static str,
         pipeline: &Pipeline,
-        blocks: &[&Arc<Block>],
-        windows: &[Window],
+        bindings: &[Binding],
         params: &Params,
         grid: [u32; 3],
     ) -> Result<()> {
@@ -160,9 +155,9 @@ impl Stream {
         };
         self.params.resize(at, 0);
         self.params.extend_from_slice(params.bytes());
-        let group = self.group(gpu, pipeline, blocks, windows);
+        let group = self.group(gpu, pipeline, bindings);
         let batch = self.batch;
-        blocks.iter().for_each(|b| b.used_by(batch));
+        bindings.iter().for_each(|b| b.block.used_by(batch));
         if self.profile.is_some() {
             // Times are those of passes: each launch has one of its own.
             self.close_pass();
@@ -238,12 +233,11 @@ impl Gpu {
         op: &'static str,
         kernel: &'static str,
         pipeline: &Pipeline,
-        blocks: &[&Arc<Block>],
-        windows: &[Window],
+        bindings: &[Binding],
         params: &Params,
         grid: [u32; 3],
     ) -> Result<()> {
-        lock(&self.stream).dispatch(self, op, kernel, pipeline, blocks, windows, params, grid)
+        lock(&self.stream).dispatch(self, op, kernel, pipeline, bindings, params, grid)
     }
 
     /// Records a copy between two buffers, from a byte of one to a byte of the other; all are multiples of 4.

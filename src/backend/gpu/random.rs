@@ -4,6 +4,7 @@
 use super::device::of;
 use super::params::Params;
 use super::pipeline::Launch;
+use super::window::{Shown, excess, fits, halves, rows_of, too_large};
 use crate::backend::View;
 use crate::backend::copy::fill as fill_with;
 use crate::backend::random::{Draw, Philox};
@@ -40,8 +41,23 @@ pub fn fill(draw: Draw, p: Philox, out: View) -> Result<()> {
         return super::copy::upload(made, out);
     }
     let per_block = if let Draw::Integers(..) = draw { 2 } else { 4 };
-    let count = n.div_ceil(per_block);
     let gpu = of(out)?;
+    if !fits(gpu, &[out]) {
+        let Some(bytes) = excess(gpu, &out) else {
+            return fill(draw, p, Shown::new(gpu, &out)?.view());
+        };
+        // Pieces begin with a block each; those of fewer elements than that are shown anywhere.
+        for (start, length) in halves(n) {
+            if !start.is_multiple_of(per_block) {
+                return Err(too_large(gpu, "random", bytes));
+            }
+            let layout = rows_of(&out, n, (start, length));
+            let p = Philox { offset: p.offset + (start / per_block) as u64, ..p };
+            fill(draw, p, View { layout: &layout, ..out })?;
+        }
+        return Ok(());
+    }
+    let count = n.div_ceil(per_block);
     let halves = |v: u64| [v as u32, (v >> 32) as u32];
     let (first, numbers, low) = match draw {
         Draw::Uniform(from, to) => (out.layout.offset, [from as f32, to as f32], 0),

@@ -6,7 +6,7 @@ use super::device::{Gpu, of};
 use super::params::{MAX_PARAMS, Params};
 use super::pipeline::Launch;
 use super::temporary::Temporary;
-use super::window::{Window, by_rows, fits, rows_at_once};
+use super::window::{by_rows, fits, rows_at_once};
 use crate::backend::View;
 use crate::backend::copy::copy;
 use crate::backend::reduce::{Along, Fold};
@@ -283,24 +283,20 @@ fn in_turns(
 ) -> Result<()> {
     let parts = d.n.div_ceil(at_once);
     let partial = Temporary::new(gpu, parts * d.inner, plan.compute)?;
-    let part = |v: View, first: usize, n: usize| Layout {
-        offset: v.layout.offset + first,
-        ..Layout::contiguous([n].into())
-    };
     for o in 0..d.outer {
-        let centers = plan.about.map(|v| (v, part(v, o * d.inner, d.inner)));
+        let centers = plan.about.map(|v| (v, row_of(v, o * d.inner, d.inner)));
         let about = centers.as_ref().map(|(v, layout)| View { layout, ..*v });
         let plan = Plan { about, ..*plan };
         for p in 0..parts {
             let start = p * at_once;
             let n = at_once.min(d.n - start);
-            let layout = part(x, (o * d.n + start) * d.inner, n * d.inner);
-            let left = part(partial.view(), p * d.inner, d.inner);
+            let layout = row_of(x, (o * d.n + start) * d.inner, n * d.inner);
+            let left = row_of(partial.view(), p * d.inner, d.inner);
             let along = Along { outer: 1, n, ..d };
             let ends = Ends { last: false, ..ends };
             run(&plan, View { layout: &layout, ..x }, along, ends, View { layout: &left, ..partial.view() })?;
         }
-        let result = part(out, o * d.inner, d.inner);
+        let result = row_of(out, o * d.inner, d.inner);
         let (along, ends) = (Along { outer: 1, n: parts, ..d }, Ends { first: false, ..ends });
         run(&plan, partial.view(), along, ends, View { layout: &result, ..out })?;
     }
@@ -321,9 +317,9 @@ fn stored_pass(gpu: &'static Gpu, plan: &Plan, x: View, d: Along, ends: Ends, ou
 /// A launch, or several where the tensors are larger than a kernel may see at once.
 fn pass(gpu: &Gpu, plan: &Plan, x: View, d: Along, segments: usize, ends: Ends, out: View) -> Result<()> {
     let views: SmallVec<[View; 3]> = [out, x].into_iter().chain(plan.about).collect();
-    by_rows(gpu, "reduction", d.outer, &views, &mut |outer, views, windows| {
+    by_rows(gpu, "reduction", d.outer, &views, &mut |outer, views| {
         let plan = Plan { about: views.get(2).copied(), ..*plan };
-        launch(gpu, &plan, views[1], Along { outer, ..d }, segments, ends, views[0], windows)
+        launch(gpu, &plan, views[1], Along { outer, ..d }, segments, ends, views[0])
     })
 }
 
@@ -335,7 +331,6 @@ fn launch(
     segments: usize,
     Ends { first, last }: Ends,
     out: View,
-    windows: &[Window],
 ) -> Result<()> {
     let count = d.outer * segments * d.inner;
     let about = plan.about;
@@ -391,7 +386,7 @@ fn finish(a: T, about: T) -> T {{ return {}; }}
         params: &params,
         groups: count.div_ceil(GROUP),
     };
-    gpu.launch_in(launch, windows)
+    gpu.launch(launch)
 }
 
 /// The extrema along n and the index of the first occurrence of each. Without elements nothing is written.
@@ -408,83 +403,143 @@ pub fn extremum(largest: bool, x: View, d: Along, values: View, indices: View) -
         let dense = Layout::contiguous(values.layout.shape.clone());
         return copy(View { layout: &dense, ..wide.view() }, values);
     }
-    let segments = segments(d);
-    if segments == 1 {
-        return locate(gpu, largest, compute, x, None, d, 1, values, indices);
+    let e = Extremum { gpu, largest, compute };
+    let at_once = d.n.min(rows_at_once(gpu, d.inner * x.dtype.size()));
+    if at_once == d.n || fits(gpu, &[x]) {
+        return e.run(x, 0, d, values, indices);
     }
-    let n = d.outer * d.inner * segments;
+    // More than a kernel sees at once: part by part, then over what the parts have left.
+    let parts = d.n.div_ceil(at_once);
+    let n = parts * d.inner;
     let (some, places) = (Temporary::new(gpu, n, values.dtype)?, Temporary::new(gpu, n, DType::I64)?);
-    locate(gpu, largest, compute, x, None, d, segments, some.view(), places.view())?;
-    let d = Along { n: segments, ..d };
-    locate(gpu, largest, compute, some.view(), Some(places.view()), d, 1, values, indices)
+    for o in 0..d.outer {
+        for p in 0..parts {
+            let from = p * at_once;
+            let n = at_once.min(d.n - from);
+            let layout = row_of(x, (o * d.n + from) * d.inner, n * d.inner);
+            let [value, place] = [some.view(), places.view()].map(|v| row_of(v, p * d.inner, d.inner));
+            let value = View { layout: &value, ..some.view() };
+            let place = View { layout: &place, ..places.view() };
+            e.run(View { layout: &layout, ..x }, from, Along { outer: 1, n, ..d }, value, place)?;
+        }
+        let [value, index] = [values, indices].map(|v| row_of(v, o * d.inner, d.inner));
+        let (values, indices) = (View { layout: &value, ..values }, View { layout: &index, ..indices });
+        let along = Along { outer: 1, n: parts, ..d };
+        e.locate(some.view(), Places::Of(places.view()), along, 1, values, indices)?;
+    }
+    Ok(())
 }
 
-/// A launch, or several where the tensors are larger than a kernel may see at once.
-fn locate(
-    gpu: &Gpu,
+/// Some elements of a dense view, from one of them on.
+fn row_of(v: View, first: usize, n: usize) -> Layout {
+    Layout { offset: v.layout.offset + first, ..Layout::contiguous([n].into()) }
+}
+
+/// A search for extrema.
+struct Extremum {
+    gpu: &'static Gpu,
     largest: bool,
     compute: DType,
-    x: View,
-    places: Option<View>,
-    d: Along,
-    segments: usize,
-    values: View,
-    indices: View,
-) -> Result<()> {
-    let views: SmallVec<[View; 4]> = [values, indices, x].into_iter().chain(places).collect();
-    by_rows(gpu, "extremum", d.outer, &views, &mut |outer, views, windows| {
-        let (d, values, indices, x, places) =
-            (Along { outer, ..d }, views[0], views[1], views[2], views.get(3).copied());
-        let count = d.outer * segments * d.inner;
-        let mut params = Params::new(count as u32);
-        params.u32(d.n as u32).u32(d.inner as u32).u32(segments as u32);
-        params.u32(x.layout.offset as u32).u32(values.layout.offset as u32).u32(indices.layout.offset as u32);
-        params.u32(places.map_or(0, |v| v.layout.offset) as u32);
-        let source = || {
-            let mut bindings = binding(1, "read_write", "values", stored(values.dtype));
-            bindings += &binding(2, "read_write", "indices", "vec2<u32>");
-            bindings += &binding(3, "read", "x", stored(x.dtype));
-            let mut loads = format!("fn load(i: u32) -> T {{ return T({}); }}\n", load("x", x.dtype));
-            loads += if places.is_some() {
-                bindings += &binding(4, "read", "places", "vec2<u32>");
-                "fn index_of(i: u32, k: u32) -> u32 { return places[params.first_place + i].x; }\n"
-            } else {
-                "fn index_of(i: u32, k: u32) -> u32 { return k; }\n"
+}
+
+/// What the index of an element is: its place from some place on, or what an earlier pass found.
+#[derive(Clone, Copy)]
+enum Places<'a> {
+    From(usize),
+    Of(View<'a>),
+}
+
+impl Extremum {
+    /// The extrema of elements of which the first stands at place `from`.
+    fn run(&self, x: View, from: usize, d: Along, values: View, indices: View) -> Result<()> {
+        let (gpu, segments, from) = (self.gpu, segments(d), Places::From(from));
+        if segments == 1 {
+            return self.locate(x, from, d, 1, values, indices);
+        }
+        let n = d.outer * d.inner * segments;
+        let (some, places) = (Temporary::new(gpu, n, values.dtype)?, Temporary::new(gpu, n, DType::I64)?);
+        self.locate(x, from, d, segments, some.view(), places.view())?;
+        let d = Along { n: segments, ..d };
+        self.locate(some.view(), Places::Of(places.view()), d, 1, values, indices)
+    }
+
+    /// A launch, or several where the tensors are larger than a kernel may see at once.
+    fn locate(
+        &self,
+        x: View,
+        places: Places,
+        d: Along,
+        segments: usize,
+        values: View,
+        indices: View,
+    ) -> Result<()> {
+        let Extremum { gpu, largest, compute } = *self;
+        let (from, found) = match places {
+            Places::From(from) => (from, None),
+            Places::Of(view) => (0, Some(view)),
+        };
+        let views: SmallVec<[View; 4]> = [values, indices, x].into_iter().chain(found).collect();
+        by_rows(gpu, "extremum", d.outer, &views, &mut |outer, views| {
+            let (d, values, indices, x, places) =
+                (Along { outer, ..d }, views[0], views[1], views[2], views.get(3).copied());
+            let count = d.outer * segments * d.inner;
+            let mut params = Params::new(count as u32);
+            params.u32(d.n as u32).u32(d.inner as u32).u32(segments as u32);
+            params
+                .u32(x.layout.offset as u32)
+                .u32(values.layout.offset as u32)
+                .u32(indices.layout.offset as u32);
+            params.u32(places.map_or(0, |v| v.layout.offset) as u32).u32(from as u32);
+            let source = || {
+                let mut bindings = binding(1, "read_write", "values", stored(values.dtype));
+                bindings += &binding(2, "read_write", "indices", "vec2<u32>");
+                bindings += &binding(3, "read", "x", stored(x.dtype));
+                let mut loads = format!("fn load(i: u32) -> T {{ return T({}); }}\n", load("x", x.dtype));
+                loads += if places.is_some() {
+                    bindings += &binding(4, "read", "places", "vec2<u32>");
+                    "fn index_of(i: u32, k: u32) -> u32 { return places[params.first_place + i].x; }\n"
+                } else {
+                    "fn index_of(i: u32, k: u32) -> u32 { return params.from_place + k; }\n"
+                };
+                let unordered = if compute.is_float() { "is_nan(a)" } else { "false" };
+                let functions = format!(
+                    "fn beats(a: T, b: T) -> bool {{ return a {} b; }}
+    fn is_unordered(a: T) -> bool {{ return {unordered}; }}
+    ",
+                    if largest { ">" } else { "<" }
+                );
+                let store = format!(
+                    "    values[params.first_value + at] = {}(best);
+        indices[params.first_index + at] = vec2<u32>(place, 0u);
+    ",
+                    stored(values.dtype)
+                );
+                let slots = [
+                    ("bindings", &*bindings),
+                    ("load", &*loads),
+                    ("functions", &*functions),
+                    ("store", &*store),
+                ];
+                template::shader(EXTREMUM, compute, &slots).map_err(Error::NotImplemented)
             };
-            let unordered = if compute.is_float() { "is_nan(a)" } else { "false" };
-            let functions = format!(
-                "fn beats(a: T, b: T) -> bool {{ return a {} b; }}
-fn is_unordered(a: T) -> bool {{ return {unordered}; }}
-",
-                if largest { ">" } else { "<" }
-            );
-            let store = format!(
-                "    values[params.first_value + at] = {}(best);
-    indices[params.first_index + at] = vec2<u32>(place, 0u);
-",
-                stored(values.dtype)
-            );
-            let slots =
-                [("bindings", &*bindings), ("load", &*loads), ("functions", &*functions), ("store", &*store)];
-            template::shader(EXTREMUM, compute, &slots).map_err(Error::NotImplemented)
-        };
-        let read = [x, places.unwrap_or(x)];
-        let launch = Launch {
-            op: "extremum",
-            kernel: "extremum",
-            variant: &[
-                largest as u8,
-                places.is_some() as u8,
-                x.dtype as u8,
-                values.dtype as u8,
-                compute as u8,
-            ],
-            source: &source,
-            written: &[values, indices],
-            read: &read[..1 + places.is_some() as usize],
-            params: &params,
-            groups: count.div_ceil(GROUP),
-        };
-        gpu.launch_in(launch, windows)
-    })
+            let read = [x, places.unwrap_or(x)];
+            let launch = Launch {
+                op: "extremum",
+                kernel: "extremum",
+                variant: &[
+                    largest as u8,
+                    places.is_some() as u8,
+                    x.dtype as u8,
+                    values.dtype as u8,
+                    compute as u8,
+                ],
+                source: &source,
+                written: &[values, indices],
+                read: &read[..1 + places.is_some() as usize],
+                params: &params,
+                groups: count.div_ceil(GROUP),
+            };
+            gpu.launch(launch)
+        })
+    }
 }

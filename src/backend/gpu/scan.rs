@@ -1,11 +1,14 @@
 //! Running operations: in one pass, or in three where a lane is long and there are too few of them to fill a device.
 
+use smallvec::SmallVec;
+
 use super::copy;
 use super::device::{Gpu, of};
 use super::elements::{GROUP, loader, render};
 use super::params::Params;
 use super::pipeline::Launch;
 use super::temporary::Temporary;
+use super::window::by_rows;
 use crate::backend::View;
 use crate::backend::scan::{Along, Running};
 use crate::dtype::DType;
@@ -145,11 +148,20 @@ struct Job<'a> {
 
 impl Job<'_> {
     fn run(&self) -> Result<()> {
-        let Along { outer, n, inner } = self.d;
-        let lanes = outer * inner;
-        if lanes * n == 0 {
+        let d = self.d;
+        if d.outer * d.n * d.inner == 0 {
             return Ok(());
         }
+        let views: SmallVec<[View; 3]> = [self.x, self.out].into_iter().chain(self.indices).collect();
+        by_rows(of(self.out)?, self.op, d.outer, &views, &mut |outer, v| {
+            let (d, indices) = (Along { outer, ..d }, v.get(2).copied());
+            Job { d, x: v[0], out: v[1], indices, ..*self }.whole()
+        })
+    }
+
+    fn whole(&self) -> Result<()> {
+        let Along { outer, n, inner } = self.d;
+        let lanes = outer * inner;
         let gpu = of(self.out)?;
         for dtype in [self.compute, self.x.dtype, self.out.dtype] {
             gpu.expect(self.op, dtype)?;

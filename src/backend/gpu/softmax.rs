@@ -161,7 +161,7 @@ fn run(
     let gpu = of(out)?;
     gpu.expect(kernel, out.dtype)?;
     let views: SmallVec<[View; 3]> = [out, x].into_iter().chain(g).collect();
-    by_rows(gpu, kernel, d.outer, &views, &mut |outer, views, windows| {
+    by_rows(gpu, kernel, d.outer, &views, &mut |outer, views| {
         let (d, out, x, g) = (Along { outer, ..d }, views[0], views[1], views.get(2).copied());
         let lanes = d.outer * d.inner;
         let mut params = Params::new(lanes as u32);
@@ -190,7 +190,7 @@ fn run(
             params: &params,
             groups: if walk == Walk::Together { lanes } else { lanes.div_ceil(GROUP) },
         };
-        gpu.launch_in(launch, windows)
+        gpu.launch(launch)
     })
 }
 
@@ -216,24 +216,29 @@ pub fn nll(logp: View, d: Along, t: Targets, losses: View, weights: View) -> Res
     var loss = T(0);
     var weight = T(0);
     if counts(c) {
-        let outer = at / params.inner;
+        let outer = quotient(at, params.inner);
         let column = at - outer * params.inner;
         weight = weight_of(c.x);
         loss = -weight * x[params.first + (outer * params.classes + c.x) * params.inner + column];
     }
     result[params.first_result + at] = loss;
-    weights[at] = weight;
+    weights[params.first_weights + at] = weight;
 ";
-    let count = losses.layout.numel();
-    let params = nll_params(count, d, &t, logp, losses, None);
-    run_nll("nll", 0, body, &t, logp, None, losses, Some(weights), count, &params)
+    let gpu = of(losses)?;
+    by_rows(gpu, "nll_loss", d.outer, &[losses, weights, logp, t.class], &mut |_, v| {
+        let t = Targets { class: v[3], ..t };
+        let count = v[0].layout.numel();
+        let mut params = nll_params(count, d, &t, v[2], v[0], None);
+        params.u32(v[1].layout.offset as u32);
+        run_nll("nll", 0, body, &t, v[2], None, v[0], Some(v[1]), count, &params)
+    })
 }
 
 /// The gradient of the log-probabilities or of the logits, every element of it.
 pub fn nll_backward(g: View, logp: View, d: Along, t: Targets, logits: bool, out: View) -> Result<()> {
-    let body = "    let row = at / params.inner;
+    let body = "    let row = quotient(at, params.inner);
     let column = at - row * params.inner;
-    let outer = row / params.classes;
+    let outer = quotient(row, params.classes);
     let position = outer * params.inner + column;
     let c = chosen[params.first_class + position];
     var slope = T(0);
@@ -245,10 +250,17 @@ pub fn nll_backward(g: View, logp: View, d: Along, t: Targets, logits: bool, out
     result[params.first_result + at] = slope;
 ";
     let many = if logits { "m_exp(x[params.first + at]) * scale" } else { "T(0)" };
-    let count = out.layout.numel();
-    let params = nll_params(count, d, &t, logp, out, Some(g));
     let body = body.replace("MANY", many);
-    run_nll("nll_backward", logits as u8, &body, &t, logp, Some(g), out, None, count, &params)
+    // One gradient may be for all positions.
+    let own = (g.layout.numel() > 1).then_some(g);
+    let views: SmallVec<[View; 4]> = [out, logp, t.class].into_iter().chain(own).collect();
+    by_rows(of(out)?, "nll_loss", d.outer, &views, &mut |_, v| {
+        let (g, t) = (v.get(3).copied().unwrap_or(g), Targets { class: v[2], ..t });
+        let count = v[0].layout.numel();
+        let mut params = nll_params(count, d, &t, v[1], v[0], Some(g));
+        params.u32(0);
+        run_nll("nll_backward", logits as u8, &body, &t, v[1], Some(g), v[0], None, count, &params)
+    })
 }
 
 fn run_nll(

@@ -6,6 +6,7 @@ use super::index::gather_along;
 use super::params::Params;
 use super::pipeline::Launch;
 use super::temporary::Temporary;
+use super::window::{by_rows, expect_words, rows_at_once, rows_of};
 use crate::backend::View;
 use crate::backend::index::{Pick, Rule};
 use crate::backend::pointwise::compute_type;
@@ -123,14 +124,14 @@ fn order(gpu: &'static Gpu, x: View, n: usize, descending: bool) -> Result<Tempo
 }
 
 const PLACE: &str = "fn element(i: u32) -> T {
-    let row = i / params.width;
+    let row = quotient(i, params.width);
     let at = row * params.padded + params.start + (i - row * params.width);
     return T(order[params.first_order + at]);
 }
 ";
 
 const VALUE: &str = "fn element(i: u32) -> T {
-    let row = i / params.width;
+    let row = quotient(i, params.width);
     let at = row * params.padded + params.start + (i - row * params.width);
     return load_x(params.first_x + row * params.n + u32(order[params.first_order + at]));
 }
@@ -149,6 +150,33 @@ pub fn select(
     if values.layout.numel() == 0 {
         return Ok(());
     }
+    let (gpu, rows) = (of(x)?, x.layout.numel() / n);
+    // The places of as many rows must be seen whole, too.
+    let most = rows_at_once(gpu, padded(n) * DType::I32.size());
+    let most = if most < rows && most > 4 { most / 4 * 4 } else { most };
+    let all = [values, indices, x];
+    for first in (0..rows).step_by(most) {
+        let length = most.min(rows - first);
+        let layouts = all.map(|v| rows_of(&v, rows, (first, length)));
+        let [values, indices, x] = std::array::from_fn(|i| View { layout: &layouts[i], ..all[i] });
+        expect_words(gpu, "sort", &[values])?;
+        by_rows(gpu, "sort", length, &[values, indices, x], &mut |_, v| {
+            select_rows(v[2], n, descending, start, k, v[0], v[1])
+        })?;
+    }
+    Ok(())
+}
+
+/// As `select`, of rows that a kernel may see.
+fn select_rows(
+    x: View,
+    n: usize,
+    descending: bool,
+    start: usize,
+    k: usize,
+    values: View,
+    indices: View,
+) -> Result<()> {
     let order = order(of(x)?, x, n, descending)?;
     for (part, out, body) in [(0, values, VALUE), (1, indices, PLACE)] {
         Elements {
@@ -172,7 +200,7 @@ pub fn select(
 /// The first element that is not less than the value, or, past equal ones, greater.
 const SEARCH: &str = "fn element(i: u32) -> R {
     let value = load_values(params.first_values + i);
-    let row = params.first_x + i / params.width * params.n * params.padded;
+    let row = params.first_x + quotient(i, params.width) * params.n * params.padded;
     var low = 0u;
     var high = params.n;
     while low < high {

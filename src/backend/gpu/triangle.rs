@@ -1,7 +1,9 @@
 //! Triangles of matrices.
 
 use super::copy::bits;
+use super::device::of;
 use super::elements::Elements;
+use super::window::{excess, expect_words, fits, halves, rows_of, shown, too_large};
 use crate::backend::View;
 use crate::backend::pointwise::compute_type;
 use crate::error::Result;
@@ -9,6 +11,34 @@ use crate::error::Result;
 const TRIANGLE: &str = include_str!("../../../shaders/triangle.wgsl");
 
 pub fn triangle(x: View, rows: usize, columns: usize, k: i64, lower: bool, out: View) -> Result<()> {
+    let n = out.layout.numel();
+    if n == 0 {
+        return Ok(());
+    }
+    let (gpu, matrices) = (of(out)?, n / (rows * columns));
+    let views = [x, out];
+    if fits(gpu, &views) {
+        return whole(x, rows, columns, k, lower, out);
+    }
+    let Some(bytes) = views.iter().find_map(|v| excess(gpu, v)) else {
+        expect_words(gpu, "triangle", &views)?;
+        return shown(gpu, &views, &mut |v| whole(v[0], rows, columns, k, lower, v[1]));
+    };
+    // Some matrices, or some rows of one, whose diagonal lies as much farther right as they lie below its first.
+    let lines = if matrices > 1 { matrices } else { rows };
+    if lines < 2 {
+        return Err(too_large(gpu, "triangle", bytes));
+    }
+    for (start, length) in halves(lines) {
+        let layouts = views.map(|v| rows_of(&v, lines, (start, length)));
+        let [x, out] = [0, 1].map(|i| View { layout: &layouts[i], ..views[i] });
+        let (rows, k) = if matrices > 1 { (rows, k) } else { (length, k.saturating_add(start as i64)) };
+        triangle(x, rows, columns, k, lower, out)?;
+    }
+    Ok(())
+}
+
+fn whole(x: View, rows: usize, columns: usize, k: i64, lower: bool, out: View) -> Result<()> {
     let dtype = bits(x.dtype);
     // Beyond the corners every diagonal is alike.
     let k = k.clamp(-(rows as i64), columns as i64) as i32;

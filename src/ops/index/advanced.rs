@@ -41,7 +41,8 @@ fn without_masks(t: &Tensor, picks: &[Option<Tensor>]) -> Result<SmallVec<[Optio
     let mut out: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
     for pick in picks {
         match pick {
-            Some(m) if matches!(m.dtype(), DType::Bool | DType::U8) => {
+            Some(m) if super::is_mask(m) => {
+                let m = super::beside(t, m)?;
                 let at = out.len();
                 for (k, &n) in m.shape().iter().enumerate() {
                     ensure!(
@@ -53,7 +54,7 @@ fn without_masks(t: &Tensor, picks: &[Option<Tensor>]) -> Result<SmallVec<[Optio
                         at + k
                     );
                 }
-                out.extend(nonzero_tuple(m)?.into_iter().map(Some));
+                out.extend(nonzero_tuple(&m)?.into_iter().map(Some));
             }
             Some(i) => {
                 ensure!(
@@ -61,7 +62,7 @@ fn without_masks(t: &Tensor, picks: &[Option<Tensor>]) -> Result<SmallVec<[Optio
                     Index,
                     "tensors used as indices must be long, int, byte or bool tensors"
                 );
-                out.push(Some(i.clone()));
+                out.push(Some(super::beside(t, i)?));
             }
             None => out.push(None),
         }
@@ -100,7 +101,7 @@ fn plan(t: &Tensor, picks: &[Option<Tensor>]) -> Result<Plan> {
     let mut dense: SmallVec<[(Tensor, usize); 4]> = SmallVec::new();
     for &(d, i) in &indexed {
         let wide = i.layout().expand(&shape).map(|l| i.with_layout(l));
-        dense.push((wide.as_ref().unwrap_or(i).dense(DType::I64)?.on_device(t.device())?, d));
+        dense.push((wide.as_ref().unwrap_or(i).dense(DType::I64)?, d));
     }
     let n = shape.numel();
     let neighbours = indexed.windows(2).all(|w| w[0].0 + 1 == w[1].0);

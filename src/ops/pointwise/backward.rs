@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use smallvec::SmallVec;
 
 use super::{Arg, Rounds, Row, empty_among, operand};
-use crate::backend::pointwise::{FEW, Operand, compute_type, run, run_few};
+use crate::backend::pointwise::{FEW, Few, Operand, compute_type, run, run_few};
 use crate::bail;
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
@@ -48,6 +48,7 @@ impl Kept {
 }
 
 impl PointwiseBackward {
+    #[inline]
     pub(super) fn new(row: &'static Row, args: &[Arg], params: &[Scalar], y: &Tensor) -> Self {
         let plan = row.plan();
         // Only the derivatives that somebody wants decide what is kept.
@@ -90,43 +91,40 @@ impl PointwiseBackward {
 
     /// The common small case, where nothing needs arranging: every operand has the shape of the result, or is a number.
     /// None where it is not that case.
+    #[inline]
     fn backward_few(&self, cx: &Cx, g: &Tensor, saved: &Saved) -> Option<Grads> {
-        let count = self.inputs.len() + 2;
-        let mut operands = [Operand::Unread; ARGS];
-        for (operand, t) in operands.iter_mut().zip(saved) {
-            if let Some(t) = t {
-                if t.shape() != g.shape() {
-                    return None;
-                }
-                *operand = Operand::View(t.raw());
-            }
-        }
-        operands[0] = Operand::View(g.raw());
-        for (operand, kept) in operands[1..].iter_mut().zip(&self.inputs) {
-            if let Kept::Number(s) = kept {
-                *operand = Operand::Number(*s);
-            }
+        let n = g.numel();
+        if n > FEW {
+            return None;
         }
         let plan = self.row.plan();
+        let gradient = few(g, g)?;
+        let result = self.inputs.len() + 1;
         let mut out = Grads::new();
         for k in self.edges() {
             if !cx.needs(out.len()) {
                 out.push(None);
-            } else if plan.passes >> k & 1 == 1 {
-                out.push(Some(g.clone()));
-            } else {
-                // The gradient is always passed: the loops take their length from an operand.
-                let reads = plan.reads[k] | 1;
-                let mut read = operands;
-                for (i, operand) in read.iter_mut().enumerate() {
-                    if reads >> i & 1 == 0 {
-                        *operand = Operand::Unread;
-                    }
-                }
-                let kernel = self.row.grads[k];
-                let storage = run_few(kernel, self.common, g.numel(), &read[..count], &self.params)?;
-                out.push(Some(g.dense_like(storage)));
+                continue;
             }
+            if plan.passes >> k & 1 == 1 {
+                out.push(Some(g.clone()));
+                continue;
+            }
+            let read = |i: usize| plan.reads[k] >> i & 1 == 1;
+            let mut operands = [Few::Unread; ARGS];
+            operands[0] = gradient;
+            for (i, kept) in self.inputs.iter().enumerate().filter(|(i, _)| read(i + 1)) {
+                operands[i + 1] = match (kept, &saved[i + 1]) {
+                    (Kept::Number(s), _) => Few::Number(*s),
+                    (_, Some(t)) => few(t, g)?,
+                    _ => return None,
+                };
+            }
+            if read(result) {
+                operands[result] = few(saved[result].as_ref()?, g)?;
+            }
+            let storage = run_few(&self.row.grads[k], self.common, n, &operands[..=result], &self.params)?;
+            out.push(Some(g.dense_like(storage)));
         }
         Some(out)
     }
@@ -195,7 +193,6 @@ impl Function for PointwiseBackward {
         let once = matches!(self.row.meta.rounds, Rounds::Once);
         if once
             && !grad_enabled()
-            && g.numel() <= FEW
             && let Some(out) = self.backward_few(cx, g, &saved)
         {
             return Ok(out);
@@ -251,6 +248,17 @@ impl Function for PointwiseBackward {
                 s.free();
             }
         }
+    }
+}
+
+/// A tensor for a loop over few elements, if it has the shape of the gradient and can be read as it lies.
+#[inline(always)]
+fn few<'a>(t: &'a Tensor, g: &Tensor) -> Option<Few<'a>> {
+    match t.raw() {
+        _ if t.shape() != g.shape() => None,
+        v if t.is_contiguous() => Some(Few::Dense(v)),
+        v if v.layout.is_one_element() => Some(Few::One(v)),
+        _ => None,
     }
 }
 

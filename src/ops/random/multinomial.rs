@@ -1,6 +1,7 @@
 //! Drawing categories by weight.
 
 use super::stream;
+use crate::backend::computes;
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::random::{self as kernel, Draw};
 use crate::dtype::DType;
@@ -63,7 +64,9 @@ const NO_WEIGHT: &str = "invalid multinomial distribution (sum of probabilities 
 
 /// As on the host, from the same draws; the host waits for whether the weights are some.
 fn draw_on_device(t: &Tensor, samples: usize, replacement: bool, a: &Args) -> Result<Out> {
-    let (last, weights) = (t.rank() - 1, t.detach().dense(DType::F64)?);
+    // Of float32 where the device has nothing wider: only the closest of calls go another way.
+    let compute = if computes(t.device(), DType::F64) { DType::F64 } else { DType::F32 };
+    let (last, weights) = (t.rank() - 1, t.detach().dense(compute)?);
     let finite = rows::isfinite.call(&[(&weights).into()], &[])?;
     let negative = rows::lt.call(&[(&weights).into(), 0.0.into()], &[])?;
     let valid = all(&rows::gt.call(&[(&finite).into(), (&negative).into()], &[])?, None, false)?;
@@ -73,16 +76,18 @@ fn draw_on_device(t: &Tensor, samples: usize, replacement: bool, a: &Args) -> Re
     ensure!(!valid.item()?.is_zero(), Runtime, "{NO_WEIGHT}");
     let mut shape = t.shape().clone();
     shape[last] = if replacement { samples } else { t.shape()[last] };
-    let draws = weights.new_empty(shape)?;
+    let draws = Tensor::empty(shape, DType::F64)?;
     let p = stream(a.opt_generator(3)?, draws.numel());
+    let sent = |draws: &Tensor| arith::to(draws, t.device(), compute);
     if replacement {
         kernel::fill(Draw::Uniform(0.0, 1.0), p, draws.raw())?;
         let upto = cumsum(&weights, last, false, None)?;
         let total = narrow(&upto, last as i64, t.shape()[last] as i64 - 1, 1)?;
-        return Ok(search(&upto, (&arith::mul(&draws, &total)?).into(), None, true, false)?.into());
+        return Ok(search(&upto, (&arith::mul(&sent(&draws)?, &total)?).into(), None, true, false)?.into());
     }
     kernel::fill(Draw::Exponential(1.0), p, draws.raw())?;
-    let order = sort(&arith::div(&draws, &weights)?, last as i64, false, "SortBackward0")?.swap_remove(1);
+    let order =
+        sort(&arith::div(&sent(&draws)?, &weights)?, last as i64, false, "SortBackward0")?.swap_remove(1);
     Ok(narrow(&order, last as i64, 0, samples as i64)?.dense(DType::I64)?.into())
 }
 

@@ -31,6 +31,12 @@ fn expect_float(op: &str, t: &Tensor) -> Result<()> {
     Ok(())
 }
 
+/// The mean of a float tensor over the dimensions of `mask`, which stay with size 1, and that of the squares of what
+/// differs from it; without history.
+pub fn mean_and_var(t: &Tensor, mask: u64) -> Result<(Tensor, Tensor)> {
+    raw(t, mask, true, 0.0, false)
+}
+
 /// The variance over the dimensions of `mask`; the sum of squares is divided by the count less `correction`.
 pub fn var_mask(t: &Tensor, mask: u64, keepdim: bool, correction: f64) -> Result<Tensor> {
     expect_float("std and var", t)?;

@@ -6,7 +6,6 @@ A state is a tuple of tensors of shape ``(batch, size)`` whose first is the outp
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import rgrad
 from rgrad import _C
@@ -15,6 +14,7 @@ Tensor = _C.Tensor
 State = tuple[Tensor, ...]
 
 _linear = _C._nn.linear
+_lstm_layer = _C._nn.lstm_layer
 
 
 def tanh_step(gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
@@ -57,34 +57,35 @@ STEPS: dict[str, tuple[int, Callable[..., State]]] = {
 # Packed sequences lie step by step, longest first, so a step has as many rows as sequences are that long. Going
 # forward, the rows of a state that the next step lacks are final and are set aside. Going backward, the sequences that
 # start at a step join with their initial state. Sequences of one length are the case in which nothing shrinks.
-def run(
+def run_steps(
     mode: str,
-    steps: Sequence[Tensor],
+    sizes: Sequence[int],
+    data: Tensor,
     state: State,
     weights: Sequence[Tensor | None],
     backward: bool,
-) -> tuple[list[Tensor], State]:
-    """Runs one layer in one direction.
+) -> tuple[Tensor, State]:
+    """Runs one layer in one direction, step by step.
 
     Args:
         mode: a key of `STEPS`.
-        steps: the input by step, each of shape ``(rows, features)``; see Note [Batches that shrink].
+        sizes: how many rows each step has; see Note [Batches that shrink].
+        data: the input of all steps, of shape ``(rows, features)``.
         state: the initial state of every sequence.
         weights: ``weight_ih, weight_hh, bias_ih, bias_hh, weight_hr``, None where absent.
         backward: whether to go from the last step to the first.
 
     Returns:
-        The outputs by step, and the state of each sequence after its last.
+        The outputs as `data` lies, and the state of each sequence after its last step.
     """
     weight_ih, weight_hh, bias_ih, bias_hh, weight_hr = weights
     _, step = STEPS[mode]
-    sizes = [x.size(0) for x in steps]
     # All steps at once: their gates do not depend on the state.
-    gates = _linear(rgrad.cat(list(steps)), weight_ih, bias_ih).split(sizes)
+    gates = _linear(data, weight_ih, bias_ih).split(list(sizes))
     outputs: list[Tensor] = []
     finished: list[State] = []
     current = tuple(s[: sizes[-1]] for s in state) if backward else state
-    for t in reversed(range(len(steps))) if backward else range(len(steps)):
+    for t in reversed(range(len(sizes))) if backward else range(len(sizes)):
         rows, here = sizes[t], current[0].size(0)
         if rows < here:
             finished.append(tuple(s[rows:] for s in current))
@@ -97,43 +98,61 @@ def run(
         outputs.append(current[0])
     if finished:
         current = tuple(rgrad.cat(parts) for parts in zip(current, *reversed(finished), strict=True))
-    return outputs[::-1] if backward else outputs, current
+    return rgrad.cat(outputs[::-1] if backward else outputs), current
+
+
+def run_lstm(
+    data: Tensor, state: State, weights: Sequence[Tensor | None], backward: bool
+) -> tuple[Tensor, State]:
+    """Runs one layer of an LSTM over sequences of one length, in one operation of the core.
+
+    Args:
+        data: shape ``(steps, batch, features)``.
+        state: the initial state.
+        weights: as `run_steps` takes them, without ``weight_hr``.
+        backward: whether to go from the last step to the first.
+
+    Returns:
+        The outputs, ``(steps, batch, size)``, and the final state.
+    """
+    weight_ih, weight_hh, bias_ih, bias_hh, _ = weights
+    # Both biases are added to the same gates, so one sum of them serves all steps.
+    bias = None if bias_ih is None else bias_ih + bias_hh
+    gates = _linear(data, weight_ih, bias)
+    outputs, cell = _lstm_layer(gates.flip(0) if backward else gates, *state, weight_hh)
+    return outputs.flip(0) if backward else outputs, (outputs[-1], cell)
 
 
 def run_layers(
-    mode: str,
-    steps: Sequence[Tensor],
+    run: Callable[[Tensor, State, Sequence[Tensor | None], bool], tuple[Tensor, State]],
+    data: Tensor,
     state: State,
     weights: Sequence[Sequence[Tensor | None]],
     directions: int,
     between: Callable[[Tensor], Tensor],
-) -> tuple[list[Tensor], State]:
+) -> tuple[Tensor, State]:
     """Runs all layers.
 
     Args:
-        mode: a key of `STEPS`.
-        steps: the input by step.
+        run: runs one of them in one direction.
+        data: the input, its last dimension the features.
         state: tensors of shape ``(layers * directions, batch, size)``.
         weights: those of every layer and direction.
         directions: 1 or 2.
         between: what happens to the output of each layer but the last.
 
     Returns:
-        The outputs of the last layer by step, and the final states, shaped as `state`.
+        The output of the last layer, and the final states, shaped as `state`.
     """
     finals: list[State] = []
-    current: Any = steps
     for first in range(0, len(weights), directions):
-        by_direction = []
+        outputs = []
         for d in range(directions):
             initial = tuple(s[first + d] for s in state)
-            outputs, final = run(mode, current, initial, weights[first + d], backward=d == 1)
-            by_direction.append(outputs)
+            output, final = run(data, initial, weights[first + d], d == 1)
+            outputs.append(output)
             finals.append(final)
-        current = by_direction[0]
-        if directions == 2:
-            current = [rgrad.cat(pair, -1) for pair in zip(*by_direction, strict=True)]
+        data = outputs[0] if directions == 1 else rgrad.cat(outputs, -1)
         if first + directions < len(weights):
-            sizes = [x.size(0) for x in current]
-            current = between(rgrad.cat(current)).split(sizes)
-    return list(current), tuple(rgrad.stack(parts) for parts in zip(*finals, strict=True))
+            data = between(data)
+    return data, tuple(rgrad.stack(parts) for parts in zip(*finals, strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import rgrad
@@ -197,11 +198,17 @@ class _InstanceNorm(_NormBase):
     def forward(self, input: _C.Tensor) -> _C.Tensor:
         self._check_input_dim(input)
         unbatched = input.dim() == self._spatial + 1
-        channels = input.size(0 if unbatched else 1)
-        if channels != self.num_features and self.affine:
-            raise ValueError(
-                f"expected input's size at dim={0 if unbatched else 1} to match num_features "
-                f"({self.num_features}), but got: {channels}."
+        dim = 0 if unbatched else 1
+        if input.size(dim) != self.num_features:
+            if self.affine:
+                raise ValueError(
+                    f"expected input's size at dim={dim} to match num_features "
+                    f"({self.num_features}), but got: {input.size(dim)}."
+                )
+            warnings.warn(
+                f"input's size at dim={dim} does not match num_features. You can silence this warning by not passing "
+                "in num_features, which is not used because affine=False",
+                stacklevel=2,
             )
         result = F.instance_norm(
             input.unsqueeze(0) if unbatched else input,

@@ -20,6 +20,7 @@ __all__ = [
     "BCELoss",
     "BCEWithLogitsLoss",
     "CosineEmbeddingLoss",
+    "CTCLoss",
     "CrossEntropyLoss",
     "GaussianNLLLoss",
     "HingeEmbeddingLoss",
@@ -212,6 +213,31 @@ class BCEWithLogitsLoss(_Loss):
         return F.binary_cross_entropy_with_logits(
             input, target, self.weight, pos_weight=self.pos_weight, reduction=self.reduction
         )
+
+
+class CTCLoss(_Loss):
+    """The loss of label sequences over all their alignments with the input; see :func:`functional.ctc_loss`.
+
+    Args:
+        blank: the class that stands for no label.
+        reduction: ``'mean'``, ``'sum'`` or ``'none'``.
+        zero_infinity: whether samples without an alignment have loss and gradient 0.
+
+    Shape:
+        Log probabilities: ``(T, N, C)`` or ``(T, C)``. Targets: ``(N, S)``, or of all samples in one dimension.
+        Lengths: ``(N,)``.
+    """
+
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
+        super().__init__(reduction=reduction)
+        self.blank = blank
+        self.zero_infinity = zero_infinity
+
+    def forward(
+        self, log_probs: _C.Tensor, targets: _C.Tensor, input_lengths: _C.Tensor, target_lengths: _C.Tensor
+    ) -> _C.Tensor:
+        lengths = (input_lengths, target_lengths)
+        return F.ctc_loss(log_probs, targets, *lengths, self.blank, self.reduction, self.zero_infinity)
 
 
 class KLDivLoss(_Loss):

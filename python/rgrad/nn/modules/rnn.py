@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import numbers
 import warnings
@@ -147,15 +148,30 @@ class RNNBase(Module):
             raise RuntimeError(f"For {kind} input, hx and cx should also be {dim}-D but got ({got}) tensors")
         raise RuntimeError(f"For {kind} input, hx should also be {dim}-D but got {state[0].dim()}-D tensor")
 
-    def _run(self, steps: Any, state: State) -> tuple[list[Tensor], State]:
+    def _run(self, run: Any, data: Tensor, state: State) -> tuple[Tensor, State]:
         weights = [
             [self._parameters.get(f"{part}_l{layer}{suffix}") for part in _PARTS] for layer, suffix in self._places()
         ]
 
+        autocast, dtype = _C._get_autocast(data.device.type)
+        if autocast:
+            data, state = data.to(dtype), tuple(s.to(dtype) for s in state)
+            weights = [[None if w is None else w.to(dtype) for w in layer] for layer in weights]
+
         def between(output: Tensor) -> Tensor:
             return F.dropout(output, self.dropout, self.training) if self.dropout else output
 
-        return _recurrence.run_layers(self.mode, steps, state, weights, self._directions, between)
+        return _recurrence.run_layers(run, data, state, weights, self._directions, between)
+
+    def _run_dense(self, data: Tensor, state: State) -> tuple[Tensor, State]:
+        """Runs over sequences of one length, data of shape ``(L, N, features)``."""
+        one_dtype = all(s.dtype == data.dtype for s in state) or _C._get_autocast(data.device.type)[0]
+        if self.mode == "LSTM" and not self.proj_size and one_dtype:
+            return self._run(_recurrence.run_lstm, data, state)
+        sizes = [data.size(1)] * data.size(0)
+        run = functools.partial(_recurrence.run_steps, self.mode, sizes)
+        output, final = self._run(run, data.flatten(0, 1), state)
+        return output.unflatten(0, (len(sizes), -1)), final
 
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
         """Runs the network.
@@ -180,10 +196,10 @@ class RNNBase(Module):
         elif order is not None:
             state = tuple(s.index_select(1, order) for s in state)
         self._check_state(state, sizes[0])
-        outputs, final = self._run(data.split(sizes), state)
+        output, final = self._run(functools.partial(_recurrence.run_steps, self.mode, sizes), data, state)
         if order_back is not None:
             final = tuple(s.index_select(1, order_back) for s in final)
-        return PackedSequence(rgrad.cat(outputs), batch_sizes, order, order_back), final
+        return PackedSequence(output, batch_sizes, order, order_back), final
 
     def _dense(self, input: Tensor, state: State | None) -> tuple[Tensor, State]:
         if input.dim() not in (2, 3):
@@ -203,8 +219,8 @@ class RNNBase(Module):
         self._check_state(state, input.size(batch))
         if input.size(time) == 0:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
-        outputs, final = self._run(input.unbind(time), state)
-        output = rgrad.stack(outputs, time)
+        output, final = self._run_dense(input.transpose(0, 1) if time else input, state)
+        output = output.transpose(0, 1) if time else output
         if batched:
             return output, final
         return output.squeeze(batch), tuple(s.squeeze(1) for s in final)
@@ -388,6 +404,8 @@ class RNNCellBase(Module):
         if input.size(1) != self.input_size:
             raise RuntimeError(f"input has inconsistent input_size: got {input.size(1)} expected {self.input_size}")
         for i, s in enumerate(state):
+            if s.dim() != 2:
+                raise RuntimeError(f"Expected 2D hidden{i} (batch x hidden_size), but got {s.dim()}D tensor")
             if s.size(0) != input.size(0):
                 raise RuntimeError(f"Input batch size {input.size(0)} doesn't match hidden{i} batch size {s.size(0)}")
             if s.size(1) != self.hidden_size:
@@ -442,6 +460,8 @@ class LSTMCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> State:
+        if isinstance(hx, Tensor):
+            raise TypeError("lstm_cell(): argument 'hx' (position 2) must be tuple of Tensors, not Tensor")
         return self._step("LSTM", input, None if hx is None else tuple(hx))
 
 

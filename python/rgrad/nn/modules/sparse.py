@@ -96,18 +96,37 @@ class Embedding(Module):
         )
 
     @classmethod
-    def from_pretrained(cls, embeddings: _C.Tensor, freeze: bool = True, **options: Any) -> Self:
+    def from_pretrained(
+        cls,
+        embeddings: _C.Tensor,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+    ) -> Self:
         """Makes a table of given vectors.
 
         Args:
             embeddings: the vectors, shape ``(num_embeddings, embedding_dim)``.
             freeze: whether they stay as they are.
-            **options: further arguments of the constructor.
+            padding_idx: as the constructor takes it, like the arguments after it.
         """
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, columns = embeddings.shape
-        return cls(rows, columns, _weight=embeddings, _freeze=freeze, **options)
+        return cls(
+            rows,
+            columns,
+            padding_idx,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            sparse,
+            _weight=embeddings,
+            _freeze=freeze,
+        )
 
     def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"
@@ -213,12 +232,34 @@ class EmbeddingBag(Module):
         )
 
     @classmethod
-    def from_pretrained(cls, embeddings: _C.Tensor, freeze: bool = True, **options: Any) -> Self:
+    def from_pretrained(
+        cls,
+        embeddings: _C.Tensor,
+        freeze: bool = True,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+    ) -> Self:
         """Makes a table of given vectors; further arguments are those of the constructor."""
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, columns = embeddings.shape
-        bags = cls(rows, columns, _weight=embeddings, **options)
+        bags = cls(
+            rows,
+            columns,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            mode,
+            sparse,
+            embeddings,
+            include_last_offset,
+            padding_idx,
+        )
         bags.weight.requires_grad = not freeze
         return bags
 

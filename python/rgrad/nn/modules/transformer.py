@@ -456,6 +456,6 @@ class Transformer(Module):
         )
 
     @staticmethod
-    def generate_square_subsequent_mask(size: int, device: Any = None, dtype: Any = None) -> Tensor:
+    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
         """The causal mask: minus infinity above the diagonal, zero elsewhere."""
-        return _causal_mask(size, device, dtype)
+        return _causal_mask(sz, device, dtype)

@@ -27,6 +27,7 @@ from rgrad.optim.lr_scheduler.chainable import (
     StepLR,
 )
 from rgrad.optim.lr_scheduler.composite import ChainedScheduler, SequentialLR
+from rgrad.optim.lr_scheduler.cyclic import CyclicLR
 from rgrad.optim.lr_scheduler.plateau import ReduceLROnPlateau
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "ConstantLR",
     "CosineAnnealingLR",
     "CosineAnnealingWarmRestarts",
+    "CyclicLR",
     "ExponentialLR",
     "LRScheduler",
     "LambdaLR",

@@ -15,7 +15,8 @@ EPOCH_IS_DEPRECATED = (
     "Please use "
     "`scheduler.step()` to step the scheduler. During the deprecation, if epoch is different from None, the "
     "closed "
-    "form is used instead of the new chainable form, where available."
+    "form is used instead of the new chainable form, where available. Please open an issue if you are unable to "
+    "replicate your use case: https://github.com/pytorch/pytorch/issues/new/choose."
 )
 
 

@@ -8,10 +8,12 @@ from rgrad.utils.data.dataset import (
     ConcatDataset,
     Dataset,
     IterableDataset,
+    StackDataset,
     Subset,
     TensorDataset,
     random_split,
 )
+from rgrad.utils.data.distributed import DistributedSampler
 from rgrad.utils.data.sampler import (
     BatchSampler,
     RandomSampler,
@@ -27,10 +29,12 @@ __all__ = [
     "ConcatDataset",
     "DataLoader",
     "Dataset",
+    "DistributedSampler",
     "IterableDataset",
     "RandomSampler",
     "Sampler",
     "SequentialSampler",
+    "StackDataset",
     "Subset",
     "SubsetRandomSampler",
     "TensorDataset",

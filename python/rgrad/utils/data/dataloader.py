@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import multiprocessing
+import os
 import warnings
 import weakref
 from collections import deque
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.context import BaseContext
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
+from rgrad import _C
 from rgrad.utils.data._collate import default_collate, default_convert
 from rgrad.utils.data._fetch import MapFetcher, StreamFetcher
 from rgrad.utils.data._workers import (
@@ -158,6 +160,8 @@ class DataLoader(Generic[T]):
         self._iterator: _WorkerIterator | None = None
         self._reported_length: int | None = None
         self._initialized = True
+        if worker_type == "process":
+            _warn_of_many_workers(num_workers)
 
     def _check_sampling(
         self, batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool
@@ -220,7 +224,7 @@ class DataLoader(Generic[T]):
         return self.sampler if self.batch_sampler is None else self.batch_sampler
 
     def __iter__(self) -> Iterator[Any]:
-        if self.pin_memory:
+        if self.pin_memory and not _C._gpu_count():
             warnings.warn(
                 "'pin_memory' argument is set as true but no accelerator is found, then device pinned "
                 "memory won't be "
@@ -255,6 +259,19 @@ class DataLoader(Generic[T]):
         return functools.partial(MapFetcher, batched=batched, collate=self.collate_fn)
 
 
+def _warn_of_many_workers(num_workers: int) -> None:
+    """Warn of more workers than this process may use cores."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if cores is not None and num_workers > cores:
+        warnings.warn(
+            f"This DataLoader will create {num_workers} worker processes in total. Our suggested max number of "
+            f"worker in current system is {cores}, which is smaller than what this DataLoader is going to create. "
+            "Please be aware that excessive worker creation might get DataLoader running slow or even freeze, "
+            "lower the worker number to avoid potential slowness/freeze if necessary.",
+            stacklevel=3,
+        )
+
+
 class _Iterator:
     """What both ways of iterating share: the seed, and the check of what an iterable dataset said its
     length was.
@@ -269,6 +286,8 @@ class _Iterator:
         # Drawn even where no worker needs it: the random numbers that follow don't depend on num_workers.
         self._base_seed = random_seed(self._loader.generator)
         self._yielded = 0
+        # What `len` said before this pass: `list(loader)` asks for a length, too, but as a mere hint.
+        self._reported_length = self._loader._reported_length
 
     def __iter__(self) -> _Iterator:
         return self
@@ -283,9 +302,9 @@ class _Iterator:
         data = self._next()
         self._yielded += 1
         loader = self._loader
-        if loader._iterable and loader._reported_length is not None and self._yielded > len(loader):
+        if loader._iterable and self._reported_length is not None and self._yielded > len(loader):
             message = (
-                f"Length of IterableDataset {loader.dataset} was reported to be {loader._reported_length}"
+                f"Length of IterableDataset {loader.dataset} was reported to be {self._reported_length}"
                 f"(when accessing len(dataloader)), but {self._yielded} samples have been fetched. "
             )
             if loader.num_workers > 0:

@@ -113,6 +113,60 @@ class ConcatDataset(Dataset[T]):
         return self.datasets[which][index - (self.cumulative_sizes[which - 1] if which else 0)]
 
 
+class StackDataset(Dataset[Any]):
+    """Samples of several datasets side by side, as a tuple or, of datasets given by keyword, as a dict.
+
+    Args:
+        *args: datasets of one length.
+        **kwargs: datasets of one length, if there are no `args`.
+
+    Example:
+        >>> from rgrad.utils.data import StackDataset
+        >>> StackDataset(image=["i0", "i1"], text=["t0", "t1"])[1]
+        {'image': 'i1', 'text': 't1'}
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if args and kwargs:
+            raise ValueError(
+                "Supported either ``tuple``- (via ``args``) or``dict``- (via ``kwargs``) like input/output, "
+                "but both types are given."
+            )
+        if not args and not kwargs:
+            raise ValueError("At least one dataset should be passed")
+        self.datasets: Any = args or kwargs
+        lengths = [_length(dataset) for dataset in self._parts()]
+        self._length = lengths[0]
+        if any(length != self._length for length in lengths):
+            raise ValueError("Size mismatch between datasets")
+
+    def _parts(self) -> list[Any]:
+        return list(self.datasets.values() if isinstance(self.datasets, dict) else self.datasets)
+
+    def _joined(self, parts: Iterable[Any]) -> Any:
+        return dict(zip(self.datasets, parts, strict=True)) if isinstance(self.datasets, dict) else tuple(parts)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._joined(dataset[index] for dataset in self._parts())
+
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        """The samples at several indices at once."""
+        columns = []
+        for dataset in self._parts():
+            get_many = getattr(dataset, "__getitems__", None)
+            column = get_many(indices) if get_many else [dataset[index] for index in indices]
+            if len(column) != len(indices):
+                raise ValueError(
+                    "Nested dataset's output size mismatch. "
+                    f"Expected {len(indices)}, got {len(column)}"
+                )
+            columns.append(column)
+        return [self._joined(row) for row in zip(*columns, strict=True)]
+
+    def __len__(self) -> int:
+        return self._length
+
+
 class ChainDataset(IterableDataset[T]):
     """Several iterable datasets, one after the other."""
 

@@ -1,0 +1,50 @@
+"""`Variable`: what tensors were called before PyTorch 0.4, still met in older code."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from rgrad import _C
+
+__all__ = ["Variable"]
+
+
+class _TensorLike(type):
+    """Tensors pass for instances of `Variable`, which has none of its own."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _C.Tensor)
+
+
+class Variable(metaclass=_TensorLike):
+    """A tensor over the memory of another, outside its graph.
+
+    Args:
+        data: the other tensor; an empty one is made if None.
+        requires_grad: whether the new tensor requires gradients.
+        volatile: without effect since PyTorch 0.4.
+        name: accepted, without effect.
+
+    >>> import rgrad as torch
+    >>> torch.autograd.Variable(torch.ones(2), requires_grad=True)
+    tensor([1., 1.], requires_grad=True)
+    """
+
+    def __new__(
+        cls,
+        data: Any = None,
+        requires_grad: bool = False,
+        volatile: bool = False,
+        _grad_fn: None = None,
+        name: str | None = None,
+    ) -> Any:
+        if volatile:
+            warnings.warn(
+                "volatile was removed and now has no effect. Use `with torch.no_grad():` instead.", stacklevel=2
+            )
+        if data is None:
+            return _C.tensor([], requires_grad=requires_grad)
+        if not isinstance(data, _C.Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
+        return data.detach().requires_grad_(requires_grad)

@@ -1,0 +1,171 @@
+"""Connectionist temporal classification: labels of sequences that are not aligned with them.
+
+Note [The lattice of CTC]
+~~~~~~~~~~~~~~~~~~~~~~~~~
+A path visits, from left to right, the labels with a blank before, between and after them; it stays, goes one state
+on, or two, past a blank between two labels that differ. ``alpha`` sums the probabilities of all beginnings that end in
+a state at a time, ``beta`` those of all ends from there. Both are kept as logarithms, and all samples and states
+advance at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import rgrad
+from rgrad import _C
+
+from ..autograd import Function
+
+Tensor = _C.Tensor
+
+
+def _shifted(t: Tensor, by: int) -> Tensor:
+    """Columns moved `by` to the right (to the left if negative), with minus infinity for what comes in."""
+    width = t.size(1)
+    empty = t.new_full((t.size(0), min(abs(by), width)), -rgrad.inf)
+    return rgrad.cat([empty, t[:, :-by]] if by > 0 else [t[:, -by:], empty], 1)
+
+
+def _step(state: Tensor, skips: Tensor, by: int) -> Tensor:
+    two = _shifted(state, 2 * by).masked_fill(~skips, -rgrad.inf)
+    return rgrad.stack([state, _shifted(state, by), two]).logsumexp(0)
+
+
+class _CTC(Function):
+    """The losses of all samples; see Note [The lattice of CTC]."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        log_probs: Tensor,
+        targets: Tensor,
+        steps: Tensor,
+        lengths: Tensor,
+        blank: int,
+        zero_infinity: bool,
+    ) -> Tensor:
+        count, batch, _ = log_probs.shape
+        width = 2 * targets.size(1) + 1
+        labels = targets.new_full((batch, width), blank)
+        labels[:, 1::2] = targets
+        emitted = log_probs.gather(2, labels.expand(count, batch, width))
+        differs = (labels[:, 2:] != labels[:, :-2]) & (labels[:, 2:] != blank)
+        none = differs.new_zeros((batch, min(2, width)))
+        onward, back = rgrad.cat([none, differs], 1), rgrad.cat([differs, none], 1)
+
+        places = rgrad.arange(width)
+        # A path starts with the first blank or the first label, and ends with the last label or the last blank.
+        first = (places < 2) & (places <= 2 * lengths.unsqueeze(1))
+        last = (places <= 2 * lengths.unsqueeze(1)) & (places >= 2 * lengths.unsqueeze(1) - 1)
+        alphas = [emitted[0].masked_fill(~first, -rgrad.inf)]
+        for t in range(1, count):
+            alphas.append(_step(alphas[-1], onward, 1) + emitted[t])
+        alpha = rgrad.stack(alphas)
+        end = alpha.gather(0, (steps - 1).clamp_min(0).view(1, -1, 1).expand(1, batch, width))[0]
+        losses = -end.masked_fill(~last, -rgrad.inf).logsumexp(1)
+        # Without a step, only the empty sequence is certain.
+        losses = rgrad.where(steps > 0, losses, rgrad.where(lengths == 0, 0.0, rgrad.inf).to(losses.dtype))
+        ctx.save_for_backward(log_probs, labels, emitted, alpha, losses)
+        ctx.lattice = steps, last, back
+        ctx.impossible = 0.0 if zero_infinity else rgrad.nan
+        return losses.masked_fill(losses == rgrad.inf, 0.0) if zero_infinity else losses
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        log_probs, labels, emitted, alpha, losses = ctx.saved_tensors
+        steps, last, back = ctx.lattice
+        count = log_probs.size(0)
+        betas = []
+        beta = rgrad.full_like(emitted[0], -rgrad.inf)
+        for t in reversed(range(count)):
+            ends = (steps == t + 1).unsqueeze(1)
+            beta = rgrad.where(ends, rgrad.zeros_like(beta).masked_fill(~last, -rgrad.inf), _step(beta, back, -1))
+            beta = beta + emitted[t]
+            betas.append(beta)
+        beta = rgrad.stack(betas[::-1])
+        visits = (alpha + beta - emitted + losses.view(1, -1, 1)).exp()
+        expected = rgrad.zeros_like(log_probs).scatter_add(2, labels.expand_as(visits), visits)
+        active = (rgrad.arange(count).unsqueeze(1) < steps).unsqueeze(2)
+        grad = (log_probs.exp() - expected) * grads[0].view(1, -1, 1)
+        grad = rgrad.where(active, grad, rgrad.zeros_like(grad))
+        return grad.masked_fill((losses == rgrad.inf).view(1, -1, 1), ctx.impossible), None, None, None, None, None
+
+
+def _lengths(name: str, value: Any, batch: int) -> Tensor:
+    lengths = rgrad.as_tensor(value, device="cpu").to(rgrad.int64).reshape(-1)
+    if lengths.numel() != batch:
+        raise RuntimeError(f"{name} must be of size batch_size")
+    if bool((lengths < 0).any()):
+        raise RuntimeError(f"{name} must be non-negative")
+    return lengths
+
+
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """The negative logarithm of the probability of label sequences, over all their alignments.
+
+    Args:
+        log_probs: logarithms of probabilities, ``(T, N, C)`` or ``(T, C)``.
+        targets: labels, ``(N, S)`` padded, or all one after the other in one dimension.
+        input_lengths: how many steps of each sample count.
+        target_lengths: how many labels each sample has.
+        blank: the class that stands for no label.
+        reduction: ``'mean'`` (of losses divided by their target's length), ``'sum'`` or ``'none'``.
+        zero_infinity: whether samples without an alignment have loss and gradient 0.
+
+    Returns:
+        The loss, or with ``'none'`` those of the samples.
+
+    Example:
+        >>> probs = rgrad.full((2, 1, 2), 0.5).log()
+        >>> rgrad.nn.functional.ctc_loss(probs, rgrad.tensor([[1]]), [2], [1]).exp()
+        tensor(1.3333)
+    """
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    batched = log_probs.dim() == 3
+    if log_probs.dim() not in (2, 3) or log_probs.numel() == 0:
+        raise RuntimeError("log_probs tensor must not be empty")
+    probs = log_probs if batched else log_probs.unsqueeze(1)
+    if not 0 <= blank < probs.size(2):
+        raise RuntimeError("blank must be in label range")
+    batch = probs.size(1)
+    steps = _lengths("input_lengths", input_lengths, batch)
+    lengths = _lengths("target_lengths", target_lengths, batch)
+    if int(steps.max()) > probs.size(0):
+        raise RuntimeError(
+            f"Expected input_lengths to have value at most {probs.size(0)}, but got value {int(steps.max())} "
+            "(while checking arguments for ctc_loss_allocate_outputs)"
+        )
+    targets = targets.cpu().to(rgrad.int64)
+    longest = int(lengths.max())
+    if targets.dim() == 1:
+        parts = targets.split([*lengths.tolist(), targets.numel() - int(lengths.sum())])
+        padded = targets.new_full((batch, longest), blank)
+        for row, part in zip(padded, parts[:-1], strict=True):
+            row[: part.numel()] = part
+        targets = padded
+    if targets.size(1) < longest:
+        raise RuntimeError(
+            f"Expected tensor to have size at least {longest} at dimension 1, but got size {targets.size(1)} for "
+            "argument #2 'targets' (while checking arguments for ctc_loss_allocate_outputs)"
+        )
+    counts = rgrad.arange(longest) < lengths.unsqueeze(1)
+    targets = targets[:, :longest].masked_fill(~counts, blank)
+    # Half types keep too few digits for sums of logarithms; the lattice is walked on the CPU.
+    wide = probs.cpu() if probs.dtype == rgrad.float64 else probs.cpu().float()
+    losses = _CTC.apply(wide, targets, steps, lengths, blank, zero_infinity)
+    losses = losses.to(device=log_probs.device, dtype=log_probs.dtype)
+    if reduction == "mean":
+        return (losses / lengths.clamp_min(1).to(losses)).mean()
+    if reduction == "sum":
+        return losses.sum()
+    return losses if batched else losses.squeeze(0)

@@ -1,0 +1,306 @@
+"""Modules that take the size of their input from the first input they see.
+
+Until then their parameters are placeholders, and `repr` shows the size as 0. The first forward pass gives the
+parameters their shapes and initial values, and the module becomes one of the ordinary class.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rgrad import _C
+
+from ..parameter import UninitializedBuffer, UninitializedParameter, is_lazy
+from .batchnorm import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+    _NormBase,
+)
+from .conv import Conv1d, Conv2d, Conv3d, _ConvNd
+from .conv_transpose import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from .linear import Linear
+from .module import Module
+
+__all__ = [
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+    "LazyLinear",
+]
+
+
+class LazyModuleMixin(Module):
+    """What lazy modules share; comes before the ordinary class among the bases."""
+
+    cls_to_become: type[Module] | None = None
+
+    def _wait(self) -> None:
+        """Puts placeholders in the place of parameters and buffers that depend on the input."""
+        for name, param in list(self._parameters.items()):
+            if param is not None:
+                self._parameters[name] = UninitializedParameter(param.requires_grad, param.device, param.dtype)
+        for name, buffer in list(self._buffers.items()):
+            if buffer is not None and buffer.dim() > 0:
+                self._buffers[name] = UninitializedBuffer(False, buffer.device, buffer.dtype)
+        self._initialize_hook = self.register_forward_pre_hook(_infer)
+
+    def has_uninitialized_params(self) -> bool:
+        """Whether some parameter or buffer has no shape yet."""
+        return any(map(is_lazy, (*self._parameters.values(), *self._buffers.values())))
+
+    def reset_parameters(self) -> None:
+        """Draws new initial values, once there is something to draw."""
+        if not self.has_uninitialized_params():
+            super().reset_parameters()  # type: ignore[misc]
+
+    def initialize_parameters(self, input: _C.Tensor) -> None:
+        """Gives parameters and buffers the shapes that an input asks for."""
+        raise NotImplementedError
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        for name, tensor in (*self._parameters.items(), *self._buffers.items()):
+            if is_lazy(tensor):
+                destination[prefix + name] = tensor
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        for name, tensor in (*self._parameters.items(), *self._buffers.items()):
+            loaded = state_dict.get(prefix + name)
+            if is_lazy(tensor) and isinstance(loaded, _C.Tensor) and not is_lazy(loaded):
+                tensor.materialize(loaded.shape)  # type: ignore[union-attr]
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+def _infer(module: Any, args: tuple[Any, ...]) -> None:
+    """The hook before the first forward pass."""
+    module.initialize_parameters(*args)
+    if module.has_uninitialized_params():
+        raise RuntimeError(f"module {type(module).__name__} has not been fully initialized")
+    module._initialize_hook.remove()
+    del module._initialize_hook
+    module.__class__ = module.cls_to_become
+
+
+class LazyLinear(LazyModuleMixin, Linear):
+    """:class:`Linear` whose `in_features` is the size of the first input's last dimension.
+
+    Example:
+        >>> layer = rgrad.nn.LazyLinear(3)
+        >>> layer
+        LazyLinear(in_features=0, out_features=3, bias=True)
+        >>> layer(rgrad.zeros(2, 5)).shape
+        torch.Size([2, 3])
+        >>> layer
+        Linear(in_features=5, out_features=3, bias=True)
+    """
+
+    cls_to_become = Linear
+    weight: Any
+    bias: Any
+
+    def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        super().__init__(1, out_features, bias, device, dtype)
+        self.in_features = 0
+        self._wait()
+
+    def initialize_parameters(self, input: _C.Tensor) -> None:
+        if not self.has_uninitialized_params():
+            self.in_features = self.weight.shape[-1]
+            return
+        self.in_features = input.shape[-1]
+        self.weight.materialize((self.out_features, self.in_features))
+        if self.bias is not None:
+            self.bias.materialize((self.out_features,))
+        self.reset_parameters()
+
+
+class _LazyConv(LazyModuleMixin, _ConvNd):
+    """What lazy convolutions share: the arguments are those of the ordinary class without `in_channels`."""
+
+    weight: Any
+    bias: Any
+    in_channels: Any
+
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        options: dict[str, Any] = {"padding_mode": padding_mode, "device": device, "dtype": dtype}
+        # As many channels as groups: any number that they divide.
+        super().__init__(groups, out_channels, kernel_size, stride, padding, dilation, groups, bias, **options)
+        self.in_channels = 0
+        self._wait()
+
+    def initialize_parameters(self, input: _C.Tensor) -> None:
+        if not self.has_uninitialized_params():
+            self.in_channels = self.weight.shape[0] if self.transposed else self.weight.shape[1] * self.groups
+            return
+        n = len(self.kernel_size)
+        if input.dim() not in (n + 1, n + 2):
+            raise RuntimeError(
+                f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {type(self).__name__}, but got input of "
+                f"size: {input.shape}"
+            )
+        self.in_channels = input.shape[-n - 1]
+        if self.in_channels % self.groups != 0:
+            raise ValueError("in_channels must be divisible by groups")
+        first, second = self.out_channels, self.in_channels
+        if self.transposed:
+            first, second = second, first
+        self.weight.materialize((first, second // self.groups, *self.kernel_size))
+        if self.bias is not None:
+            self.bias.materialize((self.out_channels,))
+        self.reset_parameters()
+
+
+class _LazyConvTranspose(_LazyConv):
+    """What lazy transposed convolutions share."""
+
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Any = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        sizes = (groups, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation)
+        options: dict[str, Any] = {"padding_mode": padding_mode, "device": device, "dtype": dtype}
+        super(_LazyConv, self).__init__(*sizes, **options)
+        self.in_channels = 0
+        self._wait()
+
+
+class _LazyNorm(LazyModuleMixin, _NormBase):
+    """What lazy norms share: the arguments are those of the ordinary class without `num_features`."""
+
+    def __init__(
+        self,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(1, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        self.num_features = 0
+        self._wait()
+
+    def reset_running_stats(self) -> None:
+        if not self.has_uninitialized_params():
+            super().reset_running_stats()
+
+    def initialize_parameters(self, input: _C.Tensor) -> None:
+        if not self.has_uninitialized_params():
+            known = self.weight if self.weight is not None else self.running_mean
+            self.num_features = input.shape[1] if known is None else known.shape[0]
+            return
+        self._check_input_dim(input)
+        self.num_features = input.shape[1]
+        for tensor in (self.weight, self.bias, self.running_mean, self.running_var):
+            if is_lazy(tensor):
+                tensor.materialize((self.num_features,))  # type: ignore[union-attr]
+        self.reset_parameters()
+
+
+class LazyConv1d(_LazyConv, Conv1d):
+    """:class:`Conv1d` whose `in_channels` is taken from the first input."""
+
+    cls_to_become = Conv1d
+
+
+class LazyConv2d(_LazyConv, Conv2d):
+    """:class:`Conv2d` whose `in_channels` is taken from the first input."""
+
+    cls_to_become = Conv2d
+
+
+class LazyConv3d(_LazyConv, Conv3d):
+    """:class:`Conv3d` whose `in_channels` is taken from the first input."""
+
+    cls_to_become = Conv3d
+
+
+class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
+    """:class:`ConvTranspose1d` whose `in_channels` is taken from the first input."""
+
+    cls_to_become = ConvTranspose1d
+
+
+class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
+    """:class:`ConvTranspose2d` whose `in_channels` is taken from the first input."""
+
+    cls_to_become = ConvTranspose2d
+
+
+class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
+    """:class:`ConvTranspose3d` whose `in_channels` is taken from the first input."""
+
+    cls_to_become = ConvTranspose3d
+
+
+class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
+    """:class:`BatchNorm1d` whose `num_features` is taken from the first input."""
+
+    cls_to_become = BatchNorm1d
+
+
+class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
+    """:class:`BatchNorm2d` whose `num_features` is taken from the first input."""
+
+    cls_to_become = BatchNorm2d
+
+
+class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
+    """:class:`BatchNorm3d` whose `num_features` is taken from the first input."""
+
+    cls_to_become = BatchNorm3d
+
+
+class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
+    """:class:`InstanceNorm1d` whose `num_features` is taken from the first input."""
+
+    cls_to_become = InstanceNorm1d
+
+
+class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
+    """:class:`InstanceNorm2d` whose `num_features` is taken from the first input."""
+
+    cls_to_become = InstanceNorm2d
+
+
+class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
+    """:class:`InstanceNorm3d` whose `num_features` is taken from the first input."""
+
+    cls_to_become = InstanceNorm3d

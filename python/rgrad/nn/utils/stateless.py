@@ -1,0 +1,99 @@
+"""Calls of a module with given tensors in the place of its parameters and buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rgrad import _C
+
+from ..modules.module import Module
+
+__all__ = ["functional_call"]
+
+Tensor = _C.Tensor
+
+
+def _members(module: Module) -> dict[str, tuple[Module, dict[str, Any], str]]:
+    """Where each parameter and buffer lies: its module, its dict there, and its name in it."""
+    found = {}
+    for prefix, part in module.named_modules(remove_duplicate=False):
+        for members in (part._parameters, part._buffers):
+            for name, tensor in members.items():
+                if tensor is not None:
+                    found[f"{prefix}.{name}" if prefix else name] = (part, members, name)
+    return found
+
+
+def _check(module: Module, members: Mapping[str, Any], given: Mapping[str, Tensor], new: Mapping[str, Tensor]) -> None:
+    problems = []
+    for kind, keys in (("Unexpected", given.keys() - members.keys()), ("Missing", members.keys() - new.keys())):
+        if keys:
+            problems.append(f"{kind} key(s): {', '.join(map(repr, sorted(keys)))}.")
+    if problems:
+        listed = "\n\t".join(problems)
+        raise RuntimeError(f"Error(s) in reparametrizing for {type(module).__name__}:\n\t{listed}")
+
+
+@contextmanager
+def _replaced(module: Module, given: Mapping[str, Tensor], tie_weights: bool, strict: bool) -> Iterator[None]:
+    members = _members(module)
+    new = {name: tensor for name, tensor in given.items() if name in members}
+    if tie_weights:
+        ties = {id(members[name][1][members[name][2]]): tensor for name, tensor in new.items()}
+        for name, (_, held, key) in members.items():
+            if name not in new and id(held[key]) in ties:
+                new[name] = ties[id(held[key])]
+    if strict:
+        _check(module, members, given, new)
+    before = {name: members[name][1][members[name][2]] for name in new}
+    try:
+        for name, tensor in new.items():
+            members[name][1][members[name][2]] = tensor
+        yield
+    finally:
+        for name, tensor in before.items():
+            members[name][1][members[name][2]] = tensor
+
+
+def functional_call(
+    module: Module,
+    parameter_and_buffer_dicts: Mapping[str, Tensor] | Sequence[Mapping[str, Tensor]],
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """Calls a module with given tensors in the place of its own.
+
+    Args:
+        module: the module, which is as before afterwards.
+        parameter_and_buffer_dicts: tensors by their names in the module; one dict or several.
+        args: what the module is called with; a tuple, or one argument.
+        kwargs: arguments by keyword.
+        tie_weights: whether a tensor given for one of several names of a parameter counts for all of them.
+        strict: whether all names have to be given, and no others.
+
+    Example:
+        >>> import rgrad as torch
+        >>> layer = torch.nn.Linear(2, 1, bias=False)
+        >>> torch.func.functional_call(layer, {"weight": torch.ones(1, 2)}, torch.tensor([3.0, 4.0]))
+        tensor([7.])
+    """
+    dicts = parameter_and_buffer_dicts
+    if isinstance(dicts, Mapping):
+        given: dict[str, Tensor] = dict(dicts)
+    else:
+        given = {}
+        for part in dicts:
+            repeated = sorted(given.keys() & part.keys())
+            if repeated:
+                raise ValueError(
+                    f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous"
+                )
+            given.update(part)
+    arguments = () if args is None else args if isinstance(args, tuple) else (args,)
+    with _replaced(module, given, tie_weights, strict):
+        return module(*arguments, **(kwargs or {}))

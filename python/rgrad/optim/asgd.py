@@ -1,0 +1,90 @@
+"""Averaged stochastic gradient descent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import rgrad
+from rgrad.optim import _functional
+from rgrad.optim.optimizer import Optimizer, check_settings, number
+
+if TYPE_CHECKING:
+    from rgrad import Tensor
+
+
+class ASGD(Optimizer):
+    """Stochastic gradient descent with a falling rate, which also averages the parameters (state ``ax``).
+
+    Args:
+        params: parameters, or dicts that describe groups of them.
+        lr: the first learning rate.
+        lambd: decay of the parameters, and pace of the rate's decay.
+        alpha: power of the rate's decay.
+        t0: the step from which on parameters are averaged.
+        weight_decay: L2 penalty.
+        foreach: accepted, without effect.
+        maximize: go up the gradient.
+        differentiable: must be False.
+        capturable: accepted, without effect.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        check_settings(lr=lr, weight_decay=weight_decay, differentiable=differentiable)
+        defaults = {
+            "lr": lr,
+            "lambd": lambd,
+            "alpha": alpha,
+            "t0": t0,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        super().__init__(params, defaults)
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters once; see `Optimizer.step`."""
+        loss = self._evaluate(closure)
+        with rgrad.no_grad():
+            for group in self.param_groups:
+                params, grads = self._with_grad(group)
+                lr = number(group["lr"])
+                column = self._states(params, lambda param, lr=lr: _init(param, lr))
+                _functional.asgd(
+                    params,
+                    grads,
+                    column("ax"),
+                    column("mu"),
+                    column("eta"),
+                    column("step"),
+                    lr=lr,
+                    lambd=group["lambd"],
+                    alpha=group["alpha"],
+                    t0=group["t0"],
+                    weight_decay=group["weight_decay"],
+                    maximize=group["maximize"],
+                )
+        return loss
+
+
+def _init(param: Tensor, lr: float) -> dict[str, Tensor]:
+    return {
+        "step": rgrad.tensor(0.0, dtype=rgrad.float32),
+        "eta": rgrad.tensor(lr, dtype=rgrad.float32),
+        "mu": rgrad.tensor(1.0, dtype=rgrad.float32),
+        "ax": rgrad.zeros_like(param),
+    }

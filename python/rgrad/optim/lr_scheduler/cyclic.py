@@ -1,0 +1,109 @@
+"""Rates that go up and down between two bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal
+
+from rgrad.optim.lr_scheduler.base import LRScheduler, check_optimizer, per_group, set_lr
+from rgrad.optim.optimizer import Optimizer
+
+
+class CyclicLR(LRScheduler):
+    """Cycles of the rate between `base_lr` and `max_lr`, with the momentum going the other way. Step it every batch.
+
+    Args:
+        optimizer: whose groups' `lr` is set.
+        base_lr: the rate between cycles.
+        max_lr: the highest rate of the first cycle.
+        step_size_up: steps up in a cycle.
+        step_size_down: steps down in a cycle; as many as up if None.
+        mode: how the height of cycles changes: not at all, by half each cycle, or by `gamma` each step.
+        gamma: the factor of ``"exp_range"``.
+        scale_fn: the height instead of a mode's, of the cycle's number or the step's.
+        scale_mode: ``"cycle"`` or ``"iterations"``: what `scale_fn` is a function of.
+        cycle_momentum: whether the momentum cycles, too.
+        base_momentum: the momentum at the highest rate.
+        max_momentum: the momentum between cycles.
+        last_epoch: the last step already done; -1 to start.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        base_lr: float | list[float],
+        max_lr: float | list[float],
+        step_size_up: int = 2000,
+        step_size_down: int | None = None,
+        mode: Literal["triangular", "triangular2", "exp_range"] = "triangular",
+        gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None,
+        scale_mode: Literal["cycle", "iterations"] = "cycle",
+        cycle_momentum: bool = True,
+        base_momentum: float = 0.8,
+        max_momentum: float = 0.9,
+        last_epoch: int = -1,
+    ) -> None:
+        check_optimizer(optimizer)
+        self.optimizer = optimizer
+        base_lrs = per_group("base_lr", optimizer, base_lr)
+        if last_epoch == -1:
+            for group, lr in zip(optimizer.param_groups, base_lrs, strict=True):
+                set_lr(group, lr)
+        self.max_lrs = per_group("max_lr", optimizer, max_lr)
+        up = float(step_size_up)
+        self.total_size = up + (up if step_size_down is None else float(step_size_down))
+        self.step_ratio = up / self.total_size
+        if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
+            raise ValueError("mode is invalid and scale_fn is None")
+        self.mode = mode
+        self.gamma = gamma
+        self._scale_fn_custom = scale_fn
+        self.scale_mode = scale_mode if scale_fn or mode != "exp_range" else "iterations"
+        self.cycle_momentum = cycle_momentum
+        if cycle_momentum:
+            if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
+                raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+            self.use_beta1 = "betas" in optimizer.defaults
+            self.base_momentums = per_group("base_momentum", optimizer, base_momentum)
+            self.max_momentums = per_group("max_momentum", optimizer, max_momentum)
+            if last_epoch == -1:
+                bounds = zip(self.base_momentums, self.max_momentums, optimizer.param_groups, strict=True)
+                for low, high, group in bounds:
+                    self._set_momentum(group, high)
+                    group["base_momentum"] = low
+                    group["max_momentum"] = high
+        super().__init__(optimizer, last_epoch)
+        self.base_lrs = base_lrs
+
+    def _set_momentum(self, group: dict[str, Any], momentum: float) -> None:
+        if self.use_beta1:
+            group["betas"] = (momentum, *group["betas"][1:])
+        else:
+            group["momentum"] = momentum
+
+    def scale_fn(self, x: float) -> float:
+        """The height of cycle or step `x`, as `scale_mode` says."""
+        if self._scale_fn_custom is not None:
+            return self._scale_fn_custom(x)
+        if self.mode == "triangular2":
+            return 1 / (2.0 ** (x - 1))
+        return self.gamma**x if self.mode == "exp_range" else 1.0
+
+    def state_dict(self) -> dict[str, Any]:
+        """The schedule's state: everything but the optimizer and `scale_fn`, which a file cannot hold."""
+        return {key: value for key, value in super().state_dict().items() if key != "_scale_fn_custom"}
+
+    def get_lr(self) -> list[Any]:
+        """Compute the next rate of each group, and set its momentum; for use by `step`."""
+        groups = self._groups()
+        cycle = math.floor(1 + self.last_epoch / self.total_size)
+        x = 1.0 + self.last_epoch / self.total_size - cycle
+        share = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
+        height = self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
+        if self.cycle_momentum:
+            for group, low, high in zip(groups, self.base_momentums, self.max_momentums, strict=True):
+                self._set_momentum(group, high - (high - low) * share * height)
+        bounds = zip(self.base_lrs, self.max_lrs, strict=True)
+        return [low + (high - low) * share * height for low, high in bounds]

@@ -1,0 +1,212 @@
+//! A layer of an LSTM along whole sequences, as one node.
+
+use smallvec::smallvec;
+
+use crate::ensure;
+use crate::error::{Error, Result};
+use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record_all};
+use crate::layout::Dims;
+use crate::ops::join::{cat, stack};
+use crate::ops::matmul::mm;
+use crate::ops::schema::{Args, Call, Op, Out, Overload, Surface};
+use crate::ops::view::cut::{narrow, select};
+use crate::ops::{arith, rows, view};
+use crate::tensor::Tensor;
+
+// Note [An LSTM layer is one node]
+// Of small operations, a step would be a dozen nodes, and each step would multiply and add a gradient of the whole
+// recurrent weight. One node keeps what the steps computed. Its backward forms all factors that do not depend on later
+// steps at once, walks back through what does, and multiplies the weight's gradient once, over all steps. Under
+// `create_graph` the steps are computed again from the inputs, tracked, and the same code is differentiable.
+
+/// What the steps compute, each of shape `[steps, batch, hidden]`.
+struct Steps {
+    enter: Tensor,
+    forget: Tensor,
+    candidate: Tensor,
+    leave: Tensor,
+    cell: Tensor,
+    out: Tensor,
+}
+
+fn tanh(t: &Tensor) -> Result<Tensor> {
+    rows::tanh.call(&[t.into()], &[])
+}
+
+/// `a * b + c`.
+fn mul_add(a: &Tensor, b: &Tensor, c: Option<&Tensor>) -> Result<Tensor> {
+    let product = arith::mul(a, b)?;
+    c.map_or(Ok(product.clone()), |c| arith::add(&product, c))
+}
+
+/// The parts of `Steps` in their order, by step.
+type Columns = [Vec<Tensor>; 6];
+
+impl Steps {
+    fn run(gates: &Tensor, hx: &Tensor, cx: &Tensor, weight: &Tensor) -> Result<Columns> {
+        let (count, hidden) = (gates.shape()[0] as i64, weight.shape()[1] as i64);
+        let turned = view::t_of(weight)?;
+        let sigmoid = |t: &Tensor| rows::sigmoid.call(&[t.into()], &[]);
+        let (mut h, mut c) = (hx.clone(), cx.clone());
+        let mut columns = Columns::default();
+        for step in 0..count {
+            let sum = arith::add(&mm(&h, &turned)?, &select(gates, 0, step)?)?;
+            let part = |k: i64| narrow(&sum, 1, k * hidden, hidden);
+            let (enter, forget) = (sigmoid(&part(0)?)?, sigmoid(&part(1)?)?);
+            let (candidate, leave) = (tanh(&part(2)?)?, sigmoid(&part(3)?)?);
+            c = mul_add(&enter, &candidate, Some(&arith::mul(&forget, &c)?))?;
+            h = arith::mul(&leave, &tanh(&c)?)?;
+            let row = [enter, forget, candidate, leave, c.clone(), h.clone()];
+            columns.iter_mut().zip(row).for_each(|(column, t)| column.push(t));
+        }
+        Ok(columns)
+    }
+
+    fn stacked([enter, forget, candidate, leave, cell, out]: &Columns) -> Result<Steps> {
+        Ok(Steps {
+            enter: stack(enter, 0)?,
+            forget: stack(forget, 0)?,
+            candidate: stack(candidate, 0)?,
+            leave: stack(leave, 0)?,
+            cell: stack(cell, 0)?,
+            out: stack(out, 0)?,
+        })
+    }
+}
+
+/// The outputs of all steps, and the last cell state.
+pub fn lstm_layer(gates: &Tensor, hx: &Tensor, cx: &Tensor, weight: &Tensor) -> Result<[Tensor; 2]> {
+    let fits = gates.rank() == 3 && weight.rank() == 2 && gates.shape()[0] > 0 && {
+        let (batch, hidden) = (gates.shape()[1], weight.shape()[1]);
+        let state = Dims::from([batch, hidden]);
+        gates.shape()[2] == 4 * hidden
+            && weight.shape()[0] == 4 * hidden
+            && *hx.shape() == state
+            && *cx.shape() == state
+    };
+    ensure!(
+        fits,
+        Runtime,
+        "lstm_layer: shapes do not fit: gates {}, hx {}, cx {}, weight {}",
+        gates.shape(),
+        hx.shape(),
+        cx.shape(),
+        weight.shape()
+    );
+    gates.expect_float("lstm_layer")?;
+    let columns = Steps::run(&gates.detach(), &hx.detach(), &cx.detach(), &weight.detach())?;
+    let last = columns[4].last().cloned().unwrap_or_else(|| cx.detach());
+    if !grad_enabled() || ![gates, hx, cx, weight].iter().any(|t| t.requires_grad()) {
+        return Ok([stack(&columns[5], 0)?, last]);
+    }
+    let s = Steps::stacked(&columns)?;
+    let out = record_all(vec![s.out, last], &[gates, hx, cx, weight], |o| LstmLayer {
+        inputs: [gates, hx, cx, weight].map(SavedTensor::input),
+        steps: [&s.enter, &s.forget, &s.candidate, &s.leave, &s.cell].map(SavedTensor::input),
+        out: SavedTensor::output(&o[0]),
+    })?;
+    out.try_into().map_err(|_| Error::Runtime("lstm_layer: two results were recorded".into()))
+}
+
+struct LstmLayer {
+    inputs: [SavedTensor; 4],
+    steps: [SavedTensor; 5],
+    out: SavedTensor,
+}
+
+/// `first`, then all rows of `t` but the last.
+fn shifted(first: &Tensor, t: &Tensor) -> Result<Tensor> {
+    let count = t.shape()[0] as i64;
+    cat(&[view::unsqueeze(first, 0)?, narrow(t, 0, 0, count - 1)?], 0)
+}
+
+impl Function for LstmLayer {
+    fn name(&self) -> &'static str {
+        "LstmLayerBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let [gates, h0, c0, weight] = &self.inputs;
+        let (h0, c0, weight) = (h0.get(cx)?, c0.get(cx)?, weight.get(cx)?);
+        let s = if grad_enabled() {
+            Steps::stacked(&Steps::run(&gates.get(cx)?, &h0, &c0, &weight)?)?
+        } else {
+            let [enter, forget, candidate, leave, cell] = &self.steps;
+            Steps {
+                enter: enter.get(cx)?,
+                forget: forget.get(cx)?,
+                candidate: candidate.get(cx)?,
+                leave: leave.get(cx)?,
+                cell: cell.get(cx)?,
+                out: self.out.get(cx)?,
+            }
+        };
+        // `a (1 - b²)` and `a b (1 - b)`: through a tanh and a sigmoid.
+        let through_tanh = |a: &Tensor, b: &Tensor| arith::mul(a, &arith::sub(1.0, &arith::mul(b, b)?)?);
+        let through_sigmoid = |a: &Tensor, b: &Tensor| arith::mul(&arith::mul(a, b)?, &arith::sub(1.0, b)?);
+        let bent = tanh(&s.cell)?;
+        let to_cell = through_tanh(&s.leave, &bent)?;
+        let by_enter = through_sigmoid(&s.candidate, &s.enter)?;
+        let by_forget = through_sigmoid(&shifted(&c0, &s.cell)?, &s.forget)?;
+        let by_candidate = through_tanh(&s.enter, &s.candidate)?;
+        let by_leave = through_sigmoid(&bent, &s.leave)?;
+
+        let (mut dh, mut dc) = (None::<Tensor>, grads[1].clone());
+        let mut found = Vec::new();
+        for step in (0..s.out.shape()[0] as i64).rev() {
+            let at = |t: &Tensor| select(t, 0, step);
+            let here = grads[0].as_ref().map(at).transpose()?;
+            let g = match (here, dh) {
+                (Some(a), Some(b)) => arith::add(&a, &b)?,
+                (Some(g), None) | (None, Some(g)) => g,
+                (None, None) => h0.new_zeros(h0.shape().clone())?,
+            };
+            let cell = mul_add(&g, &at(&to_cell)?, dc.as_ref())?;
+            let parts = [
+                arith::mul(&cell, &at(&by_enter)?)?,
+                arith::mul(&cell, &at(&by_forget)?)?,
+                arith::mul(&cell, &at(&by_candidate)?)?,
+                arith::mul(&g, &at(&by_leave)?)?,
+            ];
+            let dgates = cat(&parts, 1)?;
+            dh = Some(mm(&dgates, &weight)?);
+            dc = Some(arith::mul(&cell, &at(&s.forget)?)?);
+            found.push(dgates);
+        }
+        found.reverse();
+        let dgates = stack(&found, 0)?;
+        let dweight = if cx.needs(3) {
+            let flat = |t: &Tensor| view::flatten(t, 0, 1);
+            Some(mm(&view::t_of(&flat(&dgates)?)?, &flat(&shifted(&h0, &s.out)?)?)?)
+        } else {
+            None
+        };
+        Ok(smallvec![Some(dgates), dh, dc, dweight])
+    }
+
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        for (name, t) in ["gates", "hx", "cx", "weight"].into_iter().zip(&self.inputs) {
+            visit(name, t);
+        }
+        for (name, t) in ["enter", "forget", "candidate", "leave", "cell"].into_iter().zip(&self.steps) {
+            visit(name, t);
+        }
+        visit("result0", &self.out);
+    }
+}
+
+fn lstm_layer_op(a: &Args) -> Result<Out> {
+    Ok(Out::Tuple(lstm_layer(a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.tensor(3)?)?.into()))
+}
+
+pub const OP: Op = Op {
+    name: "lstm_layer",
+    doc: "The outputs `[steps, batch, hidden]` and the last cell state of an LSTM, from what its gates get from the \
+          input, `[steps, batch, 4 * hidden]`, and the recurrent weight.",
+    surface: Surface::NN,
+    overloads: &[Overload {
+        sig: "gates: Tensor, hx: Tensor, cx: Tensor, weight: Tensor",
+        call: Call::Fn(lstm_layer_op),
+    }],
+    ..Op::NEW
+};

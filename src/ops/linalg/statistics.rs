@@ -71,27 +71,26 @@ fn covariance(
         (Some(f), Some(a)) => Some(arith::mul(f, a)?),
         (f, a) => f.or(a).cloned(),
     };
-    // The number of observations, and how many of them are free of each other: 0-d tensors where there are weights.
-    let (sum, count, freedom) = match &weights {
-        None => {
-            let number = |n: i64| Tensor::scalar(n, DType::I64);
-            (x.clone(), number(n as i64)?, number(n as i64 - correction)?)
-        }
+    // The number of observations: a 0-d tensor where there are weights.
+    let (sum, count) = match &weights {
+        None => (x.clone(), Tensor::scalar(n as i64, DType::I64)?),
         Some(w) => {
             let count = total(w)?;
             ensure!(!count.item()?.is_zero(), Runtime, "cov(): weights sum to zero, can't be normalized");
-            let lost = match importances {
-                Some(a) if correction != 0 => {
-                    let spread = arith::div(&total(&arith::mul(w, a)?)?, &count)?;
-                    arith::mul(&spread, Scalar::Int(correction))?
-                }
-                _ => Tensor::scalar(correction, DType::I64)?,
-            };
-            let freedom = arith::sub(&count, &lost)?;
-            (arith::mul(&x, w)?, count, freedom)
+            (arith::mul(&x, w)?, count)
         }
     };
+    // In PyTorch's order, which gradients are added in.
     let mean = arith::div(&sum_mask(&sum, 1 << 1, true, None)?, &count)?;
+    // How many observations are free of each other.
+    let freedom = match (&weights, importances) {
+        (Some(w), Some(a)) if correction != 0 => {
+            let lost = arith::mul(&total(&arith::mul(w, a)?)?, Scalar::Int(correction))?;
+            arith::sub(&count, &arith::div(&lost, &count)?)?
+        }
+        (Some(_), _) => arith::sub(&count, &Tensor::scalar(correction, DType::I64)?)?,
+        (None, _) => Tensor::scalar(n as i64 - correction, DType::I64)?,
+    };
     let freedom = if freedom.item()?.to_f64() > 0.0 {
         freedom
     } else {

@@ -1,6 +1,7 @@
 //! The node of every pointwise row: what it keeps, its fused derivatives, and their replay as operations.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::SmallVec;
 
@@ -25,6 +26,10 @@ pub(super) struct PointwiseBackward {
     result: Kept,
     /// The dtype computed in.
     common: DType,
+    /// A derivative reads a number of which PyTorch keeps a tensor, so that it can be gone.
+    reads_number: bool,
+    /// The node has run, and such a number is gone.
+    freed: AtomicBool,
 }
 
 /// Where the operands of a derivative stand that were saved: after the gradient the inputs, then the result.
@@ -57,7 +62,7 @@ impl PointwiseBackward {
             _ => bits,
         });
         let mut inputs = SmallVec::new();
-        // PyTorch keeps a tensor of a number that has an edge.
+        // PyTorch makes a tensor of a number that has an edge.
         let mut reads_number = false;
         for (i, a) in args.iter().enumerate() {
             inputs.push(match a {
@@ -71,12 +76,18 @@ impl PointwiseBackward {
         }
         let result = if read >> (args.len() + 1) & 1 == 1 {
             Kept::Tensor(SavedTensor::output(y))
-        } else if reads_number {
-            Kept::Tensor(SavedTensor::mark())
         } else {
             Kept::Nothing
         };
-        PointwiseBackward { row, inputs, params: SmallVec::from_slice(params), result, common: y.dtype() }
+        PointwiseBackward {
+            row,
+            inputs,
+            params: SmallVec::from_slice(params),
+            result,
+            common: y.dtype(),
+            reads_number,
+            freed: AtomicBool::new(false),
+        }
     }
 
     /// The inputs that have an edge, in its order.
@@ -184,6 +195,7 @@ impl Function for PointwiseBackward {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let plan = self.row.plan();
+        ensure!(!self.freed.load(Ordering::Relaxed), Error::FreedGraph);
         let Some(g) = &grads[0] else { return Ok(self.edges().map(|_| None).collect()) };
         // Once, as hooks may have packed them.
         let mut saved: Saved = [const { None }; ARGS];
@@ -243,6 +255,9 @@ impl Function for PointwiseBackward {
     }
 
     fn release(&self) {
+        if self.reads_number {
+            self.freed.store(true, Ordering::Relaxed);
+        }
         for kept in self.inputs.iter().chain([&self.result]) {
             if let Kept::Tensor(s) = kept {
                 s.free();

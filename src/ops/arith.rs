@@ -267,8 +267,8 @@ fn lerp(a: &Args) -> Result<Out> {
             u.dtype() == t.dtype(),
             Runtime,
             "expected dtype {} for `{name}` but got dtype {}",
-            c_name(t.dtype()),
-            c_name(u.dtype())
+            t.dtype().type_name(),
+            u.dtype().type_name()
         );
         Ok(())
     };
@@ -277,22 +277,6 @@ fn lerp(a: &Args) -> Result<Out> {
         same("weight", w)?;
     }
     Ok(rows::lerp.call(&[t.into(), end.into(), weight], &[])?.into())
-}
-
-/// The names that PyTorch's messages about mixed dtypes use.
-fn c_name(d: DType) -> &'static str {
-    match d {
-        DType::F32 => "float",
-        DType::F64 => "double",
-        DType::I64 => "long int",
-        DType::I32 => "int",
-        DType::I16 => "short int",
-        DType::I8 => "signed char",
-        DType::U8 => "unsigned char",
-        DType::Bool => "bool",
-        DType::F16 => "c10::Half",
-        DType::BF16 => "c10::BFloat16",
-    }
 }
 
 fn addcdiv(a: &Args) -> Result<Out> {

@@ -4,6 +4,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::arith;
 use super::default_dtype;
+use super::pointwise::Arg;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::view::as_strided;
 use crate::backend::{copy, memory};
@@ -147,7 +148,10 @@ pub fn copy_into(t: &Tensor, src: &Tensor) -> Result<()> {
 
 fn copy_in_place(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
-    copy_into(t, a.tensor(1)?)?;
+    match a.operand(1)? {
+        Arg::T(src) => copy_into(t, src)?,
+        Arg::S(s) => copy_into(t, &t.new_full([0usize; 0], s)?)?,
+    }
     Ok(t.clone().into())
 }
 
@@ -398,8 +402,8 @@ pub static OPS: &[Op] = &[
     op(
         "copy_",
         Surface::BOTH,
-        "Writes `src` into `input`, broadcast and cast as needed.",
-        &[overload!("input: Tensor, src: Tensor, non_blocking: bool = False", copy_in_place)],
+        "Writes `other` into `input`, broadcast and cast as needed.",
+        &[overload!("input: Tensor, other: Operand, non_blocking: bool = False", copy_in_place)],
     ),
     op(
         "resize_",

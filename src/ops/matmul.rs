@@ -23,8 +23,8 @@ fn same_dtype(a: &Tensor, b: &Tensor) -> Result<()> {
         a.dtype() == b.dtype(),
         Runtime,
         "expected m1 and m2 to have the same dtype, but got: {} != {}",
-        c_name(a.dtype()),
-        c_name(b.dtype())
+        a.dtype().type_name(),
+        b.dtype().type_name()
     );
     no_bools(a)
 }
@@ -36,7 +36,7 @@ fn no_bools(a: &Tensor) -> Result<()> {
 
 /// The dtypes of a product that is added to `input`.
 fn same_dtypes_added(input: &Tensor, a: &Tensor, b: &Tensor) -> Result<()> {
-    for (name, t) in [("mat1", a), ("self", input)] {
+    for (name, t) in [("self", input), ("mat1", a)] {
         ensure!(
             t.dtype() == b.dtype(),
             Runtime,
@@ -46,22 +46,6 @@ fn same_dtypes_added(input: &Tensor, a: &Tensor, b: &Tensor) -> Result<()> {
         );
     }
     no_bools(a)
-}
-
-/// The C++ names that PyTorch uses in this message.
-fn c_name(d: DType) -> &'static str {
-    match d {
-        DType::F32 => "float",
-        DType::F64 => "double",
-        DType::I64 => "long long",
-        DType::I32 => "int",
-        DType::I16 => "short",
-        DType::I8 => "signed char",
-        DType::U8 => "unsigned char",
-        DType::Bool => "bool",
-        DType::F16 => "c10::Half",
-        DType::BF16 => "c10::BFloat16",
-    }
 }
 
 /// `a @ b` for matrices, with a row added where `bias` is given; no history.
@@ -391,16 +375,36 @@ pub(super) fn add_product(a: &Args, times: fn(&Tensor, &Tensor) -> Result<Tensor
             n[0],
             n[1]
         );
+    } else if input.dtype() != dtype || y.dtype() != dtype {
+        return Err(dtypes_differ(a.name, input.dtype(), dtype, y.dtype()));
     }
     // Among integers the factors are integers too.
     let factor = |i| a.number(i).map(|s| if dtype.is_float() { s } else { Scalar::Int(s.to_i64()) });
     let (beta, alpha) = (factor(3)?, factor(4)?);
-    if dtype.is_half() && input.dtype() == dtype && y.dtype() == dtype {
+    if dtype.is_half() {
         let wide = |t: &Tensor| arith::to_dtype(t, DType::F32);
         let sum = scaled_sum(a.name, &wide(input)?, beta, times(&wide(x)?, &wide(y)?)?, alpha)?;
         return Ok(arith::to_dtype(&sum, dtype)?.into());
     }
     Ok(scaled_sum(a.name, input, beta, times(x, y)?, alpha)?.into())
+}
+
+/// The error of the kin of `addmm` for operands of several dtypes.
+#[cold]
+fn dtypes_differ(op: &str, input: DType, x: DType, y: DType) -> Error {
+    let names = [input, x, y].map(DType::scalar_name);
+    Error::Runtime(match op {
+        "baddbmm" | "addbmm" => format!(
+            "Input dtypes must be the same, got: input {}, batch1: {}, batch2: {}",
+            input.type_name(),
+            x.type_name(),
+            y.type_name()
+        ),
+        _ => format!(
+            "{op} input tensors must have the same dtype, but got {}, {}, and {}",
+            names[0], names[1], names[2]
+        ),
+    })
 }
 
 fn scaled_sum(

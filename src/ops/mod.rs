@@ -12,6 +12,7 @@ pub mod loss;
 pub mod matmul;
 pub mod nn;
 pub mod norm;
+mod out;
 pub mod pointwise;
 pub mod pool;
 pub mod random;
@@ -35,10 +36,9 @@ use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::{Error, Result};
-use crate::graph::{NotImplemented, grad_enabled};
-use crate::tensor::{
-    Tensor, assign, check_apart, check_inference, check_inplace, overlap_error, self_overlap,
-};
+use crate::graph::grad_enabled;
+use crate::tensor::{Tensor, assign, check_apart, check_inplace};
+pub use out::call_out;
 use pointwise::{Arg, Row};
 use schema::{Args, Call, Op, Out, Overload, Surface, Value};
 
@@ -199,89 +199,6 @@ pub fn store(t: &Tensor, result: &Tensor, op: &'static str) -> Result<()> {
     pointwise::check_result_cast(result.dtype(), t.dtype())?;
     pointwise::check_inplace_shape(t, result.shape())?;
     assign(t, result, op)
-}
-
-/// Calls an overload and stores its results in `outs`: the `out=` form of an operation. An output of another shape
-/// is replaced by one that fits; the binding gives the caller's tensor that memory.
-pub fn call_out(
-    op: &'static Op,
-    overload: &'static Overload,
-    values: &[Value],
-    outs: &[Tensor],
-) -> Result<Vec<Tensor>> {
-    let results = match call(op, overload, values)? {
-        Out::Tensor(t) => vec![t],
-        Out::Tuple(v) | Out::Named(_, _, v) | Out::List(v) => v,
-        _ => Vec::new(),
-    };
-    // What may be made on any device, and is asked for on none, is made where it goes.
-    let anywhere =
-        overload.sig.contains("device: device?") && !values.iter().any(|v| matches!(v, Value::Device(_)));
-    let results = match outs.first() {
-        Some(out) if anywhere => results.iter().map(|t| t.on_device(out.device())).collect::<Result<_>>()?,
-        _ => results,
-    };
-    let tracked = |t: &Tensor| grad_enabled() && t.requires_grad();
-    // A history that cannot be followed back is no reason to refuse it.
-    let dead_end = |t: &Tensor| t.grad_fn().is_some_and(|f| f.name() == NotImplemented::NAME);
-    let composite = op.surface.has(Surface::COMPOSITE)
-        || matches!(overload.call, Call::Composite(_))
-        || results.iter().any(dead_end);
-    ensure!(
-        composite || !results.iter().chain(outs).any(tracked),
-        Runtime,
-        "{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments \
-         requires grad.",
-        op.name
-    );
-    ensure!(results.len() == outs.len(), Type, "{}(): expected {} outputs", op.name, results.len());
-    for out in outs {
-        check_inference(out)?;
-        ensure!(
-            !op.surface.has(Surface::INDICES) || out.dtype() == DType::I64,
-            Runtime,
-            "{} expects Long tensor out, got: {}",
-            op.name,
-            out.dtype().scalar_name()
-        );
-        ensure!(!out.layout().may_overlap_itself(), self_overlap());
-        for v in values {
-            let inputs: &[Tensor] = match v {
-                Value::Tensor(t) => std::slice::from_ref(t),
-                Value::Tensors(ts) => ts,
-                _ => continue,
-            };
-            // The same elements in the same places may be overwritten by an operation that has an in-place form.
-            let exact = |t: &Tensor| t.layout() == out.layout() && op.surface.has(Surface::INPLACE);
-            if inputs.iter().any(|t| shares_elements(t, out) && !exact(t)) {
-                return Err(overlap_error());
-            }
-        }
-    }
-    let mut stored = Vec::with_capacity(outs.len());
-    for (result, out) in results.iter().zip(outs) {
-        pointwise::check_result_cast(result.dtype(), out.dtype())?;
-        if result.shape() == out.shape() {
-            if composite {
-                assign(out, result, op.name)?;
-            } else {
-                crate::tensor::write_untracked(out, result)?;
-            }
-            stored.push(out.clone());
-        } else {
-            stored.push(result.copied(out.dtype())?);
-        }
-    }
-    Ok(stored)
-}
-
-/// Whether two tensors lie in one storage with extents that meet.
-fn shares_elements(a: &Tensor, b: &Tensor) -> bool {
-    a.storage().same(b.storage())
-        && match (a.layout().extent(), b.layout().extent()) {
-            (Some((alo, ahi)), Some((blo, bhi))) => alo <= bhi && blo <= ahi,
-            _ => false,
-        }
 }
 
 thread_local!(static DEFAULT_DEVICE: Cell<Device> = const { Cell::new(Device::Cpu) });

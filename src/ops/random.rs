@@ -445,7 +445,7 @@ pub static OPS: &[Op] = &[
     ),
     op(
         "multinomial",
-        Surface::BOTH.and(Surface::OUT).and(Surface::INDICES),
+        Surface::BOTH.and(Surface::OUT),
         "Indices drawn with the weights that the rows of `input` hold.",
         &[overload!(
             "input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator? = None",

@@ -34,8 +34,6 @@ impl Surface {
     pub const ATTRIBUTE: Surface = Surface(128);
     /// Made of other operations: its `out=` form copies the result with its history, where others refuse to.
     pub const COMPOSITE: Surface = Surface(256);
-    /// Gives indices: its `out=` form takes int64 alone.
-    pub const INDICES: Surface = Surface(512);
     /// Method and function.
     pub const BOTH: Surface = Surface(3);
     /// Method, function, in place, `out=`.

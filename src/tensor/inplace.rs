@@ -14,27 +14,45 @@ use crate::{bail, ensure};
 /// is read-only or that shows one element under several indices. `others` says whether something else that the
 /// operation reads is tracked.
 pub fn check_inplace(t: &Tensor, others: bool) -> Result<()> {
-    check_filled(t, others)?;
+    let through_base = check_writable(t, others)?;
     ensure!(!t.layout().may_overlap_itself(), self_overlap());
-    Ok(())
+    renew_if(t, through_base)
 }
 
 /// As [`check_inplace`], where every element is written the same, so that several may be one.
 pub fn check_filled(t: &Tensor, others: bool) -> Result<()> {
+    let through_base = check_writable(t, others)?;
+    renew_if(t, through_base)
+}
+
+/// As [`check_inplace`], where it is not the memory that changes but what the tensor shows of it.
+pub fn check_replaced(t: &Tensor, others: bool) -> Result<()> {
+    let through_base = check_history(t, others)?;
+    renew_if(t, through_base)
+}
+
+/// The gradient of the elements that a view is about to lose goes to the base at once: hooks on the view as it was are not
+/// met. A write that is refused leaves them as they were.
+fn renew_if(t: &Tensor, through_base: bool) -> Result<()> {
+    if through_base { renew(t) } else { Ok(()) }
+}
+
+fn check_writable(t: &Tensor, others: bool) -> Result<bool> {
     ensure!(
         !t.storage().is_readonly(),
         Runtime,
         "the memory of this tensor is read-only and cannot be written in place"
     );
-    check_replaced(t, others)
+    check_history(t, others)
 }
 
-/// As [`check_inplace`], where it is not the memory that changes but what the tensor shows of it.
-pub fn check_replaced(t: &Tensor, others: bool) -> Result<()> {
+/// Whether a write makes a view a function of its base.
+fn check_history(t: &Tensor, others: bool) -> Result<bool> {
     check_inference(t)?;
     if !grad_enabled() || !(others || t.requires_grad()) {
-        return Ok(());
+        return Ok(false);
     }
+    let mut through_base = false;
     if let (Some(base), Some(kind)) = (t.base(), t.view_kind()) {
         if kind != ViewKind::Plain {
             let name = t.meta().and_then(|m| m.grad_fn()).map(|f| f.name().into_owned());
@@ -45,17 +63,14 @@ pub fn check_replaced(t: &Tensor, others: bool) -> Result<()> {
             Runtime,
             "a view of a leaf Variable that requires grad is being used in an in-place operation."
         );
-        if base.requires_grad() {
-            // The gradient of the old elements goes to the base at once: hooks on the view as it was are not met.
-            renew(t)?;
-        }
+        through_base = base.requires_grad();
     }
     ensure!(
         !(t.requires_grad() && t.is_leaf()),
         Runtime,
         "a leaf Variable that requires grad is being used in an in-place operation."
     );
-    Ok(())
+    Ok(through_base)
 }
 
 /// Errors for a tensor made in inference mode, outside it: it may not be written.

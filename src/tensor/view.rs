@@ -40,14 +40,15 @@ fn plain_view(t: &Tensor, layout: Layout, dtype: DType, kind: ViewKind) -> Tenso
         _ if !grad_enabled() => ViewKind::NoGrad,
         _ => kind,
     };
+    let (contiguous, view) = (layout.is_contiguous(), Some(ViewOf::new(base, kind)));
     Tensor(shared_strongly(|| Inner {
         storage: t.0.storage.clone(),
-        contiguous: layout.is_contiguous(),
+        contiguous,
         layout,
         dtype,
         counter: t.0.counter.clone(),
         inference: t.0.inference,
-        view: Some(ViewOf::new(base, kind)),
+        view,
         meta: OnceLock::new(),
         host: AtomicPtr::new(null_mut()),
     }))

@@ -293,3 +293,13 @@ def test_what_is_overwritten_receives_zeros(write):
     write(y, b)
     (y + b).sum().backward()
     assert a.grad.tolist() == [0.0] * 3
+
+
+def test_a_write_that_is_refused_leaves_the_hooks_of_a_view():
+    x = torch.ones(3, requires_grad=True)
+    view = (x * 1).expand(2, 3)
+    view.register_hook(lambda g: g * 5)
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        view.add_(1)
+    view.sum().backward()
+    assert x.grad.tolist() == [10.0] * 3

@@ -79,3 +79,33 @@ def test_an_array_on_the_right_of_an_operator_in_place_makes_a_new_tensor():
     x = before = torch.ones(2)
     x += np.ones(2)
     assert x.dtype == torch.float64 and x is not before and before.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        (lambda x: torch.mm(x, x, out=x.double()), "Expected out tensor to have dtype float, but got double"),
+        (lambda x: torch.max(x, 0, out=(x[0].int(), x[0].long())), "to have dtype float, but got int instead"),
+        (lambda x: torch.argmax(x, 0, out=x[0].int()), "to have dtype long int, but got int instead"),
+        (lambda x: torch.where(x > 0, x, x, out=x.double()), "Expected out type to be Float but got Double"),
+        (lambda x: torch.clamp(x, 0, 1, out=x.double()), "Found dtype Double but expected Float"),
+        (lambda x: torch.amax(x, 0, out=x[0].double()), "Expected the dtype for input and out to match"),
+        (lambda x: torch.all(x, 0, out=x[0].double()), "all only supports bool tensor for result, got: Double"),
+        (lambda x: torch.addmm(x, x, x.double()), "self and mat2 must have the same dtype, but got Float and Double"),
+    ],
+)
+def test_what_is_written_without_a_cast_needs_its_own_dtype(run, words):
+    with pytest.raises(RuntimeError, match=words):
+        run(torch.ones(2, 2))
+
+
+def test_sums_are_stored_in_the_dtype_of_the_output():
+    x = torch.ones(2, 3)
+    assert torch.sum(x, 0, out=torch.empty(3, dtype=torch.int32)).tolist() == [2, 2, 2]
+    assert torch.add(x, x, out=x.double()).dtype == torch.float64
+
+
+def test_a_number_is_copied_and_a_0d_tensor_of_another_dtype_fills():
+    x = torch.zeros(2, dtype=torch.int8)
+    assert x.copy_(3).tolist() == [3, 3]
+    assert x.masked_fill_(torch.tensor([True, False]), torch.tensor(1.5)).tolist() == [1, 3]

@@ -81,8 +81,7 @@ pub fn masked_fill(t: &Tensor, mask: &Tensor, value: Arg) -> Result<Tensor> {
                 "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
                 v.rank()
             );
-            crate::ops::pointwise::check_result_cast(v.dtype(), t.dtype())?;
-            v.item()?
+            v.item()?.checked(t.dtype())?
         }
     };
     fill_where(t, mask, value, number, ["MaskedFillBackward0", "MaskedFillBackward1"])
@@ -256,7 +255,7 @@ pub fn select_where(condition: &Tensor, input: Arg, other: Arg) -> Result<Tensor
     let dtype = result_type(&[input, other]);
     let cast = |x: Arg| match x {
         Arg::T(t) => arith::to_dtype(t, dtype).map(Some),
-        Arg::S(_) => Ok(None),
+        Arg::S(s) => s.checked(dtype).map(|_| None),
     };
     let (a, b) = (cast(input)?, cast(other)?);
     let a = a.as_ref().map_or(input, Arg::T);

@@ -151,6 +151,13 @@ fn check_rows(op: &str, t: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -
     let d = wrap_dim(dim, t.rank())?;
     ensure!(index.rank() <= 1, Index, "{op}(): Index should have dimension 1 or 0 (got {})", index.rank());
     ensure!(
+        t.dtype() == source.dtype() || op != "index_add",
+        Runtime,
+        "index_add_(): self ({}) and source ({}) must have the same scalar type",
+        t.dtype().scalar_name(),
+        source.dtype().scalar_name()
+    );
+    ensure!(
         t.dtype() == source.dtype(),
         Runtime,
         "{op}(): self and source expected to have the same dtype, but got (self) {} and (source) {}",

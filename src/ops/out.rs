@@ -1,0 +1,134 @@
+//! The `out=` form of operations: where results go, and which dtypes they may go to.
+
+use super::schema::{Call, Op, Out, Overload, Surface, Value};
+use super::{call, pointwise};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::graph::{NotImplemented, grad_enabled};
+use crate::tensor::{Tensor, assign, check_inference, overlap_error, self_overlap};
+use crate::{bail, ensure};
+
+/// Calls an overload and stores its results in `outs`: the `out=` form of an operation. An output of another shape
+/// is replaced by one that fits; the binding gives the caller's tensor that memory.
+pub fn call_out(
+    op: &'static Op,
+    overload: &'static Overload,
+    values: &[Value],
+    outs: &[Tensor],
+) -> Result<Vec<Tensor>> {
+    let results = match call(op, overload, values)? {
+        Out::Tensor(t) => vec![t],
+        Out::Tuple(v) | Out::Named(_, _, v) | Out::List(v) => v,
+        _ => Vec::new(),
+    };
+    // What may be made on any device, and is asked for on none, is made where it goes.
+    let anywhere =
+        overload.sig.contains("device: device?") && !values.iter().any(|v| matches!(v, Value::Device(_)));
+    let results = match outs.first() {
+        Some(out) if anywhere => results.iter().map(|t| t.on_device(out.device())).collect::<Result<_>>()?,
+        _ => results,
+    };
+    let tracked = |t: &Tensor| grad_enabled() && t.requires_grad();
+    // A history that cannot be followed back is no reason to refuse it.
+    let dead_end = |t: &Tensor| t.grad_fn().is_some_and(|f| f.name() == NotImplemented::NAME);
+    let composite = op.surface.has(Surface::COMPOSITE)
+        || matches!(overload.call, Call::Composite(_))
+        || results.iter().any(dead_end);
+    ensure!(
+        composite || !results.iter().chain(outs).any(tracked),
+        Runtime,
+        "{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments \
+         requires grad.",
+        op.name
+    );
+    ensure!(results.len() == outs.len(), Type, "{}(): expected {} outputs", op.name, results.len());
+    for out in outs {
+        check_inference(out)?;
+        ensure!(!out.layout().may_overlap_itself(), self_overlap());
+        for v in values {
+            let inputs: &[Tensor] = match v {
+                Value::Tensor(t) => std::slice::from_ref(t),
+                Value::Tensors(ts) => ts,
+                _ => continue,
+            };
+            // The same elements in the same places may be overwritten by an operation that has an in-place form.
+            let exact = |t: &Tensor| t.layout() == out.layout() && op.surface.has(Surface::INPLACE);
+            if inputs.iter().any(|t| shares_elements(t, out) && !exact(t)) {
+                return Err(overlap_error());
+            }
+        }
+    }
+    let mut stored = Vec::with_capacity(outs.len());
+    for (result, out) in results.iter().zip(outs) {
+        check_dtype(op.name, result.dtype(), out.dtype())?;
+        if result.shape() == out.shape() {
+            if composite {
+                assign(out, result, op.name)?;
+            } else {
+                crate::tensor::write_untracked(out, result)?;
+            }
+            stored.push(out.clone());
+        } else {
+            stored.push(result.copied(out.dtype())?);
+        }
+    }
+    Ok(stored)
+}
+
+/// Whether two tensors lie in one storage with extents that meet.
+fn shares_elements(a: &Tensor, b: &Tensor) -> bool {
+    a.storage().same(b.storage())
+        && match (a.layout().extent(), b.layout().extent()) {
+            (Some((alo, ahi)), Some((blo, bhi))) => alo <= bhi && blo <= ahi,
+            _ => false,
+        }
+}
+
+/// Errors unless a result of dtype `found` may be stored as `out`. Most operations cast it as they do in place; those
+/// that write to the output as they go take no other dtype, and some say so in words of their own.
+fn check_dtype(op: &'static str, found: DType, out: DType) -> Result<()> {
+    if found == out {
+        return Ok(());
+    }
+    let (result, given) = (found.scalar_name(), out.scalar_name());
+    match op {
+        "mm" | "bmm" | "addmm" | "baddbmm" | "mv" | "addmv" | "matmul" | "topk" | "sort" | "max" | "min"
+        | "argmax" | "argmin" | "gather" | "scatter" | "scatter_add" | "scatter_reduce" | "index_add"
+        | "tril" | "triu" | "vector_norm" | "norm" | "isin" | "avg_pool2d" | "avg_pool3d" => bail!(
+            Runtime,
+            "Expected out tensor to have dtype {}, but got {} instead",
+            found.type_name(),
+            out.type_name()
+        ),
+        "index_select" | "masked_select" => {
+            bail!(Runtime, "{op}(): self and result must have the same scalar type")
+        }
+        "take" => bail!(
+            Runtime,
+            "take(): self and out expected to have the same dtype, but got self.dtype = {result} and out.dtype = {given}"
+        ),
+        "where" => bail!(Runtime, "Expected out type to be {result} but got {given}"),
+        "clamp" | "clamp_min" | "clamp_max" => bail!(Runtime, "Found dtype {given} but expected {result}"),
+        "cummax" | "cummin" | "logcumsumexp" => {
+            bail!(Runtime, "expected scalar_type {result} but found {given}")
+        }
+        "dot" | "vdot" => bail!(Runtime, "result dtype {given} does not match input dtype {result}"),
+        "amax" | "amin" => bail!(
+            Runtime,
+            "Expected the dtype for input and out to match, but got {result} for input's dtype and {given} for out's dtype."
+        ),
+        "all" | "any" if out != DType::U8 => {
+            bail!(Runtime, "{op} only supports bool tensor for result, got: {given}")
+        }
+        "multinomial" => bail!(Runtime, "{op} expects Long tensor out, got: {given}"),
+        "nonzero" => {
+            bail!(Runtime, "nonzero: Expected out tensor to have scalar type Long but got scalar type{given}")
+        }
+        "cat" | "stack" if found.category() > out.category() => {
+            bail!(Type, "torch.cat(): input types can't be cast to the desired output type {given}")
+        }
+        // Without a dtype of their own these compute in that of the output.
+        "sum" | "prod" | "nansum" | "eye" | "arange" => Ok(()),
+        _ => pointwise::check_result_cast(found, out),
+    }
+}

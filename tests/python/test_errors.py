@@ -119,8 +119,8 @@ CASES = [
     (
         lambda: torch.add("a"),
         TypeError,
-        r"add\(\) received an invalid combination of arguments - got \(str\), but expected \(Tensor input, Tensor other, "
-        r"\*, Number alpha = 1, Tensor out = None\)",
+        r"add\(\) received an invalid combination of arguments - got \(str\), but expected \(Tensor input, "
+        r"Tensor other, \*, Number alpha = 1, Tensor out = None\)",
     ),
     (
         lambda: torch.ones(2).masked_fill("a", 1),

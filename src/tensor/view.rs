@@ -82,7 +82,7 @@ pub(super) fn renew(t: &Tensor) -> Result<()> {
     let kept = t.drop_retained_grad();
     let node = AsStrided { view: t.layout().clone(), base: v.base.layout().clone() };
     let meta = t.meta_or_new();
-    let node = node_of(|| node, edges, &[t]);
+    let node = node_of(node, edges, &[t]);
     if kept {
         node.retain_grad(0, meta);
     }

@@ -1,7 +1,4 @@
-"""What this build is, under the names of `torch.version`.
-
-No vendor's toolkit is in it, since a GPU is reached through its driver.
-"""
+"""What this build is, by the names of `torch.version`. No toolkit of a vendor is in it: a GPU needs only its driver."""
 
 from rgrad import __version__ as __version__
 

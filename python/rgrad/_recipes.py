@@ -263,7 +263,7 @@ RECIPES: dict[str, list[Call] | None] = {
     "addmv": [call(data(3), data(3, 4), data(4), alpha=2)],
     "addbmm": [call(data(3, 5), data(2, 3, 4), data(2, 4, 5))],
     "addr": [call(data(3, 4), data(3), data(4), beta=2)],
-    "cross": [call(data(4, 3), data(4, 3))],
+    "cross": [call(data(4, 3), data(4, 3), dim=1)],
     "linalg.cross": [call(data(4, 3), data(4, 3))],
     "linalg.vecdot": [call(data(4, 3), data(4, 3))],
     "dist": [call(data(5, 7), data(5, 7)), call(data(5, 7), data(5, 7), 1)],

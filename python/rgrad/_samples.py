@@ -89,7 +89,7 @@ class Sample:
         make = _Maker(dtype, device, layout, grad, self.op.endswith("_"), wide)
         args, kwargs = make.fill(list(self.args)), make.fill(self.kwargs)
         results = _tensors(self._function(args)(*args, **kwargs))
-        outcome = Outcome([r if isinstance(r, Tensor) else rgrad.tensor(r) for r in results], [])
+        outcome = Outcome([r if isinstance(r, Tensor) else rgrad.tensor(r, device=device) for r in results], [])
         roots = [r for r in outcome.results if r.requires_grad]
         if grad and roots:
             narrow = getattr(rgrad, dtype) if wide else None

@@ -1,4 +1,7 @@
-"""What this build is, under the names of `torch.version`; no vendor's toolkit is in it, since a GPU is reached through its driver."""
+"""What this build is, under the names of `torch.version`.
+
+No vendor's toolkit is in it, since a GPU is reached through its driver.
+"""
 
 from rgrad import __version__ as __version__
 

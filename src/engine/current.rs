@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use smallvec::SmallVec;
 
+use super::task::inputs_first;
 use crate::graph::{Edge, GradFn, ThreadState};
 use crate::ops::autocast;
 
@@ -70,12 +71,9 @@ fn what_runs(roots: &[Edge], wanted: Option<&[Edge]>) -> HashSet<usize> {
         }
     }
     let Some(wanted) = wanted else { return seen };
-    // Inputs of a node were made before it: a rising order sees them first. Leaves, which have none, come last in it.
-    order.sort_unstable_by_key(|n| n.seq);
-    let leaves = order.partition_point(|n| n.seq != u64::MAX);
-    order.rotate_left(leaves);
     let mut runs: HashSet<usize> = wanted.iter().map(|e| e.node.address()).collect();
-    for node in order {
+    for (_, i) in inputs_first(order.iter().copied()) {
+        let node = order[i];
         if node.edges().iter().flatten().any(|e| runs.contains(&e.node.address())) {
             runs.insert(node.address());
         }

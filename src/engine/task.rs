@@ -93,12 +93,7 @@ impl<'g> Task<'g> {
 
     /// Marks the nodes through which a wanted gradient can be reached; the others are not run.
     pub fn mark_needed(&mut self, wanted: &[Edge]) {
-        let mut order: Vec<usize> = (0..self.slots.len()).collect();
-        // Inputs of a node were made before it, so a rising order sees them first; leaves have no inputs.
-        order.sort_unstable_by_key(|&i| self.slots[i].node.seq);
-        let leaves = order.partition_point(|&i| self.slots[i].node.seq != u64::MAX);
-        order.rotate_left(leaves);
-        for i in order {
+        for (_, i) in inputs_first(self.slots.iter().map(|s| s.node)) {
             let behind = self.slots[i].node.edges().iter().flatten().any(|e| {
                 self.find(&e.node)
                     .is_some_and(|j| self.slots[j].needed || is_wanted(wanted, self.slots[j].node))
@@ -106,6 +101,14 @@ impl<'g> Task<'g> {
             self.slots[i].needed = behind;
         }
     }
+}
+
+/// The places of nodes in an order that has the inputs of each before it.
+pub fn inputs_first<'a>(nodes: impl Iterator<Item = &'a GradFn>) -> Vec<(u64, usize)> {
+    // Inputs were made before what is made of them; leaves, which have none, bear the highest number, and come first.
+    let mut order: Vec<_> = nodes.enumerate().map(|(i, n)| (n.seq.wrapping_add(1), i)).collect();
+    order.sort_unstable();
+    order
 }
 
 fn is_wanted(wanted: &[Edge], node: &GradFn) -> bool {

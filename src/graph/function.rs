@@ -157,19 +157,13 @@ pub const LEAF_SEQUENCE: u64 = u64::MAX;
 
 /// Makes a node whose outputs look like `outputs`.
 #[inline]
-pub fn node<F: Function>(make: impl FnOnce() -> F, edges: Edges, outputs: &[&Tensor]) -> GradFn {
-    let mut metas = SmallVec::new();
-    for t in outputs {
-        metas.push(OutputMeta::of(t));
-    }
-    let made = GradFn::new(shared(|| Node {
-        seq: SEQUENCE.fetch_add(1, Ordering::Relaxed),
-        scratch: AtomicU64::new(0),
-        edges,
-        outputs: metas,
-        extras: OnceLock::new(),
-        f: make(),
-    }));
+pub fn node<F: Function>(f: F, edges: Edges, outputs: &[&Tensor]) -> GradFn {
+    made(Arc::new(Node::new(|| f, edges, outputs)))
+}
+
+#[inline(always)]
+fn made<F: Function>(node: Arc<Node<F>>) -> GradFn {
+    let made = GradFn::new(node);
     if anomaly::enabled() {
         anomaly::node_made(&made);
     }
@@ -179,7 +173,7 @@ pub fn node<F: Function>(make: impl FnOnce() -> F, edges: Edges, outputs: &[&Ten
 /// Gives `out` its history if any input is tracked and grad mode is on. The only way that a result gets one.
 #[inline]
 pub fn record<F: Function>(
-    out: Tensor,
+    mut out: Tensor,
     inputs: &[&Tensor],
     make: impl FnOnce(&Tensor) -> F,
 ) -> Result<Tensor> {
@@ -190,24 +184,28 @@ pub fn record<F: Function>(
     for t in inputs {
         edges.push(t.grad_edge()?);
     }
-    record_edges(out, edges, make)
+    let f = make(&out);
+    check_saved()?;
+    out.init_history(node(f, edges, &[&out]), 0);
+    Ok(out)
 }
 
-/// As [`record`], where something is tracked, with the edges to the inputs.
+/// As [`record`], where something is tracked, with the edges to the inputs; for what is met most.
 #[inline]
 pub fn record_edges<F: Function>(
-    out: Tensor,
+    mut out: Tensor,
     edges: Edges,
     make: impl FnOnce(&Tensor) -> F,
 ) -> Result<Tensor> {
-    let grad_fn = node(|| make(&out), edges, &[&out]);
+    let grad_fn = made(shared(|| Node::new(|| make(&out), edges, &[&out])));
     check_saved()?;
-    Ok(out.with_history(grad_fn, 0))
+    out.init_history(grad_fn, 0);
+    Ok(out)
 }
 
 /// As [`record`], for an operation with several outputs.
 pub fn record_all<F: Function>(
-    outs: Vec<Tensor>,
+    mut outs: Vec<Tensor>,
     inputs: &[&Tensor],
     make: impl FnOnce(&[Tensor]) -> F,
 ) -> Result<Vec<Tensor>> {
@@ -217,17 +215,31 @@ pub fn record_all<F: Function>(
     let edges = inputs.iter().map(|t| t.grad_edge()).collect::<Result<_>>()?;
     // Indices have no gradient, so that the node does not count them.
     let differentiable: Vec<_> = outs.iter().filter(|o| o.dtype().is_float()).collect();
-    let grad_fn = node(|| make(&outs), edges, &differentiable);
+    let f = make(&outs);
     check_saved()?;
-    let mut next = 0;
-    let recorded = |out: Tensor| {
-        if !out.dtype().is_float() {
-            return out;
+    let grad_fn = node(f, edges, &differentiable);
+    for (i, out) in outs.iter_mut().filter(|o| o.dtype().is_float()).enumerate() {
+        out.init_history(grad_fn.clone(), i);
+    }
+    Ok(outs)
+}
+
+impl<F: Function> Node<F> {
+    #[inline(always)]
+    fn new(make: impl FnOnce() -> F, edges: Edges, outputs: &[&Tensor]) -> Node<F> {
+        let mut metas = SmallVec::new();
+        for t in outputs {
+            metas.push(OutputMeta::of(t));
         }
-        next += 1;
-        out.with_history(grad_fn.clone(), next - 1)
-    };
-    Ok(outs.into_iter().map(recorded).collect())
+        Node {
+            seq: SEQUENCE.fetch_add(1, Ordering::Relaxed),
+            scratch: AtomicU64::new(0),
+            edges,
+            outputs: metas,
+            extras: OnceLock::new(),
+            f: make(),
+        }
+    }
 }
 
 impl<F: Function + ?Sized> Node<F> {

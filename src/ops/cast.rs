@@ -72,6 +72,10 @@ fn type_name(a: &Args) -> Result<Out> {
     // A GPU of any vendor goes by the name that scripts know.
     let module = if t.device().is_gpu() { "torch.cuda." } else { "torch." };
     let Some(wanted) = a.opt_str(1)? else { return Ok(Out::Str(module.to_owned() + &name_of(t.dtype()))) };
+    // A dtype changes no device.
+    if let Some(d) = DType::ALL.into_iter().find(|d| d.to_string() == wanted) {
+        return Ok(arith::to_dtype(t, d)?.into());
+    }
     let (device, name) = match wanted.strip_prefix("torch.cuda.") {
         Some(name) if t.device().is_gpu() => (t.device(), name),
         Some(name) => (Device::parse("cuda")?, name),

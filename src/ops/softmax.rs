@@ -118,7 +118,7 @@ impl Function for UnderLoss {
         // What comes back to the output from here on are true gradients of it: they need a node that transforms them.
         let y = self.0.y.get(cx)?.detach();
         let plain = SoftmaxBackward { y: SavedTensor::output(&y), dim: self.0.dim, kind: self.0.kind };
-        y.meta_or_new().set_history(graph::node(|| plain, cx.node.edges().clone(), &[&y]), 0);
+        y.meta_or_new().set_history(graph::node(plain, cx.node.edges().clone(), &[&y]), 0);
         Ok(smallvec![Some(self.0.composed(g, &y)?)])
     }
 

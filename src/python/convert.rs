@@ -317,7 +317,7 @@ pub fn dtype_argument(obj: &Bound<'_, PyAny>) -> Option<crate::dtype::DType> {
 /// What `Tensor.type` calls a type, given as a dtype, a class or its name.
 fn tensor_type_name(obj: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     if let Ok(d) = obj.cast::<PyDType>() {
-        return Ok(Some(format!("torch.{}Tensor", d.get().0.scalar_name())));
+        return Ok(Some(d.get().0.to_string()));
     }
     if let Ok(name) = obj.extract::<String>() {
         return Ok(Some(name));

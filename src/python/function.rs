@@ -252,7 +252,7 @@ pub fn record_function<'py>(
             tensors: inputs.iter().map(Option::is_some).collect(),
             _held: HeldGuard::new(),
         };
-        let node = graph::node(|| function, edges, &outs);
+        let node = graph::node(function, edges, &outs);
         let _ = saved.get().node.set(node.downgrade());
         for (number, (t, given)) in outs.iter().zip(given.iter().flatten()).enumerate() {
             if !t.dtype().is_float() || is(&constant, given) {

@@ -168,7 +168,7 @@ fn share_writable_array(array: &Bound<'_, PyAny>) -> PyResult<Tensor> {
 }
 
 /// The memory of an array as a tensor, which keeps the array alive.
-fn share_array(array: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+pub fn share_array(array: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let interface = array.getattr("__array_interface__")?;
     let interface = interface.cast::<PyDict>()?;
     let get = |k: &str| {

@@ -319,7 +319,13 @@ impl PyTensor {
             CompareOp::Gt => &rows::gt,
             CompareOp::Ge => &rows::ge,
         };
-        operator(py, row, &self.inner(), other, false)
+        let out = operator(py, row, &self.inner(), other, false)?;
+        // Of the comparisons, PyTorch's `==` alone takes arrays.
+        if matches!(op, CompareOp::Eq) && out.is(py.NotImplemented()) && interop::is_ndarray(other) {
+            let Ok(array) = interop::share_array(other) else { return Ok(out) };
+            return wrap(py, row.call(&[Arg::T(&self.inner()), Arg::T(&array)], &[]).py()?);
+        }
+        Ok(out)
     }
 
     fn __neg__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {

@@ -356,7 +356,8 @@ unsafe impl GlobalAlloc for SmallObjects {
         unsafe { System.alloc(layout) }
     }
 
-    #[inline]
+    // Copies of this wherever something is dropped would be a thirtieth of the library.
+    #[inline(never)]
     unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
         if layout.size() <= OBJECT_MAX && layout.align() <= OBJECT_ALIGN {
             let class = class_of_object(layout.size());

@@ -201,7 +201,7 @@ pub fn assign(t: &Tensor, value: &Tensor, op: &'static str) -> Result<()> {
     let kept = t.drop_retained_grad();
     match (t.base(), history) {
         (None, None) => {
-            t.meta_or_new().set_history(graph::node(|| Constant { op }, smallvec![old], &[t]), 0);
+            t.meta_or_new().set_history(graph::node(Constant { op }, smallvec![old], &[t]), 0);
         }
         (_, history) => take_history(t, history, old_base)?,
     }
@@ -234,7 +234,7 @@ fn take_history(t: &Tensor, history: Option<Edge>, old_base: Option<Edge>) -> Re
         }
         Some(base) => {
             let slices = CopySlices { view: t.layout().clone(), base: base.layout().clone() };
-            let node = graph::node(|| slices, smallvec![old_base, history], &[base]);
+            let node = graph::node(slices, smallvec![old_base, history], &[base]);
             base.meta_or_new().set_history(node, 0);
             renew(t)
         }

@@ -312,16 +312,15 @@ impl Tensor {
         self.0.meta.get_or_init(|| Arc::new(Meta::new()))
     }
 
-    /// A fresh result with the history that it is output `output` of `grad_fn`.
+    /// Gives a fresh result its history: it is output `output` of `grad_fn`.
     #[inline]
-    pub(crate) fn with_history(mut self, grad_fn: GradFn, output: usize) -> Tensor {
+    pub(crate) fn init_history(&mut self, grad_fn: GradFn, output: usize) {
         match Shared::get_mut(&mut self.0) {
             Some(inner) if inner.meta.get().is_none() => {
                 inner.meta = OnceLock::from(Arc::new(Meta::with_history(grad_fn, output)));
             }
             _ => self.meta_or_new().set_history(grad_fn, output),
         }
-        self
     }
 
     /// Whether operations on this tensor are recorded (in grad mode).
@@ -486,12 +485,12 @@ impl Tensor {
 
     /// A copy of the elements that has this tensor's history.
     pub fn copy_with_history(&self) -> Result<Tensor> {
-        let copy = self.copied(self.dtype())?;
+        let mut copy = self.copied(self.dtype())?;
         // A meta of its own: the copy keeps this history when the tensor takes another.
-        Ok(match (self.history()?, self.meta()) {
-            (Some(node), Some(m)) => copy.with_history(node, m.output()),
-            _ => copy,
-        })
+        if let (Some(node), Some(m)) = (self.history()?, self.meta()) {
+            copy.init_history(node, m.output());
+        }
+        Ok(copy)
     }
 
     /// The same memory under another geometry, without history or view relation.

@@ -40,14 +40,15 @@ fn plain_view(t: &Tensor, layout: Layout, dtype: DType, kind: ViewKind) -> Tenso
         _ if !grad_enabled() => ViewKind::NoGrad,
         _ => kind,
     };
+    let (contiguous, view) = (layout.is_contiguous(), Some(ViewOf::new(base, kind)));
     Tensor(shared_strongly(|| Inner {
         storage: t.0.storage.clone(),
-        contiguous: layout.is_contiguous(),
+        contiguous,
         layout,
         dtype,
         counter: t.0.counter.clone(),
         inference: t.0.inference,
-        view: Some(ViewOf::new(base, kind)),
+        view,
         meta: OnceLock::new(),
         host: AtomicPtr::new(null_mut()),
     }))
@@ -82,7 +83,7 @@ pub(super) fn renew(t: &Tensor) -> Result<()> {
     let kept = t.drop_retained_grad();
     let node = AsStrided { view: t.layout().clone(), base: v.base.layout().clone() };
     let meta = t.meta_or_new();
-    let node = node_of(|| node, edges, &[t]);
+    let node = node_of(node, edges, &[t]);
     if kept {
         node.retain_grad(0, meta);
     }

@@ -30,6 +30,16 @@ def test_a_tensor_goes_to_the_gpu_and_back():
     assert y.sum().item() == 6.0
 
 
+def test_tensors_of_no_elements_stay_on_their_device():
+    x = torch.ones(0, 3, device="gpu", requires_grad=True)
+    for y in (x + x, x * x, x / x, x - x, x + 1, 2 * x, x**2, -x, x.exp(), x.sum(), x @ x.t(), torch.cat([x, x])):
+        assert y.is_cuda
+    (x * x).sum().backward()
+    assert x.grad is not None and x.grad.is_cuda
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        x + torch.ones(0, 3)
+
+
 def test_numpy_of_a_gpu_tensor_is_refused_as_pytorch_does():
     with pytest.raises(TypeError, match="can't convert gpu:0 device type tensor to numpy. Use Tensor.cpu"):
         torch.ones(2, device="gpu").numpy()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 import rgrad as torch
+import rgrad.nn.functional as F
 from rgrad import nn
 
 pytestmark = pytest.mark.usefixtures("gpu")
@@ -170,3 +172,24 @@ def test_what_the_tuner_chose_outlives_the_process(tmp_path: Path):
         made.append(int(pipelines))
     assert made[0] > made[1] == 1
     assert any(f.name.startswith("tuned-") for f in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_pools_of_any_window_give_the_numbers_of_the_cpu(size, stride):
+    x = torch.randn(2, 3, 11, 9)
+    for padding, ceil, counts in product(range(size // 2 + 1), (False, True), (False, True)):
+
+        def pooled(t, padding=padding, ceil=ceil, counts=counts):
+            mean = F.avg_pool2d(t, size, stride, padding, ceil, counts)
+            most, at = F.max_pool2d(t, size, stride, padding, 1 + stride % 2, ceil, return_indices=True)
+            return mean, most, at
+
+        here, there = x.clone().requires_grad_(), x.to("gpu").requires_grad_()
+        for a, b in zip(pooled(here), pooled(there), strict=True):
+            assert torch.allclose(a.double(), b.cpu().double(), rtol=1e-5, atol=1e-6)
+            if a.is_floating_point():
+                weights = torch.linspace(0, 1, a.numel()).reshape(a.shape)
+                (a * weights).sum().backward()
+                (b * weights.to("gpu")).sum().backward()
+        assert torch.allclose(here.grad, there.grad.cpu(), rtol=1e-5, atol=1e-6)

@@ -89,6 +89,7 @@ def test_the_type_of_a_tensor_names_its_device():
     x = torch.tensor([1, 2]).type("torch.cuda.FloatTensor")
     assert x.is_cuda and x.dtype == torch.float32 and x.type() == "torch.cuda.FloatTensor"
     assert x.type("torch.IntTensor").type() == "torch.IntTensor"
+    assert x.type(torch.float16).is_cuda and x.type(torch.float16).dtype == torch.float16
 
 
 def test_what_lies_on_the_cpu_indexes_and_is_written_where_pytorch_lets_it():

@@ -385,3 +385,12 @@ def test_an_object_from_before_dlpack_1_is_understood():
             return (1, 0)
 
     assert torch.from_dlpack(Old()).tolist() == [1, 1]
+
+
+def test_equality_takes_arrays_from_either_side():
+    x, array = torch.tensor([1.0, 2.0]), np.array([1.0, 3.0])
+    assert (x == array).tolist() == (array == x).tolist() == [True, False]
+    with pytest.raises(RuntimeError, match="The size of tensor a"):
+        x == np.ones(3)  # noqa: B015
+    assert (x == np.array(["a", "b"])) is False
+    assert (x == [1.0, 2.0]) is False

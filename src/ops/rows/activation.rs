@@ -15,6 +15,19 @@ fn softplus_of<E: Num>(x: E) -> E {
     x.maximum(E::zero()) + (-(x.abs())).exp().log1p()
 }
 
+/// The `alpha` of `celu` is divided by.
+fn divides(params: &[Scalar]) -> Result<()> {
+    ensure!(!params[0].is_zero(), Runtime, "ZeroDivisionError: alpha cannot be 0 for CELU");
+    Ok(())
+}
+
+/// The `lambd` of `softshrink`.
+fn shrinks(params: &[Scalar]) -> Result<()> {
+    let lambd = params[0].to_f64();
+    ensure!(lambd >= 0.0, Runtime, "lambda must be greater or equal to 0, but found to be {lambd}.");
+    Ok(())
+}
+
 fn ordered(bounds: &[Scalar]) -> Result<()> {
     let crossed = bounds[0].to_f64() > bounds[1].to_f64();
     ensure!(!crossed, Value, "min_val cannot be greater than max_val");
@@ -44,7 +57,7 @@ rows! { ACTIVATION;
     /// x where positive, else `alpha * (exp(x / alpha) - 1)`.
     float celu(input; alpha: "1.0") = E::select(E::zero().lt(input), input, alpha * (input / alpha).expm1())
     => d(g, y) = [E::select(input.le(E::zero()), g * (input / alpha).exp(), g)];
-    { inplace_argument: true, surface: NN.and(Surface::FUNCTION).and(Surface::INPLACE), sig: "input: Tensor, alpha: float = 1.0", least: 2, kernel: "elu_cpu" }
+    { inplace_argument: true, surface: NN.and(Surface::FUNCTION).and(Surface::INPLACE), sig: "input: Tensor, alpha: float = 1.0", least: 2, kernel: "elu_cpu", check: divides }
     /// x Φ(x), with the error function.
     float gelu_erf(input) = input * E::lit(0.5) * (E::one() + (input * E::lit(std::f64::consts::FRAC_1_SQRT_2)).erf())
     => d(g, y) = [g * (E::lit(0.5) * (E::one() + (input * E::lit(std::f64::consts::FRAC_1_SQRT_2)).erf())
@@ -96,7 +109,7 @@ rows! { ACTIVATION;
     => d(g, y) = [{ let t = input.tanh(); g * t * t }]; { surface: NN, node: "SubBackward0" }
     /// x shrunk toward zero by `lambd`.
     float softshrink(input; lambd: "0.5") = E::select(lambd.lt(input), input - lambd, E::select(input.lt(-lambd), input + lambd, input * E::zero()))
-    => d(g, y) = [E::select(input.abs().le(lambd), E::zero(), g)]; { surface: NN, sig: "input: Tensor, lambd: float = 0.5", least: 2, kernel: "softshrink_check" }
+    => d(g, y) = [E::select(input.abs().le(lambd), E::zero(), g)]; { surface: NN, sig: "input: Tensor, lambd: float = 0.5", least: 2, kernel: "softshrink_check", check: shrinks }
     /// x, and 0 where |x| is at most `lambd`.
     float hardshrink(input; lambd: "0.5") = E::select(input.abs().le(lambd), E::zero(), input)
     => d(g, y) = [E::select(input.abs().le(lambd), E::zero(), g)];

@@ -327,7 +327,7 @@ class Hardtanh(Module):
         for old, new, given in (("min_value", "min_val", min_value), ("max_value", "max_val", max_value)):
             if given is not None:
                 warnings.warn(
-                    f"keyword argument `{old}` is deprecated and rename to `{new}`",
+                    f"keyword argument `{old}` is deprecated and renamed to `{new}`",
                     FutureWarning,
                     stacklevel=2,
                 )

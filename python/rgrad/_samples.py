@@ -68,8 +68,9 @@ class Sample:
 
     @property
     def minds_memory(self) -> bool:
-        """Whether the call depends on, or writes, the memory behind a tensor, of which an expanded one has less."""
-        return self.op.startswith(("as_strided", "resize_")) or "max_norm" in self.kwargs
+        """Whether the call depends on, or writes, the memory behind a tensor, of which an expanded one has less, or
+        divides by how far the elements of a row differ, which in an expanded one they do not."""
+        return self.op.startswith(("as_strided", "resize_", "corrcoef")) or "max_norm" in self.kwargs
 
     def call(
         self, dtype: str, device: str, layout: Layout = "contiguous", grad: bool = False, wide: bool = False

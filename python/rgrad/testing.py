@@ -66,7 +66,8 @@ class _Comparison:
         return self.checks["allow_subclasses"] or type(actual) is type(expected)
 
     def _containers(self, actual: Any, expected: Any) -> bool:
-        if _is(Sequence, actual, expected) and not isinstance(actual, str) and not isinstance(expected, str):
+        pairs: list[tuple[Any, Any, Any]]
+        if _is(Sequence, actual, expected) and not _is(str, actual) and not _is(str, expected):
             if len(actual) != len(expected):
                 self.fail(f"The length of the sequences mismatch: {len(actual)} != {len(expected)}")
             pairs = [(i, actual[i], expected[i]) for i in range(len(actual))]

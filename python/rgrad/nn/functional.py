@@ -521,7 +521,11 @@ def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None)
 
 def _filled(output_size: Any, input: Tensor) -> Any:
     """An output size whose missing parts are the input's."""
-    if isinstance(output_size, int) or None not in output_size:
+    if isinstance(output_size, int):
+        return output_size
+    if input.dim() <= len(output_size):
+        raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
+    if None not in output_size:
         return output_size
     sizes = input.shape[-len(output_size) :]
     return tuple(n if wanted is None else wanted for wanted, n in zip(output_size, sizes, strict=True))

@@ -149,16 +149,13 @@ fn vander(a: &Args) -> Result<Out> {
 
 fn linalg_vander(a: &Args) -> Result<Out> {
     let x = a.tensor(0)?;
-    ensure!(
-        x.rank() > 0,
-        Runtime,
-        "linalg.vander: expected x to have at least 1 dimension, but got a 0-d tensor"
-    );
+    // A number is a vector of one element.
+    let x = if x.rank() == 0 { view::unsqueeze(x, 0)? } else { x.clone() };
     let last = x.shape()[x.rank() - 1] as i64;
     let n = a.opt_int(1)?.unwrap_or(last);
     ensure!(n > 1, Runtime, "linalg.vander: N must be greater than 1.");
     ensure!(x.dtype() != DType::Bool, Runtime, "linalg.vander(): bool dtype is not supported for x");
-    Ok(powers(x, n, promote(x.dtype(), DType::I64))?.into())
+    Ok(powers(&x, n, promote(x.dtype(), DType::I64))?.into())
 }
 
 /// All ways to take `r` elements of a vector in order, each once or again and again, a row each.

@@ -356,7 +356,7 @@ unsafe impl GlobalAlloc for SmallObjects {
         unsafe { System.alloc(layout) }
     }
 
-    // Copies of this wherever something is dropped would be a thirtieth of the library.
+    // Copies of this wherever something is dropped would be one to three hundredths of the library.
     #[inline(never)]
     unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
         if layout.size() <= OBJECT_MAX && layout.align() <= OBJECT_ALIGN {
@@ -375,8 +375,8 @@ unsafe impl GlobalAlloc for SmallObjects {
 
 // Note [Objects made in place]
 // `Arc::new` makes its object on the stack, asks for memory, and copies: as asking might unwind, the object on the stack
-// has an address, and the compiler must keep it. The copy is a tenth of a small operation. What every operation makes
-// asks first.
+// has an address, and the compiler must keep it. The copy is a twentieth of a small recorded operation, so what each of
+// those makes asks first.
 
 /// A shared object that `make` writes where it is to stay; see Note [Objects made in place].
 #[inline(always)]

@@ -535,7 +535,10 @@ mod tests {
         let src = Tensor::ones([2], DType::F64).unwrap();
         src.set_requires_grad(true).unwrap();
         copy_into(&t, &src).unwrap();
-        assert_eq!(t.grad_fn().map(|f| f.name().to_string()).as_deref(), Some("torch::autograd::CopyBackwards"));
+        assert_eq!(
+            t.grad_fn().map(|f| f.name().to_string()).as_deref(),
+            Some("torch::autograd::CopyBackwards")
+        );
     }
 
     #[test]

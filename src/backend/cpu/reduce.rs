@@ -299,13 +299,16 @@ fn fold<M: Monoid>(m: M, x: &[M::In]) -> M::Acc {
     if M::RARE || x.len() < 64 { fold_lanes::<M, 8>(m, x) } else { fold_lanes::<M, 64>(m, x) }
 }
 
+/// Up to so many rows are folded one by one, in whose order PyTorch adds them too.
+const FEW_ROWS: usize = 16;
+
 /// Folds columns eight rows at a time, in pairs, so that eight streams are read for one pass over `acc`.
 #[inline(always)]
 fn fold_columns<M: Monoid>(m: M, x: &[M::In], rows: usize, stride: usize, acc: &mut [M::Acc]) {
     let w = acc.len();
     acc.fill(m.identity());
     let mut i = 0;
-    while i + 8 <= rows && !M::RARE {
+    while i + 8 <= rows && rows > FEW_ROWS && !M::RARE {
         let r: [&[M::In]; 8] = std::array::from_fn(|k| &x[(i + k) * stride..][..w]);
         for j in 0..w {
             let pair = |k: usize| m.combine(m.lift(r[k][j]), m.lift(r[k + 1][j]));

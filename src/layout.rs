@@ -319,10 +319,12 @@ impl Layout {
 
     /// Index `index` of dimension `dim`, which disappears.
     pub fn select(&self, dim: usize, index: usize) -> Layout {
-        let mut out = self.clone();
+        let mut out = Layout::default();
+        for d in (0..self.rank()).filter(|&d| d != dim) {
+            out.shape.push(self.shape[d]);
+            out.strides.push(self.strides[d]);
+        }
         out.offset = (self.offset as isize + index as isize * self.strides[dim]) as usize;
-        out.shape.remove(dim);
-        out.strides.remove(dim);
         out
     }
 
@@ -337,18 +339,7 @@ impl Layout {
     /// Views the elements in another shape of the same size, or None where only a copy can.
     pub fn reshape(&self, shape: &Dims) -> Option<Layout> {
         if self.is_contiguous() {
-            return Some(Layout {
-                shape: shape.clone(),
-                strides: shape.contiguous_strides(),
-                offset: self.offset,
-            });
-        }
-        if self.numel() == 0 {
-            return Some(Layout {
-                shape: shape.clone(),
-                strides: shape.contiguous_strides(),
-                offset: self.offset,
-            });
+            return Some(Layout { offset: self.offset, ..Layout::contiguous(shape.clone()) });
         }
         // Walk both shapes from the last dimension; each run of old dimensions that is dense in itself may be
         // split in any way, and a new dimension must not straddle two runs.

@@ -34,6 +34,7 @@ const UNSAFE: &[&str] = &[
     "src/python/storage.rs",
     "src/storage/alloc.rs",
     "src/storage/cpu.rs",
+    "src/storage/shared.rs",
 ];
 
 fn sources(dir: &Path, out: &mut Vec<PathBuf>) {

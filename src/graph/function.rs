@@ -16,7 +16,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::layout::Dims;
-use crate::storage::alloc::shared;
+use crate::storage::shared::shared;
 use crate::tensor::Tensor;
 
 /// Gradients, by output of a forward or by input; None stands for zero.
@@ -158,7 +158,17 @@ pub const LEAF_SEQUENCE: u64 = u64::MAX;
 /// Makes a node whose outputs look like `outputs`.
 #[inline]
 pub fn node<F: Function>(f: F, edges: Edges, outputs: &[&Tensor]) -> GradFn {
-    made(Arc::new(Node::new(|| f, edges, outputs)))
+    made(Arc::new(Node {
+        seq: SEQUENCE.fetch_add(1, Ordering::Relaxed),
+        scratch: AtomicU64::new(0),
+        edges,
+        outputs: match outputs {
+            [t] => SmallVec::from_buf([OutputMeta::of(t)]),
+            all => all.iter().map(|t| OutputMeta::of(t)).collect(),
+        },
+        extras: OnceLock::new(),
+        f,
+    }))
 }
 
 #[inline(always)]
@@ -180,9 +190,9 @@ pub fn record<F: Function>(
     if !grad_enabled() || !inputs.iter().any(|t| t.requires_grad()) || !out.dtype().is_float() {
         return Ok(out);
     }
-    let mut edges = Edges::new();
-    for t in inputs {
-        edges.push(t.grad_edge()?);
+    let mut edges = no_edges(inputs.len());
+    for (t, edge) in inputs.iter().zip(&mut edges) {
+        t.put_grad_edge(edge)?;
     }
     let f = make(&out);
     check_saved()?;
@@ -190,17 +200,45 @@ pub fn record<F: Function>(
     Ok(out)
 }
 
-/// As [`record`], where something is tracked, with the edges to the inputs; for what is met most.
-#[inline]
-pub fn record_edges<F: Function>(
+/// As [`record`], where something is tracked, for what is met most: `complete` fills in the function and its `count` edges
+/// where they lie.
+#[inline(always)]
+pub fn record_in_place<F: Function>(
     mut out: Tensor,
-    edges: Edges,
-    make: impl FnOnce(&Tensor) -> F,
+    count: usize,
+    make: impl FnOnce() -> F,
+    complete: impl FnOnce(&Tensor, &mut F, &mut [Option<Edge>]) -> Result<()>,
 ) -> Result<Tensor> {
-    let grad_fn = made(shared(|| Node::new(|| make(&out), edges, &[&out])));
+    let mut done = Ok(());
+    let node = || Node {
+        seq: 0,
+        scratch: AtomicU64::new(0),
+        edges: no_edges(count),
+        outputs: SmallVec::from_buf([OutputMeta::of(&out)]),
+        extras: OnceLock::new(),
+        f: make(),
+    };
+    let node = shared(node, |node| {
+        done = complete(&out, &mut node.f, &mut node.edges);
+        // Now: the nodes of inputs, some of which are made when asked for, are older.
+        node.seq = SEQUENCE.fetch_add(1, Ordering::Relaxed);
+    });
+    let grad_fn = made(node);
+    done?;
     check_saved()?;
     out.init_history(grad_fn, 0);
     Ok(out)
+}
+
+/// So many edges that lead nowhere.
+#[inline(always)]
+fn no_edges(count: usize) -> Edges {
+    const NONE: [Option<Edge>; 2] = [const { None }; 2];
+    if count <= NONE.len() {
+        Edges::from_buf_and_len(NONE, count)
+    } else {
+        std::iter::repeat_n(None, count).collect()
+    }
 }
 
 /// As [`record`], for an operation with several outputs.
@@ -222,24 +260,6 @@ pub fn record_all<F: Function>(
         out.init_history(grad_fn.clone(), i);
     }
     Ok(outs)
-}
-
-impl<F: Function> Node<F> {
-    #[inline(always)]
-    fn new(make: impl FnOnce() -> F, edges: Edges, outputs: &[&Tensor]) -> Node<F> {
-        let mut metas = SmallVec::new();
-        for t in outputs {
-            metas.push(OutputMeta::of(t));
-        }
-        Node {
-            seq: SEQUENCE.fetch_add(1, Ordering::Relaxed),
-            scratch: AtomicU64::new(0),
-            edges,
-            outputs: metas,
-            extras: OnceLock::new(),
-            f: make(),
-        }
-    }
 }
 
 impl<F: Function + ?Sized> Node<F> {
@@ -456,14 +476,15 @@ pub struct AccumulateGrad {
 
 impl AccumulateGrad {
     pub(super) fn node(t: &Tensor) -> Arc<Node<AccumulateGrad>> {
-        Arc::new(Node {
+        let node = || Node {
             seq: LEAF_SEQUENCE,
             scratch: AtomicU64::new(0),
-            edges: smallvec![],
-            outputs: smallvec![OutputMeta::of(t)],
+            edges: Edges::new(),
+            outputs: SmallVec::from_buf([OutputMeta::of(t)]),
             extras: OnceLock::new(),
             f: AccumulateGrad { leaf: t.clone() },
-        })
+        };
+        shared(node, |_| ())
     }
 }
 

@@ -39,11 +39,17 @@ impl Meta {
     }
 
     /// The meta of a fresh result of a recorded operation.
+    #[inline(always)]
     pub(crate) fn with_history(grad_fn: GradFn, output: usize) -> Meta {
-        Meta {
-            tracked: AtomicBool::new(true),
-            state: Mutex::new(State { grad_fn: Some(grad_fn), output: output as u32, ..State::default() }),
-        }
+        let state = State {
+            leaf: false,
+            output: output as u32,
+            grad: None,
+            grad_fn: Some(grad_fn),
+            accumulator: None,
+            hooks: None,
+        };
+        Meta { tracked: AtomicBool::new(true), state: Mutex::new(state) }
     }
 
     // The state is consistent between any two statements, so a panic elsewhere does not make it unusable.
@@ -107,13 +113,15 @@ impl Meta {
         self.tracked.store(false, Ordering::Relaxed);
     }
 
-    pub(crate) fn edge(&self, t: &Tensor) -> Option<Edge> {
+    /// Writes the edge to what made `t`, or to its accumulator, where there is one.
+    pub(crate) fn put_edge(&self, t: &Tensor, place: &mut Option<Edge>) {
         let mut s = self.state();
         if let Some(node) = &s.grad_fn {
-            return Some(Edge::new(node.clone(), s.output as usize));
+            *place = Some(Edge::new(node.clone(), s.output as usize));
+            return;
         }
         if !s.leaf {
-            return None;
+            return;
         }
         let node = match s.accumulator.as_ref().and_then(Weak::upgrade) {
             Some(node) => node,
@@ -123,7 +131,7 @@ impl Meta {
                 node
             }
         };
-        Some(Edge::new(GradFn::new(node), 0))
+        *place = Some(Edge::new(GradFn::new(node), 0));
     }
 
     // ---- hooks of a leaf

@@ -19,7 +19,7 @@ mod saved;
 
 pub use function::{
     AccumulateGrad, Cx, Edge, Edges, Function, GradFn, Grads, Node, NotImplemented, OutputMeta, node, record,
-    record_all, record_edges,
+    record_all, record_in_place,
 };
 pub use held::{Held, HeldGuard, anything_held, set_young_collection};
 pub use hooks::{Handle, Hooks, NodeHook, PackedTensor, PostAccumulateHook, SavedTensorHooks, TensorHook};

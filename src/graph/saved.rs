@@ -52,18 +52,22 @@ impl SavedTensor {
     /// Saves an input of the operation.
     #[inline]
     pub fn input(t: &Tensor) -> SavedTensor {
+        let mut saved = SavedTensor::unused();
+        saved.put_input(t);
+        saved
+    }
+
+    /// As [`SavedTensor::input`], written where it is to stay.
+    #[inline]
+    pub fn put_input(&mut self, t: &Tensor) {
         if t.is_inference() {
-            return SavedTensor::failed(Error::Runtime(INFERENCE.into()));
+            *self = SavedTensor::failed(Error::Runtime(INFERENCE.into()));
+        } else if saved_tensor_hooks_active() {
+            *self = SavedTensor(Mutex::new(pack(t, || history_of(t))));
+        } else {
+            let (tensor, version) = (t.clone(), t.version());
+            *self = SavedTensor(Mutex::new(Slot::Kept { tensor, version, number: 0, output: false }));
         }
-        if saved_tensor_hooks_active() {
-            return SavedTensor(Mutex::new(pack(t, || history_of(t))));
-        }
-        SavedTensor(Mutex::new(Slot::Kept {
-            tensor: t.clone(),
-            version: t.version(),
-            number: 0,
-            output: false,
-        }))
     }
 
     /// Saves the output of the operation; see Note [Outputs that their own node saves].

@@ -103,10 +103,15 @@ fn row_op(row: &'static Row) -> Op {
 #[inline]
 pub fn call(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Out> {
     let _calling = Calling::new(|| op.name);
-    call_unnamed(op, overload, values).map_err(|e| e.of_operation(op.name))
+    // Not mapped: a result that is handed on as it is needs no copy.
+    let result = call_unnamed(op, overload, values);
+    if result.is_err() {
+        return result.map_err(|e| e.of_operation(op.name));
+    }
+    result
 }
 
-#[inline]
+#[inline(always)]
 fn call_unnamed(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Out> {
     let args = Args { name: op.name, values };
     match &overload.call {

@@ -17,7 +17,7 @@ use crate::dtype::{DType, Scalar, promote};
 use crate::error::{Error, Result};
 use crate::formula::record::{Step, Steps, reads};
 use crate::graph::{
-    Edges, NotImplemented, anomaly, grad_enabled, record, record_edges, saved_tensor_hooks_active,
+    NotImplemented, anomaly, grad_enabled, record, record_in_place, saved_tensor_hooks_active,
 };
 use crate::layout::{Dims, Layout, broadcast};
 use crate::tensor::Tensor;
@@ -446,15 +446,23 @@ impl Row {
         if self.grads.is_empty() {
             return self.remember_underivable(out, args);
         }
-        let mut edges = Edges::new();
-        for (i, a) in args.iter().enumerate() {
-            match a {
-                Arg::T(t) => edges.push(t.grad_edge()?),
-                Arg::S(_) if self.numbers_have_edges(i) => edges.push(None),
-                Arg::S(_) => {}
-            }
-        }
-        record_edges(out, edges, |y| PointwiseBackward::new(self, args, params, y))
+        let has_edge = |i: usize| matches!(args[i], Arg::T(_)) || self.numbers_have_edges(i);
+        let count = (0..args.len()).filter(|&i| has_edge(i)).count();
+        let common = out.dtype();
+        record_in_place(
+            out,
+            count,
+            || PointwiseBackward::new(self, args, params, common),
+            |y, f, edges| {
+                f.keep(args, y);
+                for (i, edge) in (0..args.len()).filter(|&i| has_edge(i)).zip(edges) {
+                    if let Arg::T(t) = args[i] {
+                        t.put_grad_edge(edge)?;
+                    }
+                }
+                Ok(())
+            },
+        )
     }
 
     /// A result in numbers of a row without a derivative.

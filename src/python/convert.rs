@@ -211,15 +211,27 @@ pub fn int(obj: &Bound<'_, PyAny>) -> Option<i64> {
     obj.call_method0("__index__").ok().and_then(|i| i.extract().ok())
 }
 
-/// A sequence of integers.
-pub fn ints(obj: &Bound<'_, PyAny>) -> Option<SmallVec<[i64; 6]>> {
+/// A sequence of integers, or one integer, in its place.
+#[inline]
+fn fill_ints(place: &mut Value, obj: &Bound<'_, PyAny>) -> bool {
+    *place = Value::Ints(SmallVec::new());
+    let Value::Ints(into) = place else { return false };
+    if let Some(i) = exact_int(obj) {
+        into.push(i);
+        return true;
+    }
     if let Ok(t) = obj.cast::<PyTuple>() {
-        return t.iter().map(|x| int(&x)).collect();
+        return all_ints(into, t.iter_borrowed().map(|x| int(&x)));
     }
     if let Ok(l) = obj.cast::<PyList>() {
-        return l.iter().map(|x| int(&x)).collect();
+        return all_ints(into, l.iter().map(|x| int(&x)));
     }
-    None
+    all_ints(into, std::iter::once(int(obj)))
+}
+
+#[inline(always)]
+fn all_ints(into: &mut SmallVec<[i64; 6]>, mut ints: impl Iterator<Item = Option<i64>>) -> bool {
+    ints.all(|i| i.map(|i| into.push(i)).is_some())
 }
 
 fn tensors<'py>(obj: &Bound<'py, PyAny>) -> Option<Vec<Bound<'py, PyAny>>> {
@@ -229,17 +241,65 @@ fn tensors<'py>(obj: &Bound<'py, PyAny>) -> Option<Vec<Bound<'py, PyAny>>> {
     obj.cast::<PyList>().ok().map(|l| l.iter().collect())
 }
 
-/// An argument as a parameter of type `ty` takes it; Ok(None) where it does not fit.
-pub fn value(obj: &Bound<'_, PyAny>, ty: Ty, optional: bool) -> PyResult<Option<Value>> {
+/// Puts an argument in its place as a parameter of type `ty` takes it; Ok(false) where it does not fit.
+///
+/// Note [Values are made where they stay]
+/// A `Value` is large, and one that is returned and then stored is copied by loads wider than the stores that built it.
+/// A processor cannot answer such a load from its store buffer: it waits until the stores are through, a dozen cycles,
+/// which for calls on small tensors came to a tenth of their time. So a value is written into its place by whoever
+/// makes it, and nothing else is done with it than to read it there.
+#[inline]
+pub fn fill(place: &mut Value, obj: &Bound<'_, PyAny>, ty: Ty, optional: bool) -> PyResult<bool> {
     if optional && obj.is_none() {
-        return Ok(Some(Value::None));
+        return Ok(true);
     }
+    match ty {
+        Ty::Tensor | Ty::Operand => {
+            if let Some(t) = as_tensor(obj) {
+                *place = Value::Tensor(t.get().inner());
+                return Ok(true);
+            }
+            if ty == Ty::Tensor {
+                return Ok(false);
+            }
+        }
+        Ty::Ints | Ty::Size => return Ok(fill_ints(place, obj)),
+        Ty::Int => {
+            if let Some(i) = exact_int(obj) {
+                *place = Value::Number(Scalar::Int(i));
+                return Ok(true);
+            }
+        }
+        Ty::Bool => {
+            if let Ok(b) = obj.cast::<PyBool>() {
+                *place = Value::Number(Scalar::Bool(b.is_true()));
+                return Ok(true);
+            }
+        }
+        _ => (),
+    }
+    let value = rare(obj, ty)?;
+    let fits = value.is_some();
+    *place = value.unwrap_or(Value::None);
+    Ok(fits)
+}
+
+/// Puts a default in its place.
+#[inline]
+pub fn fill_default(place: &mut Value, default: &Value) {
+    match default {
+        Value::None => (),
+        Value::Number(s) => *place = Value::Number(*s),
+        other => *place = other.clone(),
+    }
+}
+
+/// What [`fill`] does not do itself.
+#[inline(never)]
+fn rare(obj: &Bound<'_, PyAny>, ty: Ty) -> PyResult<Option<Value>> {
     Ok(match ty {
-        Ty::Tensor => as_tensor(obj).map(|t| Value::Tensor(t.get().inner())),
-        Ty::Operand => match as_tensor(obj) {
-            Some(t) => Some(Value::Tensor(t.get().inner())),
-            None => number(obj).map(Value::Number),
-        },
+        Ty::Tensor | Ty::Ints | Ty::Size => None,
+        Ty::Operand => number(obj).map(Value::Number),
         Ty::Tensors | Ty::VarTensors => tensors(obj).and_then(|v| {
             v.iter()
                 .map(|x| x.cast::<PyTensor>().ok().map(|t| t.get().inner()))
@@ -260,14 +320,7 @@ pub fn value(obj: &Bound<'_, PyAny>, ty: Ty, optional: bool) -> PyResult<Option<
         Ty::Number => number_or_item(obj).map(Value::Number),
         Ty::Int => int(obj).map(|i| Value::Number(Scalar::Int(i))),
         Ty::Float => number_or_item(obj).map(|s| Value::Number(Scalar::Float(s.to_f64()))),
-        Ty::Bool => match obj.cast::<PyBool>() {
-            Ok(b) => Some(Value::Number(Scalar::Bool(b.is_true()))),
-            Err(_) => numpy_bool(obj).map(|b| Value::Number(Scalar::Bool(b))),
-        },
-        Ty::Ints | Ty::Size => match ints(obj) {
-            Some(v) => Some(Value::Ints(v)),
-            None => int(obj).map(|i| Value::Ints(SmallVec::from_slice(&[i]))),
-        },
+        Ty::Bool => numpy_bool(obj).map(|b| Value::Number(Scalar::Bool(b))),
         Ty::Floats => match number(obj) {
             Some(s) => Some(Value::Floats(vec![s.to_f64()])),
             None => tensors(obj).and_then(|v| {
@@ -358,6 +411,7 @@ pub fn out(py: Python<'_>, out: Out) -> PyResult<Py<PyAny>> {
     })
 }
 
+#[inline(always)]
 pub fn scalar(py: Python<'_>, s: Scalar) -> PyResult<Py<PyAny>> {
     Ok(match s {
         Scalar::Bool(b) => b.into_pyobject(py)?.to_owned().into_any().unbind(),

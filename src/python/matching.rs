@@ -1,5 +1,7 @@
 //! Arguments of a call matched against the signatures of an operation.
 
+use std::ops::Deref;
+
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use smallvec::SmallVec;
@@ -34,7 +36,58 @@ impl<'a, 'py> Positional<'a, 'py> {
 }
 
 pub type Given<'a, 'py> = SmallVec<[(Bound<'py, PyString>, &'a Bound<'py, PyAny>); 4]>;
-pub type Values = SmallVec<[Value; 6]>;
+
+/// So many values of a call lie in the object itself.
+const FEW: usize = 6;
+
+/// The values of a call. Their places are there before they are; see Note [Values are made where they stay].
+pub struct Values {
+    few: [Value; FEW],
+    len: usize,
+    /// All of them, where they are more.
+    many: Vec<Value>,
+}
+
+impl Values {
+    pub fn new() -> Values {
+        Values { few: [const { Value::None }; FEW], len: 0, many: Vec::new() }
+    }
+
+    /// The place behind the last value; it holds None.
+    #[inline(always)]
+    fn place(&mut self) -> &mut Value {
+        let i = self.len;
+        self.len += 1;
+        match i {
+            0..FEW => &mut self.few[i],
+            _ => self.place_of_many(i),
+        }
+    }
+
+    #[cold]
+    fn place_of_many(&mut self, i: usize) -> &mut Value {
+        if i == FEW {
+            self.many.extend(self.few.iter_mut().map(|v| std::mem::replace(v, Value::None)));
+        }
+        self.many.push(Value::None);
+        &mut self.many[i]
+    }
+
+    pub fn clear(&mut self) {
+        if self.len > 0 {
+            *self = Values::new();
+        }
+    }
+}
+
+impl Deref for Values {
+    type Target = [Value];
+
+    #[inline(always)]
+    fn deref(&self) -> &[Value] {
+        if self.len <= FEW { &self.few[..self.len] } else { &self.many }
+    }
+}
 
 /// The first signature that the arguments fit; their values are left in `values`.
 #[inline]
@@ -86,21 +139,22 @@ pub fn bind<'py>(
     for (position, p) in s.params.iter().enumerate() {
         let mut arg: Option<&Bound<'py, PyAny>> = None;
         let positional = !p.keyword_only && next < args.len();
+        let place = values.place();
         if let (false, Some(here)) = (p.keyword_only, args.get(next)) {
             // Numbers one by one: x.view(2, 3).
             if p.ty == Ty::Size && sizes_gather && args.len() - next > 1 && convert::int(here).is_some() {
-                let mut dims: SmallVec<[i64; 6]> = SmallVec::new();
-                while let Some(a) = args.get(next) {
+                let first = next;
+                *place = Value::Ints(SmallVec::new());
+                while let (Value::Ints(dims), Some(a)) = (&mut *place, args.get(next)) {
+                    next += 1;
                     match convert::int(a) {
                         Some(i) => dims.push(i),
                         None => {
-                            let at = dims.len() + 1;
+                            let at = next - first;
                             return Ok(Some(Mismatch::Element { param: position, at, found: a.clone() }));
                         }
                     }
-                    next += 1;
                 }
-                values.push(Value::Ints(dims));
                 continue;
             }
             // Tensors one by one: broadcast_tensors(a, b).
@@ -113,7 +167,7 @@ pub fn bind<'py>(
                     }
                     next += 1;
                 }
-                values.push(Value::Tensors(tensors));
+                *place = Value::Tensors(tensors);
                 continue;
             }
             arg = Some(here);
@@ -125,15 +179,15 @@ pub fn bind<'py>(
             used += 1;
         }
         match (arg, &p.default) {
-            (Some(a), default) => match convert::value(a, p.ty, p.optional)? {
-                Some(v) => values.push(v),
-                None if a.is_none() && default.is_some() && p.ty == Ty::Ignored => values.push(Value::None),
-                None => {
-                    convert::check_range(a, p.ty)?;
-                    return wrong(position, positional.then_some(position + 1 - bound), a);
+            (Some(a), default) => {
+                let ignored = p.ty == Ty::Ignored && a.is_none() && default.is_some();
+                if ignored || convert::fill(place, a, p.ty, p.optional)? {
+                    continue;
                 }
-            },
-            (None, Some(d)) => values.push(d.clone()),
+                convert::check_range(a, p.ty)?;
+                return wrong(position, positional.then_some(position + 1 - bound), a);
+            }
+            (None, Some(d)) => convert::fill_default(place, d),
             (None, None)
                 if p.ty == Ty::Size
                     && s.positional > 0
@@ -142,7 +196,7 @@ pub fn bind<'py>(
                     && !given.iter().any(|(n, _)| names_param(n, p))
                     && position == 0 =>
             {
-                values.push(Value::Ints(SmallVec::new()))
+                *place = Value::Ints(SmallVec::new());
             }
             (None, None) => return Ok(Some(Mismatch::Missing { param: position })),
         }

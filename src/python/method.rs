@@ -21,12 +21,12 @@ use smallvec::SmallVec;
 
 use super::convert;
 use super::dtype::type_name;
-use super::error::{IntoPy, panicked, warn};
+use super::error::{IntoPy, panicked, to_py, warn};
 use super::matching::{Positional, Values, find};
 use super::signature::{Signature, parse};
 use super::subclass::{may_override, overridden};
-use super::tensor::{DETACH_FROM, PyTensor};
-use crate::ops::schema::{Op, Surface, Value};
+use super::tensor::{DETACH_FROM, PyTensor, wrap};
+use crate::ops::schema::{Op, Out, Surface, Value};
 use crate::ops::{self};
 use crate::tensor::check_replaced;
 
@@ -178,18 +178,22 @@ fn dispatch(
     if let Some(out) = out {
         return call_out(py, entry, signature, &values, &out);
     }
-    let result = if is_large(&values) {
-        py.detach(|| ops::call(entry.op, signature.overload, &values)).py()?
-    } else {
-        ops::call(entry.op, signature.overload, &values).py()?
-    };
-    if entry.replaces {
-        let slf = first()?;
-        check_replaced(&slf.cast::<PyTensor>()?.get().inner(), false).py()?;
-        PyTensor::replace_view(slf.cast::<PyTensor>()?, result.tensor().py()?);
-        return Ok(slf.clone().unbind());
+    if is_large(&values) || entry.replaces {
+        let result = py.detach(|| ops::call(entry.op, signature.overload, &values)).py()?;
+        if entry.replaces {
+            let slf = first()?;
+            check_replaced(&slf.cast::<PyTensor>()?.get().inner(), false).py()?;
+            PyTensor::replace_view(slf.cast::<PyTensor>()?, result.tensor().py()?);
+            return Ok(slf.clone().unbind());
+        }
+        return convert::out(py, result);
     }
-    convert::out(py, result)
+    // The result is taken apart where it lies; see Note [Values are made where they stay].
+    match ops::call(entry.op, signature.overload, &values) {
+        Ok(Out::Tensor(t)) => wrap(py, t),
+        Ok(other) => convert::out(py, other),
+        Err(e) => Err(to_py(e)),
+    }
 }
 
 /// As [`overridden`], for an entry.

@@ -73,7 +73,7 @@ impl PyTensor {
     }
 
     /// The value of a tensor of one element. A device is waited for without the GIL.
-    #[inline]
+    #[inline(always)]
     pub fn value(&self, py: Python<'_>) -> PyResult<Scalar> {
         // SAFETY: reading an element of the host runs no Python code.
         let t = unsafe { self.tensor.peek() };

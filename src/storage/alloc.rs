@@ -10,8 +10,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ptr::null_mut;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::thread::LocalKey;
 
 /// Every block is aligned to a cache line, which is also the widest vector.
@@ -373,31 +373,6 @@ unsafe impl GlobalAlloc for SmallObjects {
     }
 }
 
-// Note [Objects made in place]
-// `Arc::new` makes its object on the stack, asks for memory, and copies: as asking might unwind, the object on the stack
-// has an address, and the compiler must keep it. The copy is a twentieth of a small recorded operation, so what each of
-// those makes asks first.
-
-/// A shared object that `make` writes where it is to stay; see Note [Objects made in place].
-#[inline(always)]
-pub fn shared<T>(make: impl FnOnce() -> T) -> Arc<T> {
-    let place = Arc::<T>::new_uninit();
-    // SAFETY: the object is nobody else's yet, it is written before anybody reads it, and nothing is dropped unwritten.
-    unsafe {
-        Arc::as_ptr(&place).cast_mut().cast::<T>().write(make());
-        place.assume_init()
-    }
-}
-
-/// As [`shared`], without weak handles.
-#[inline(always)]
-pub fn shared_strongly<T>(make: impl FnOnce() -> T) -> triomphe::Arc<T> {
-    let mut place = triomphe::UniqueArc::<T>::new_uninit();
-    place.write(make());
-    // SAFETY: it was written just now.
-    unsafe { triomphe::UniqueArc::assume_init(place) }.shareable()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -417,15 +392,6 @@ mod tests {
             assert!(rounded >= size && rounded < size + OBJECT_STEP);
         }
         assert_eq!(class_of_object(OBJECT_MAX), OBJECT_CLASSES - 1);
-    }
-
-    #[test]
-    fn an_object_made_in_place_is_dropped_once() {
-        let held = Arc::new(());
-        let (a, b) = (shared(|| (held.clone(), 7)), shared_strongly(|| (held.clone(), 8)));
-        assert_eq!((a.1, b.1, Arc::strong_count(&held)), (7, 8, 3));
-        drop((a.clone(), a, b.clone(), b));
-        assert_eq!(Arc::strong_count(&held), 1);
     }
 
     #[test]

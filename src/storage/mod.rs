@@ -2,5 +2,6 @@
 
 pub mod alloc;
 mod cpu;
+pub mod shared;
 
 pub use cpu::{Storage, anything_borrowed};

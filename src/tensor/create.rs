@@ -23,7 +23,7 @@ impl Tensor {
         let numel = checked_numel(&shape);
         ensure!(numel.is_some(), Runtime, "Storage size calculation overflowed with sizes={shape}");
         let storage = memory::alloc(numel.unwrap_or(0) * dtype.size(), device)?;
-        Ok(Tensor::from_dense_parts(storage, Layout::contiguous(shape), dtype))
+        Ok(Tensor::dense_over(storage, &shape, dtype))
     }
 
     /// A contiguous tensor of unspecified contents, of this one's dtype and on its device.
@@ -120,13 +120,13 @@ impl Tensor {
             return Tensor::empty_on(self.shape().clone(), dtype, self.device());
         }
         let storage = memory::alloc(self.numel() * dtype.size(), self.device())?;
-        Ok(Tensor::from_dense_parts(storage, Layout::contiguous(self.shape().clone()), dtype))
+        Ok(Tensor::dense_over(storage, self.shape(), dtype))
     }
 
     /// A contiguous tensor over new memory, of this one's shape and dtype.
     #[inline]
     pub fn dense_like(&self, storage: Storage) -> Tensor {
-        Tensor::from_dense_parts(storage, Layout::contiguous(self.shape().clone()), self.dtype())
+        Tensor::dense_over(storage, self.shape(), self.dtype())
     }
 
     /// A tensor of a layout without holes and of unspecified contents.

@@ -6,8 +6,8 @@ mod inplace;
 mod view;
 
 use std::ptr::null_mut;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use triomphe::Arc as Shared;
 
@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::graph::{Edge, GradFn, Meta, inference_enabled};
 use crate::layout::{Dims, Layout, Strides};
 use crate::storage::Storage;
-use crate::storage::alloc::shared_strongly;
+use crate::storage::shared::{OnceShared, shared, shared_strongly};
 use crate::{bail, ensure, with_dtype};
 
 /// A multi-dimensional array of one element type. `clone` is another handle to the same tensor.
@@ -45,7 +45,7 @@ struct Inner {
     inference: bool,
     view: Option<ViewOf>,
     /// Absent on a tensor that autograd never met.
-    meta: OnceLock<Arc<Meta>>,
+    meta: OnceShared<Meta>,
     /// The host language's object for this tensor while there is one; only the binding reads it.
     host: AtomicPtr<()>,
 }
@@ -94,26 +94,31 @@ impl Tensor {
     #[inline]
     pub fn from_parts(storage: Storage, layout: Layout, dtype: DType) -> Tensor {
         let contiguous = layout.is_contiguous();
-        Tensor::from_known_parts(storage, layout, dtype, contiguous)
+        Tensor::from_known_parts(storage, || layout, dtype, contiguous)
     }
 
-    /// As `from_parts`, for a layout that is known to be contiguous.
+    /// A contiguous tensor over new memory.
     #[inline]
-    fn from_dense_parts(storage: Storage, layout: Layout, dtype: DType) -> Tensor {
-        Tensor::from_known_parts(storage, layout, dtype, true)
+    fn dense_over(storage: Storage, shape: &Dims, dtype: DType) -> Tensor {
+        Tensor::from_known_parts(storage, || Layout::contiguous(shape.clone()), dtype, true)
     }
 
     #[inline(always)]
-    fn from_known_parts(storage: Storage, layout: Layout, dtype: DType, contiguous: bool) -> Tensor {
+    fn from_known_parts(
+        storage: Storage,
+        layout: impl FnOnce() -> Layout,
+        dtype: DType,
+        contiguous: bool,
+    ) -> Tensor {
         Tensor(shared_strongly(|| Inner {
             storage,
-            layout,
+            layout: layout(),
             dtype,
             contiguous,
             counter: None,
             inference: inference_enabled(),
             view: None,
-            meta: OnceLock::new(),
+            meta: OnceShared::empty(),
             host: AtomicPtr::new(null_mut()),
         }))
     }
@@ -127,7 +132,7 @@ impl Tensor {
             counter: self.0.counter.clone(),
             inference: self.0.inference,
             view: None,
-            meta: OnceLock::new(),
+            meta: OnceShared::empty(),
             host: AtomicPtr::new(null_mut()),
         };
         change(&mut inner);
@@ -317,7 +322,7 @@ impl Tensor {
     pub(crate) fn init_history(&mut self, grad_fn: GradFn, output: usize) {
         match Shared::get_mut(&mut self.0) {
             Some(inner) if inner.meta.get().is_none() => {
-                inner.meta = OnceLock::from(Arc::new(Meta::with_history(grad_fn, output)));
+                inner.meta = OnceShared::holding(shared(|| Meta::with_history(grad_fn, output), |_| ()));
             }
             _ => self.meta_or_new().set_history(grad_fn, output),
         }
@@ -366,17 +371,25 @@ impl Tensor {
     ///
     /// # Errors
     /// As for [`Tensor::history`].
-    #[inline]
     pub fn grad_edge(&self) -> Result<Option<Edge>> {
+        let mut edge = None;
+        self.put_grad_edge(&mut edge)?;
+        Ok(edge)
+    }
+
+    /// As [`Tensor::grad_edge`], written where it is to stay; see Note [Objects made in place].
+    #[inline]
+    pub(crate) fn put_grad_edge(&self, place: &mut Option<Edge>) -> Result<()> {
         if !self.requires_grad() {
-            return Ok(None);
+            return Ok(());
         }
         view::refresh(self)?;
         let meta = self.meta_or_new();
         if !meta.is_tracked() {
             meta.set_leaf(true);
         }
-        Ok(meta.edge(self))
+        meta.put_edge(self, place);
+        Ok(())
     }
 
     /// Marks a leaf as wanting a gradient.
@@ -463,7 +476,7 @@ impl Tensor {
     pub(crate) fn with_meta(&self, meta: &Arc<Meta>) -> Tensor {
         let out = self.detach();
         // A fresh cell: setting it cannot fail.
-        let _ = out.0.meta.set(meta.clone());
+        out.0.meta.get_or_init(|| meta.clone());
         out
     }
 

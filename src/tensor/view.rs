@@ -1,8 +1,7 @@
 //! Views: another geometry over the same memory, and their histories.
 
 use std::ptr::null_mut;
-use std::sync::OnceLock;
-use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::{AtomicPtr, AtomicU32};
 
 use smallvec::smallvec;
 
@@ -15,23 +14,23 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, grad_enabled, inference_enabled, node as node_of, record};
 use crate::layout::Layout;
-use crate::storage::alloc::shared_strongly;
+use crate::storage::shared::{OnceShared, shared_strongly};
 
 /// A view of `t` with `layout`, recorded as `make()`'s node.
 #[inline]
 pub fn as_view<F: Function>(t: &Tensor, layout: Layout, make: impl FnOnce() -> F) -> Result<Tensor> {
-    let out = plain_view(t, layout, t.dtype(), ViewKind::Plain);
+    let out = plain_view(t, &layout, t.dtype(), ViewKind::Plain);
     record(out, &[t], |_| make())
 }
 
 /// View number `number` of several that one call returns, without history.
 pub fn multi_view(t: &Tensor, layout: Layout, number: usize) -> Tensor {
-    plain_view(t, layout, t.dtype(), ViewKind::Multi(number as u32))
+    plain_view(t, &layout, t.dtype(), ViewKind::Multi(number as u32))
 }
 
 #[inline]
-fn plain_view(t: &Tensor, layout: Layout, dtype: DType, kind: ViewKind) -> Tensor {
-    let base = t.base().unwrap_or(t).clone();
+fn plain_view(t: &Tensor, layout: &Layout, dtype: DType, kind: ViewKind) -> Tensor {
+    let base = t.base().unwrap_or(t);
     let kind = match t.view_kind() {
         // A view of a view that may not be written stays one that may not, for the same reason.
         Some(ViewKind::Multi(_)) => ViewKind::Multi(0),
@@ -40,16 +39,16 @@ fn plain_view(t: &Tensor, layout: Layout, dtype: DType, kind: ViewKind) -> Tenso
         _ if !grad_enabled() => ViewKind::NoGrad,
         _ => kind,
     };
-    let (contiguous, view) = (layout.is_contiguous(), Some(ViewOf::new(base, kind)));
+    let (contiguous, seen) = (layout.is_contiguous(), base.version());
     Tensor(shared_strongly(|| Inner {
         storage: t.0.storage.clone(),
         contiguous,
-        layout,
+        layout: layout.clone(),
         dtype,
         counter: t.0.counter.clone(),
         inference: t.0.inference,
-        view,
-        meta: OnceLock::new(),
+        view: Some(ViewOf { base: base.clone(), kind, seen: AtomicU32::new(seen) }),
+        meta: OnceShared::empty(),
         host: AtomicPtr::new(null_mut()),
     }))
 }

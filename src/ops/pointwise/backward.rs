@@ -21,7 +21,9 @@ use crate::tensor::Tensor;
 /// The node of every pointwise row.
 pub(super) struct PointwiseBackward {
     row: &'static Row,
-    inputs: SmallVec<[Kept; 2]>,
+    inputs: [Kept; INPUTS],
+    /// So many of them there are.
+    count: u8,
     params: SmallVec<[Scalar; 1]>,
     result: Kept,
     /// The dtype computed in.
@@ -31,6 +33,9 @@ pub(super) struct PointwiseBackward {
     /// The node has run, and such a number is gone.
     freed: AtomicBool,
 }
+
+/// No operation has more inputs.
+const INPUTS: usize = ARGS - 2;
 
 /// Where the operands of a derivative stand that were saved: after the gradient the inputs, then the result.
 type Saved = [Option<Tensor>; ARGS];
@@ -53,41 +58,54 @@ impl Kept {
 }
 
 impl PointwiseBackward {
-    #[inline]
-    pub(super) fn new(row: &'static Row, args: &[Arg], params: &[Scalar], y: &Tensor) -> Self {
-        let plan = row.plan();
-        // Only the derivatives that somebody wants decide what is kept.
+    /// The node before it keeps anything.
+    #[inline(always)]
+    pub(super) fn new(row: &'static Row, args: &[Arg], params: &[Scalar], common: DType) -> Self {
+        PointwiseBackward {
+            row,
+            inputs: [const { Kept::Nothing }; INPUTS],
+            count: args.len() as u8,
+            params: SmallVec::from_slice(params),
+            result: Kept::Nothing,
+            common,
+            reads_number: false,
+            freed: AtomicBool::new(false),
+        }
+    }
+
+    /// Keeps what the derivatives read that somebody wants.
+    #[inline(always)]
+    pub(super) fn keep(&mut self, args: &[Arg], y: &Tensor) {
+        let plan = self.row.plan();
         let read = args.iter().zip(&plan.reads).fold(0, |bits, (a, reads)| match a {
             Arg::T(t) if t.requires_grad() => bits | reads,
             _ => bits,
         });
-        let mut inputs = SmallVec::new();
-        // PyTorch makes a tensor of a number that has an edge.
-        let mut reads_number = false;
-        for (i, a) in args.iter().enumerate() {
-            inputs.push(match a {
+        for (i, (a, kept)) in args.iter().zip(&mut self.inputs).enumerate() {
+            let is_read = read >> (i + 1) & 1 == 1;
+            match *a {
                 Arg::S(s) => {
-                    reads_number |= read >> (i + 1) & 1 == 1 && row.numbers_have_edges(i);
-                    Kept::Number(*s)
+                    // PyTorch makes a tensor of a number that has an edge.
+                    self.reads_number |= is_read && self.row.numbers_have_edges(i);
+                    *kept = Kept::Number(s);
                 }
-                Arg::T(t) if read >> (i + 1) & 1 == 1 => Kept::Tensor(SavedTensor::input(t)),
-                Arg::T(_) => Kept::Nothing,
-            });
+                Arg::T(t) if is_read => {
+                    *kept = Kept::Tensor(SavedTensor::unused());
+                    if let Kept::Tensor(saved) = kept {
+                        saved.put_input(t);
+                    }
+                }
+                Arg::T(_) => (),
+            }
         }
-        let result = if read >> (args.len() + 1) & 1 == 1 {
-            Kept::Tensor(SavedTensor::output(y))
-        } else {
-            Kept::Nothing
-        };
-        PointwiseBackward {
-            row,
-            inputs,
-            params: SmallVec::from_slice(params),
-            result,
-            common: y.dtype(),
-            reads_number,
-            freed: AtomicBool::new(false),
+        if read >> (args.len() + 1) & 1 == 1 {
+            self.result = Kept::Tensor(SavedTensor::output(y));
         }
+    }
+
+    #[inline(always)]
+    fn inputs(&self) -> &[Kept] {
+        &self.inputs[..usize::from(self.count).min(INPUTS)]
     }
 
     /// The inputs that have an edge, in its order.
@@ -97,7 +115,7 @@ impl PointwiseBackward {
             Kept::Number(_) => self.row.numbers_have_edges(*i),
             _ => true,
         };
-        (0..self.inputs.len()).filter(has_edge)
+        (0..self.inputs().len()).filter(has_edge)
     }
 
     /// The common small case, where nothing needs arranging: every operand has the shape of the result, or is a number.
@@ -110,7 +128,7 @@ impl PointwiseBackward {
         }
         let plan = self.row.plan();
         let gradient = few(g, g)?;
-        let result = self.inputs.len() + 1;
+        let result = self.inputs().len() + 1;
         let mut out = Grads::new();
         for k in self.edges() {
             if !cx.needs(out.len()) {
@@ -124,7 +142,7 @@ impl PointwiseBackward {
             let read = |i: usize| plan.reads[k] >> i & 1 == 1;
             let mut operands = [Few::Unread; ARGS];
             operands[0] = gradient;
-            for (i, kept) in self.inputs.iter().enumerate().filter(|(i, _)| read(i + 1)) {
+            for (i, kept) in self.inputs().iter().enumerate().filter(|(i, _)| read(i + 1)) {
                 operands[i + 1] = match (kept, &saved[i + 1]) {
                     (Kept::Number(s), _) => Few::Number(*s),
                     (_, Some(t)) => few(t, g)?,
@@ -186,7 +204,7 @@ impl PointwiseBackward {
 impl Function for PointwiseBackward {
     fn name(&self) -> &'static str {
         let number =
-            self.inputs.iter().zip(self.row.meta.number_nodes).find(|(i, _)| matches!(i, Kept::Number(_)));
+            self.inputs().iter().zip(self.row.meta.number_nodes).find(|(i, _)| matches!(i, Kept::Number(_)));
         match number {
             Some((_, name)) if !name.is_empty() => name,
             _ => self.row.plan().node,
@@ -199,7 +217,7 @@ impl Function for PointwiseBackward {
         let Some(g) = &grads[0] else { return Ok(self.edges().map(|_| None).collect()) };
         // Once, as hooks may have packed them.
         let mut saved: Saved = [const { None }; ARGS];
-        for (slot, kept) in saved[1..].iter_mut().zip(self.inputs.iter().chain([&self.result])) {
+        for (slot, kept) in saved[1..].iter_mut().zip(self.inputs().iter().chain([&self.result])) {
             *slot = kept.get(cx)?;
         }
         let once = matches!(self.row.meta.rounds, Rounds::Once);
@@ -212,12 +230,12 @@ impl Function for PointwiseBackward {
         // Gradient, inputs, result.
         let mut operands: [Option<Arg>; ARGS] = saved.each_ref().map(|t| t.as_ref().map(Arg::T));
         operands[0] = Some(Arg::T(g));
-        for (operand, kept) in operands[1..].iter_mut().zip(&self.inputs) {
+        for (operand, kept) in operands[1..].iter_mut().zip(self.inputs()) {
             if let Kept::Number(s) = kept {
                 *operand = Some(Arg::S(*s));
             }
         }
-        let count = self.inputs.len() + 2;
+        let count = self.inputs().len() + 2;
         let operands = &operands[..count];
         let rounds = match self.row.meta.rounds {
             Rounds::Once => false,
@@ -241,7 +259,7 @@ impl Function for PointwiseBackward {
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         static NOTHING: SavedTensor = SavedTensor::unused();
-        for (i, (kept, &name)) in self.inputs.iter().zip(self.row.inputs).enumerate() {
+        for (i, (kept, &name)) in self.inputs().iter().zip(self.row.inputs).enumerate() {
             let name = if name == "input" { "self" } else { name };
             match kept {
                 Kept::Tensor(s) => visit(name, s),
@@ -249,7 +267,7 @@ impl Function for PointwiseBackward {
                 _ => {}
             }
         }
-        if self.row.derivatives_read(self.inputs.len()) {
+        if self.row.derivatives_read(self.inputs().len()) {
             visit("result", if let Kept::Tensor(s) = &self.result { s } else { &NOTHING });
         }
     }
@@ -258,7 +276,7 @@ impl Function for PointwiseBackward {
         if self.reads_number {
             self.freed.store(true, Ordering::Relaxed);
         }
-        for kept in self.inputs.iter().chain([&self.result]) {
+        for kept in self.inputs().iter().chain([&self.result]) {
             if let Kept::Tensor(s) = kept {
                 s.free();
             }

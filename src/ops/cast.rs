@@ -427,12 +427,12 @@ pub static OPS: &[Op] = &[
         &[
             overload!("input: Tensor, source: Tensor? = None", set),
             overload!(
-                "input: Tensor, source: Tensor, storage_offset: int, size: size, stride: int[]? = None",
+                "input: Tensor, source: Tensor, storage_offset: int, size: size, stride: size? = None",
                 set_strided
             ),
             overload!("input: Tensor, source: Storage", set_storage),
             overload!(
-                "input: Tensor, source: Storage, storage_offset: int, size: size, stride: int[]? = None",
+                "input: Tensor, source: Storage, storage_offset: int, size: size, stride: size? = None",
                 set_storage_strided
             ),
         ],

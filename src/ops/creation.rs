@@ -418,7 +418,7 @@ pub static OPS: &[Op] = &[
     factory(
         "full",
         "A tensor of the given size filled with `fill_value`.",
-        &[overload!(options!("size: int[], fill_value: Number, *, "), full)],
+        &[overload!(options!("size: size, fill_value: Number, *, "), full)],
     ),
     factory(
         "empty",
@@ -458,7 +458,7 @@ pub static OPS: &[Op] = &[
     method(
         "new_full",
         "A tensor of the given size and the dtype of `input` filled with `fill_value`.",
-        &[overload!(options!("input: Tensor, size: int[], fill_value: Number, *, "), new_full)],
+        &[overload!(options!("input: Tensor, size: size, fill_value: Number, *, "), new_full)],
     ),
     method(
         "new_empty",
@@ -468,17 +468,17 @@ pub static OPS: &[Op] = &[
     method(
         "new_empty_strided",
         "A tensor of the given size and strides and the dtype of `input`.",
-        &[overload!(options!("input: Tensor, size: int[], stride: int[], *, "), new_empty_strided)],
+        &[overload!(options!("input: Tensor, size: size, stride: size, *, "), new_empty_strided)],
     ),
     function(
         "empty_strided",
         "A tensor of the given size and strides, of unspecified contents.",
-        &[overload!(options!("size: int[], stride: int[], *, "), empty_strided)],
+        &[overload!(options!("size: size, stride: size, *, "), empty_strided)],
     ),
     function(
         "empty_permuted",
         "A tensor of unspecified contents that is dense with its dimensions in the order `physical_layout`.",
-        &[overload!(options!("size: int[], physical_layout: int[], *, "), empty_permuted)],
+        &[overload!(options!("size: size, physical_layout: size, *, "), empty_permuted)],
     ),
     function(
         "scalar_tensor",

@@ -15,11 +15,11 @@ use super::schema::{Args, Out};
 use super::{arith, matmul, reduce, rows, view};
 use crate::backend::triangle as kernel;
 use crate::dtype::{DType, Scalar};
-use crate::ensure;
-use crate::error::{Result, warn_once};
+use crate::error::{Error, Result, warn_once};
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
 use crate::layout::{Dims, Layout, Strides, wrap_dim};
 use crate::tensor::Tensor;
+use crate::{bail, ensure};
 
 pub use einsum::einsum;
 pub use products::tensordot;
@@ -159,8 +159,7 @@ fn cross(a: &Args) -> Result<Out> {
     let dim = match a.opt_int(2)? {
         Some(d) => d,
         None => {
-            let shape = crate::layout::broadcast("cross", x.shape(), y.shape())?;
-            let three = shape.iter().position(|&n| n == 3);
+            let three = x.shape().iter().position(|&n| n == 3);
             ensure!(three.is_some(), Runtime, "no dimension of size 3 in input");
             warn_once(
                 &CROSS_WARNED,
@@ -171,9 +170,9 @@ fn cross(a: &Args) -> Result<Out> {
             three.unwrap_or(0) as i64
         }
     };
+    ensure!(x.rank() == y.rank(), Runtime, "linalg.cross: inputs must have the same number of dimensions.");
     let wrapped = wrap_dim(dim, x.rank())?;
     let size = |t: &Tensor| t.shape().get(wrapped).copied().unwrap_or(1);
-    ensure!(x.rank() == y.rank(), Runtime, "linalg.cross: inputs must have the same number of dimensions.");
     ensure!(
         size(x) == 3 && size(y) == 3,
         Runtime,
@@ -181,6 +180,9 @@ fn cross(a: &Args) -> Result<Out> {
         size(x),
         size(y)
     );
+    if x.dtype() == DType::Bool {
+        bail!(Error::DtypeNotImplemented { op: "cross", dtype: DType::Bool });
+    }
     Ok(cross_product(x, y, wrapped)?.into())
 }
 

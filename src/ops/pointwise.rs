@@ -262,7 +262,15 @@ impl Row {
 
     /// Runs the row out of place.
     pub fn call(&'static self, args: &[Arg], params: &[Scalar]) -> Result<Tensor> {
-        let (common, result) = self.types(args)?;
+        let (common, result) = match self.types(args) {
+            Ok(types) => types,
+            Err(e @ Error::DtypeNotImplemented { .. }) => {
+                // Shapes that do not fit are said first.
+                self.shape(args)?;
+                return Err(e);
+            }
+            Err(e) => return Err(e),
+        };
         let device = common_device(args);
         let out = match common_shape(args) {
             Some(t) if t.device() == device && lie_plainly(args) => t.empty_as(result)?,
@@ -356,7 +364,7 @@ impl Row {
             if args.iter().any(|a| is_wider(a, common)) {
                 return self.run_wrapped(args, params, common, out);
             }
-            if self.meta.divides {
+            if self.meta.divides && out.numel() > 0 {
                 refuse_zero_divisor(args)?;
             }
         }
@@ -489,13 +497,12 @@ impl Row {
         if tracked || !apart {
             return Ok(false);
         }
+        check_inplace_shape(t, &self.shape(args)?)?;
         if self.class == Class::Bits {
             check_result_cast(common_dtype(args), t.dtype())?;
         }
         let (common, result) = self.types(args)?;
         check_result_cast(result, t.dtype())?;
-        let shape = self.shape(args)?;
-        check_inplace_shape(t, &shape)?;
         if self.meta.keeps_ints && !common.is_float() {
             return Ok(true);
         }

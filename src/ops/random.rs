@@ -393,10 +393,10 @@ pub static OPS: &[Op] = &[
         FACTORY,
         "Random integers from `low` to `high`, which is excluded.",
         &[
-            overload!(options!("high: int, size: int[], *, generator: Generator? = None, "), |a| {
+            overload!(options!("high: int, size: size, *, generator: Generator? = None, "), |a| {
                 integers::randint(a, 0, a.int(0)?, 1)
             }),
-            overload!(options!("low: int, high: int, size: int[], *, generator: Generator? = None, "), |a| {
+            overload!(options!("low: int, high: int, size: size, *, generator: Generator? = None, "), |a| {
                 integers::randint(a, a.int(0)?, a.int(1)?, 2)
             }),
         ],
@@ -467,7 +467,7 @@ pub static OPS: &[Op] = &[
                 Ok(normal(a.operand(0)?, a.operand(1)?, a.opt_generator(2)?, "NormalBackward2")?.into())
             }),
             overload!(
-                options!("mean: float, std: float, size: int[], *, generator: Generator? = None, "),
+                options!("mean: float, std: float, size: size, *, generator: Generator? = None, "),
                 normal_size
             ),
         ],

@@ -219,17 +219,26 @@ impl Function for SumBackward {
     }
 }
 
+fn sum_all(a: &Args) -> Result<Out> {
+    let (t, dtype) = (a.tensor(0)?, a.opt_dtype(1)?);
+    check_sum(t, dtype)?;
+    Ok(sum_named("SumBackward0", t, all_dims(t.rank()), false, dtype)?.into())
+}
+
 fn sum(a: &Args) -> Result<Out> {
-    let t = a.tensor(0)?;
-    let node = if a.is_none(1) { "SumBackward0" } else { "SumBackward1" };
-    let dtype = a.opt_dtype(3)?;
+    let (t, dtype) = (a.tensor(0)?, a.opt_dtype(3)?);
+    check_sum(t, dtype)?;
+    Ok(sum_mask(t, dim_mask(a.opt_ints(1)?, t.rank())?, a.bool(2)?, dtype)?.into())
+}
+
+fn check_sum(t: &Tensor, dtype: Option<DType>) -> Result<()> {
     ensure!(
         !t.requires_grad() || dtype.is_none_or(DType::is_float),
         Runtime,
         "Autograd not support dtype: {}",
         dtype_of_sum(t, dtype).scalar_name()
     );
-    Ok(sum_named(node, t, dim_mask(a.opt_ints(1)?, t.rank())?, a.bool(2)?, dtype)?.into())
+    Ok(())
 }
 
 /// Mean over the dimensions of `mask`.
@@ -242,13 +251,7 @@ pub fn mean_all(t: &Tensor) -> Result<Tensor> {
     mean_named("MeanBackward0", t, dim_mask(None, t.rank())?, false, None)
 }
 
-fn mean_named(
-    node: &'static str,
-    t: &Tensor,
-    mask: u64,
-    keepdim: bool,
-    dtype: Option<DType>,
-) -> Result<Tensor> {
+fn dtype_of_mean(t: &Tensor, dtype: Option<DType>) -> Result<DType> {
     let result = dtype.unwrap_or(t.dtype());
     ensure!(
         result.is_float(),
@@ -257,6 +260,17 @@ fn mean_named(
         if dtype.is_some() { "Optional" } else { "Input" },
         result.scalar_name()
     );
+    Ok(result)
+}
+
+fn mean_named(
+    node: &'static str,
+    t: &Tensor,
+    mask: u64,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    let result = dtype_of_mean(t, dtype)?;
     let n = reduced_count(t, mask) as f64;
     let compute = compute_float(result);
     let out = raw_sum(t, mask, keepdim, compute)?;
@@ -283,10 +297,16 @@ impl Function for MeanBackward {
     }
 }
 
-fn mean(a: &Args) -> Result<Out> {
+fn mean_whole(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
-    let node = if a.is_none(1) { "MeanBackward0" } else { "MeanBackward1" };
-    Ok(mean_named(node, t, dim_mask(a.opt_ints(1)?, t.rank())?, a.bool(2)?, a.opt_dtype(3)?)?.into())
+    Ok(mean_named("MeanBackward0", t, all_dims(t.rank()), false, a.opt_dtype(1)?)?.into())
+}
+
+fn mean(a: &Args) -> Result<Out> {
+    let (t, dtype) = (a.tensor(0)?, a.opt_dtype(3)?);
+    // Before the dimensions, as PyTorch.
+    dtype_of_mean(t, dtype)?;
+    Ok(mean_mask(t, dim_mask(a.opt_ints(1)?, t.rank())?, a.bool(2)?, dtype)?.into())
 }
 
 fn isnan(t: &Tensor) -> Result<Tensor> {
@@ -334,6 +354,13 @@ fn nanmean(a: &Args) -> Result<Out> {
         "nanmean(): expected input to have floating point or complex dtype but got {}",
         t.dtype().scalar_name()
     );
+    if let Some(dtype) = a.opt_dtype(3)?.filter(|d| !d.is_float()) {
+        bail!(
+            Runtime,
+            "nanmean(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype. Got: {}",
+            dtype.scalar_name()
+        );
+    }
     let mask = dim_mask(a.opt_ints(1)?, t.rank())?;
     let numbers = rows::logical_not.call(&[(&isnan(t)?).into()], &[])?;
     let count = sum_mask(&numbers, mask, a.bool(2)?, None)?;

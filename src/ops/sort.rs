@@ -31,7 +31,10 @@ pub(super) fn from_rows(rows: &Tensor, dim: usize, dtype: DType) -> Result<Tenso
         return rows.dense(dtype);
     }
     let order: Vec<usize> = (0..dim).chain([rank - 1]).chain(dim..rank - 1).collect();
-    rows.with_layout(rows.layout().permute(&order)).dense(dtype)
+    let out = rows.with_layout(rows.layout().permute(&order)).dense(dtype)?;
+    // What was dense as it lay may have other strides at dimensions of size 1.
+    let plain = out.layout().has_plain_strides();
+    Ok(if plain { out } else { out.with_layout(Layout::contiguous(out.shape().clone())) })
 }
 
 /// Uninitialised values and indices for `k` results in each row of `rows`.
@@ -73,11 +76,12 @@ fn msort(a: &Args) -> Result<Out> {
 
 fn topk(a: &Args) -> Result<Out> {
     let (t, k) = (a.tensor(0)?, a.int(1)?);
-    ensure!(t.dtype() != DType::Bool, NotImplemented, "topk does not support bool dtypes on CPU");
     let dim = wrap_dim(a.int(2)?, t.rank())?;
     let (x, n) = to_rows(t, dim)?;
     ensure!(k >= 0 && k as usize <= n, Runtime, "selected index k out of range");
-    let k = k as usize;
+    ensure!(t.dtype() != DType::Bool, NotImplemented, "topk does not support bool dtypes on CPU");
+    // The one element of a 0-d tensor is there whatever k.
+    let k = if t.rank() == 0 { 1 } else { k as usize };
     let (largest, sorted) = (a.bool(3)?, a.bool(4)?);
     let (values, indices) = outputs(&x, k)?;
     kernels::topk(x.raw(), n, k, largest, sorted, values.raw(), indices.raw())?;

@@ -27,7 +27,7 @@ pub enum Ty {
     Number,
     Int,
     Ints,
-    /// As `Ints`; as the first parameter after the tensor it also takes its numbers one by one.
+    /// As `Ints`, but no number for a sequence; as the first parameter after the tensor it takes its numbers one by one.
     Size,
     Float,
     Floats,
@@ -211,21 +211,22 @@ pub fn int(obj: &Bound<'_, PyAny>) -> Option<i64> {
     obj.call_method0("__index__").ok().and_then(|i| i.extract().ok())
 }
 
-/// A sequence of integers, or one integer, in its place.
+/// A sequence of integers in its place.
 #[inline]
 fn fill_ints(place: &mut Value, obj: &Bound<'_, PyAny>) -> bool {
     *place = Value::Ints(SmallVec::new());
     let Value::Ints(into) = place else { return false };
-    if let Some(i) = exact_int(obj) {
-        into.push(i);
-        return true;
-    }
     if let Ok(t) = obj.cast::<PyTuple>() {
         return all_ints(into, t.iter_borrowed().map(|x| int(&x)));
     }
-    if let Ok(l) = obj.cast::<PyList>() {
-        return all_ints(into, l.iter().map(|x| int(&x)));
-    }
+    obj.cast::<PyList>().is_ok_and(|l| all_ints(into, l.iter().map(|x| int(&x))))
+}
+
+/// One integer as a sequence in its place.
+#[inline]
+fn fill_one_int(place: &mut Value, obj: &Bound<'_, PyAny>) -> bool {
+    *place = Value::Ints(SmallVec::new());
+    let Value::Ints(into) = place else { return false };
     all_ints(into, std::iter::once(int(obj)))
 }
 
@@ -263,7 +264,12 @@ pub fn fill(place: &mut Value, obj: &Bound<'_, PyAny>, ty: Ty, optional: bool) -
                 return Ok(false);
             }
         }
-        Ty::Ints | Ty::Size => return Ok(fill_ints(place, obj)),
+        // A number stands for a sequence of one; the usual one first.
+        Ty::Ints => {
+            let number = exact_int(obj).is_some();
+            return Ok((!number && fill_ints(place, obj)) || fill_one_int(place, obj));
+        }
+        Ty::Size => return Ok(fill_ints(place, obj)),
         Ty::Int => {
             if let Some(i) = exact_int(obj) {
                 *place = Value::Number(Scalar::Int(i));
@@ -318,6 +324,8 @@ fn rare(obj: &Bound<'_, PyAny>, ty: Ty) -> PyResult<Option<Value>> {
                 .map(Value::OptTensors)
         }),
         Ty::Number => number_or_item(obj).map(Value::Number),
+        // Of tensors only those without dimensions, which as a part of a size need but have one element.
+        Ty::Int if obj.cast::<PyTensor>().is_ok_and(|t| t.get().inner().rank() > 0) => None,
         Ty::Int => int(obj).map(|i| Value::Number(Scalar::Int(i))),
         Ty::Float => number_or_item(obj).map(|s| Value::Number(Scalar::Float(s.to_f64()))),
         Ty::Bool => numpy_bool(obj).map(|b| Value::Number(Scalar::Bool(b))),

@@ -254,6 +254,9 @@ pub fn device_of(obj: &Bound<'_, PyAny>) -> PyResult<Device> {
     if let Ok(index) = obj.extract::<u8>() {
         return Device::parse(&format!("cuda:{index}")).py();
     }
+    if obj.extract::<i64>().is_ok_and(|index| index < 0) {
+        return Err(PyRuntimeError::new_err("Device index must not be negative"));
+    }
     Err(PyTypeError::new_err(format!("expected a device or a device string, not {}", type_name(obj))))
 }
 

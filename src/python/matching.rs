@@ -142,7 +142,7 @@ pub fn bind<'py>(
         let place = values.place();
         if let (false, Some(here)) = (p.keyword_only, args.get(next)) {
             // Numbers one by one: x.view(2, 3).
-            if p.ty == Ty::Size && sizes_gather && args.len() - next > 1 && convert::int(here).is_some() {
+            if p.ty == Ty::Size && sizes_gather && convert::int(here).is_some() {
                 let first = next;
                 *place = Value::Ints(SmallVec::new());
                 while let (Value::Ints(dims), Some(a)) = (&mut *place, args.get(next)) {

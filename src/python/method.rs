@@ -154,7 +154,7 @@ fn dispatch(
     let mut out: Option<Bound<PyAny>> = None;
     let mut given: SmallVec<[(Bound<PyString>, &Bound<PyAny>); 4]> = SmallVec::new();
     if let Some(names) = names {
-        let takes_out = entry.op.surface.has(Surface::OUT) && !entry.inplace;
+        let takes_out = entry.op.surface.has(Surface::OUT) && !entry.inplace && args.slf.is_none();
         for (name, v) in names.iter().zip(keywords) {
             let name = interned(name.cast_into::<PyString>()?);
             if takes_out && name.is(intern!(py, "out")) {

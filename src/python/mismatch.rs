@@ -111,6 +111,16 @@ fn not_unpacked(name: &str, p: &Param, at: usize, found: &Bound<'_, PyAny>) -> S
 fn explain(name: &str, s: &Parameters, args: Positional, given: &Given, why: Mismatch<'_>) -> String {
     // A method's object is none of its arguments.
     let bound = args.slf.is_some() as usize;
+    // Python itself refuses the arguments of a method without any.
+    match why {
+        Mismatch::TooMany if bound == 1 && s.params.len() == 1 => {
+            return format!("TensorBase.{name}() takes no arguments ({} given)", args.rest.len());
+        }
+        Mismatch::Keyword if bound == 1 && s.params.len() == 1 => {
+            return format!("TensorBase.{name}() takes no keyword arguments");
+        }
+        _ => (),
+    }
     match why {
         Mismatch::Type { param, position, found } => {
             let p = &s.params[param];
@@ -283,7 +293,11 @@ fn list(name: &str, signatures: &[&'static str], args: Positional, given: &Given
             signatures.iter().filter_map(|text| Listed::of(text, method, py)).collect();
         let mut got: Vec<String> = args.rest.iter().map(|a| type_name(a)).collect();
         got.extend(given.iter().map(|(n, v)| format!("{n}={}", type_name(v))));
-        let got = got.join(", ");
+        let mut got = got.join(", ");
+        // PyTorch's list of keywords alone ends so.
+        if args.rest.is_empty() && !given.is_empty() {
+            got.push_str(", ");
+        }
         let head = format!("{name}() received an invalid combination of arguments - got");
         PyTypeError::new_err(match &overloads[..] {
             [only] => format!("{head} ({got}), but expected ({})", only.parts.join(", ")),

@@ -169,6 +169,76 @@ def test_a_mistake_is_told_in_pytorchs_words(mistake, kind, words):
     assert (torch.ones(2) + 1).tolist() == [2.0, 2.0]
 
 
+NUMBER_FOR_SIZE = r"must be tuple of ints, not int"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: torch.reshape(x, -1),
+        lambda x: torch.flip(x, 0),
+        lambda x: torch.tile(x, 2),
+        lambda x: torch.full(3, 1.0),
+        lambda x: torch.zeros(size=3),
+        lambda x: torch.randint(5, 3),
+        lambda x: x.new_full(3, 1),
+        lambda x: x.unflatten(1, 3),
+        lambda x: torch.rot90(x, 1, 0),
+        lambda x: torch.as_strided(x, 2, 1),
+        lambda x: nn.functional.pad(x, 1),
+    ],
+    ids=range(11),
+)
+def test_a_number_is_no_size_where_sizes_are_not_given_one_by_one(call):
+    x = torch.ones(2, 3)
+    with pytest.raises(TypeError, match=NUMBER_FOR_SIZE):
+        call(x)
+    assert x.reshape(-1).shape == x.view(6).shape == torch.zeros(6).shape
+    assert x.sum(1).shape == x.sum((1,)).shape
+
+
+@pytest.mark.parametrize(
+    "call,words",
+    [
+        (lambda x: x.t(1), r"TensorBase.t\(\) takes no arguments \(1 given\)"),
+        (lambda x: x.exp_(1, 2), r"TensorBase.exp_\(\) takes no arguments \(2 given\)"),
+        (lambda x: x.exp(a=1), r"TensorBase.exp\(\) takes no keyword arguments"),
+        (lambda x: x.exp(out=x), r"TensorBase.exp\(\) takes no keyword arguments"),
+        (lambda x: x.sum(keepdim=True), r"sum\(\) received an invalid .* - got \(keepdim=bool, \), but"),
+        (lambda x: x.transpose(torch.tensor([0]), 1), r"argument 'dim0' \(position 1\) must be int, not Tensor"),
+    ],
+    ids=range(6),
+)
+def test_methods_refuse_what_they_do_not_take(call, words):
+    with pytest.raises(TypeError, match=words):
+        call(torch.ones(2, 3))
+
+
+@pytest.mark.parametrize(
+    "call,kind,words",
+    [
+        (lambda i: i.mean(5), NotImplementedError, "could not infer output dtype"),
+        (lambda i: i.var(5), NotImplementedError, "only support floating point"),
+        (lambda i: i.float() & torch.ones(2, 5), RuntimeError, r"The size of tensor a \(3\) must match"),
+        (lambda i: i[0].cross(i, 0), RuntimeError, "must have the same number of dimensions"),
+        (lambda i: i.bool().cross(i, 1), NotImplementedError, "\"cross\" not implemented for 'Bool'"),
+        (lambda i: torch.tensor([True]).topk(3), RuntimeError, "selected index k out of range"),
+        (lambda i: i[:1, :1].logical_and_(torch.ones(2, 3)), RuntimeError, "output with shape"),
+        (lambda i: i.to(-2), RuntimeError, "Device index must not be negative"),
+        (lambda i: i.float().float_power_(2), RuntimeError, "the operation's result requires dtype Double"),
+    ],
+    ids=range(9),
+)
+def test_of_two_mistakes_that_is_told_which_pytorch_meets_first(call, kind, words):
+    with pytest.raises(kind, match=words):
+        call(torch.ones(2, 3, dtype=torch.int32))
+
+
+def test_nothing_is_divided_by_zero_where_there_is_nothing():
+    none = torch.zeros(0, dtype=torch.int64)
+    assert (none // 0).shape == (none % 0).shape == none.fmod(torch.tensor(0)).shape == (0,)
+
+
 def test_an_exception_in_a_hook_comes_out_of_backward_unchanged():
     class Stop(Exception):
         pass

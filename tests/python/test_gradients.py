@@ -46,6 +46,7 @@ OPERANDS = {
     "threshold": "f(A, 0.5, 0.1)",
     "lerp": "f(A, B, A * B)",
     "float_power": "f(A, B)",
+    "float_power_": "f(A * 1, B)",
     "prelu": "f(C, A)",
     "glu": "f(Y)",
     "clamp": "f(A, 0.3, 0.8)",

@@ -60,3 +60,13 @@ def test_the_diagonal_of_a_tall_matrix_may_wrap():
     x = torch.zeros(7, 2).fill_diagonal_(1, wrap=True)
     assert x.nonzero().tolist() == [[0, 0], [1, 1], [3, 0], [4, 1], [6, 0]]
     assert torch.zeros(3, 3, 3).fill_diagonal_(1).sum() == 3
+
+
+def test_what_is_sorted_along_an_inner_dimension_has_the_strides_of_a_new_tensor():
+    assert torch.zeros(1, 3).sort(-2).values.stride() == (3, 1)
+    assert torch.zeros(4, 1, 3).argsort(-2).stride() == (3, 3, 1)
+
+
+def test_the_one_element_of_a_number_is_among_its_greatest_whatever_their_count():
+    values, indices = torch.tensor(5.0).topk(0)
+    assert (values.item(), indices.item()) == (5.0, 0)

@@ -83,6 +83,19 @@ pub(super) fn float_power(a: &Args) -> Result<Out> {
     .into())
 }
 
+/// In place the result must fit the first operand as it is.
+pub(super) fn float_power_inplace(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    ensure!(
+        t.dtype() == DType::F64,
+        Runtime,
+        "the base given to float_power_ has dtype {} but the operation's result requires dtype Double",
+        t.dtype().scalar_name()
+    );
+    crate::ops::row_inplace(&rows::pow, &[Arg::T(t), a.operand(1)?], &[])?;
+    Ok(t.clone().into())
+}
+
 pub(super) fn square(a: &Args) -> Result<Out> {
     Ok(pow(a.tensor(0)?, 2i64)?.into())
 }

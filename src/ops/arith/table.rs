@@ -67,11 +67,20 @@ pub static OPS: &[Op] = &[
     Op {
         name: "float_power",
         doc: "The first to the power of the second, in double precision.",
-        surface: Surface::ALL,
+        surface: Surface::BOTH.and(Surface::OUT),
         overloads: &[
             Overload { sig: "input: Tensor, exponent: Operand", call: Call::Fn(power::float_power) },
             Overload { sig: "input: Number, exponent: Tensor", call: Call::Fn(power::float_power) },
         ],
+        ..Op::NEW
+    },
+    Op {
+        name: "float_power_",
+        doc: "`float_power` in place, of a tensor in double precision.",
+        overloads: &[Overload {
+            sig: "input: Tensor, exponent: Operand",
+            call: Call::Fn(power::float_power_inplace),
+        }],
         ..Op::NEW
     },
     Op {

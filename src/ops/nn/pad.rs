@@ -96,7 +96,7 @@ pub const PAD: Op = Op {
     doc: "Adds elements around `input`, the last dimension first; negative numbers crop.",
     surface: Surface::NN,
     overloads: &[Overload {
-        sig: "input: Tensor, pad: int[], mode: str = 'constant', value: Number? = None",
+        sig: "input: Tensor, pad: size, mode: str = 'constant', value: Number? = None",
         call: Call::Fn(pad_op),
     }],
     ..Op::NEW
@@ -107,7 +107,7 @@ pub const CONSTANT_PAD_ND: Op = Op {
     doc: "Adds elements of one value around `input`, the last dimension first; negative numbers crop.",
     surface: Surface::FUNCTION,
     overloads: &[Overload {
-        sig: "input: Tensor, pad: int[], value: Number = 0",
+        sig: "input: Tensor, pad: size, value: Number = 0",
         call: Call::Fn(|a| Ok(pad_constant(a.tensor(0)?, a.ints(1)?, a.number(2)?)?.into())),
     }],
     ..Op::NEW

@@ -175,22 +175,25 @@ impl Kind {
     }
 }
 
-fn run(kind: Kind, t: &Tensor, r: Request) -> Result<Out> {
-    let Request { mask, keepdim, correction } = r;
-    if t.dtype().is_float() && reduced_count(t, mask) as f64 <= correction {
+fn run(kind: Kind, a: &Args, request: fn(&Args) -> Result<Request>) -> Result<Out> {
+    let t = a.tensor(0)?;
+    // Before the dimensions, as PyTorch.
+    let checked = if matches!(kind, Kind::Var | Kind::Std) { "std and var" } else { kind.name() };
+    expect_float(checked, t)?;
+    let Request { mask, keepdim, correction } = request(a)?;
+    if reduced_count(t, mask) as f64 <= correction {
         warn(&format!(
             "{}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel \
              divided by output numel).",
             kind.name()
         ))?;
     }
-    let (op, node, root) = match kind {
+    let (node, root) = match kind {
         Kind::Var => return Ok(var_mask(t, mask, keepdim, correction)?.into()),
         Kind::Std => return Ok(std_mask(t, mask, keepdim, correction)?.into()),
-        Kind::VarMean => ("var_mean", "VarMeanBackward0", false),
-        Kind::StdMean => ("std_mean", "StdMeanBackward0", true),
+        Kind::VarMean => ("VarMeanBackward0", false),
+        Kind::StdMean => ("StdMeanBackward0", true),
     };
-    expect_float(op, t)?;
     let (mean, spread) = raw(t, mask, keepdim, correction, root)?;
     Ok(Out::Tuple(record_all(vec![spread, mean], &[t], |y| {
         let std = if root { SavedTensor::output(&y[0]) } else { SavedTensor::unused() };
@@ -201,13 +204,13 @@ fn run(kind: Kind, t: &Tensor, r: Request) -> Result<Out> {
 macro_rules! signatures {
     ($($kind:ident: $whole:ident $unbiased:ident $corrected:ident;)*) => { $(
         pub(super) fn $whole(a: &Args) -> Result<Out> {
-            run(Kind::$kind, a.tensor(0)?, whole(a)?)
+            run(Kind::$kind, a, whole)
         }
         pub(super) fn $unbiased(a: &Args) -> Result<Out> {
-            run(Kind::$kind, a.tensor(0)?, unbiased(a)?)
+            run(Kind::$kind, a, unbiased)
         }
         pub(super) fn $corrected(a: &Args) -> Result<Out> {
-            run(Kind::$kind, a.tensor(0)?, corrected(a)?)
+            run(Kind::$kind, a, corrected)
         }
     )* };
 }

@@ -1,9 +1,11 @@
 //! The table of reductions.
 
-use super::{extremum, mean, moments, nanmean, nansum, norms, order, products, sum};
+use super::{extremum, mean, mean_whole, moments, nanmean, nansum, norms, order, products, sum, sum_all};
 use crate::ops::schema::{Call, Op, Overload, Surface};
 
 const REDUCTION: &str = "input: Tensor, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None";
+const WHOLE_AS: &str = "input: Tensor, *, dtype: dtype? = None";
+const SOME_AS: &str = "input: Tensor, dim: int[]?, keepdim: bool = False, *, dtype: dtype? = None";
 const TRUTH: &str = "input: Tensor, dim: int[]? = None, keepdim: bool = False";
 const ALONG: &str = "input: Tensor, dim: int, keepdim: bool = False -> tuple[Tensor, Tensor]";
 const LAST: &str = "input: Tensor, dim: int = -1, keepdim: bool = False -> tuple[Tensor, Tensor]";
@@ -21,7 +23,10 @@ pub static OPS: &[Op] = &[
         name: "sum",
         doc: "Sum of all elements, or over the dimensions `dim`.",
         surface: Surface::BOTH.and(Surface::OUT),
-        overloads: &[Overload { sig: REDUCTION, call: Call::Fn(sum) }],
+        overloads: &[
+            Overload { sig: WHOLE_AS, call: Call::Fn(sum_all) },
+            Overload { sig: SOME_AS, call: Call::Fn(sum) },
+        ],
         ..Op::NEW
     },
     Op {
@@ -35,7 +40,10 @@ pub static OPS: &[Op] = &[
         name: "mean",
         doc: "Mean of all elements, or over the dimensions `dim`.",
         surface: Surface::BOTH.and(Surface::OUT),
-        overloads: &[Overload { sig: REDUCTION, call: Call::Fn(mean) }],
+        overloads: &[
+            Overload { sig: WHOLE_AS, call: Call::Fn(mean_whole) },
+            Overload { sig: SOME_AS, call: Call::Fn(mean) },
+        ],
         ..Op::NEW
     },
     Op {

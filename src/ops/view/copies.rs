@@ -318,7 +318,7 @@ table! {
             |a| Ok(roll(a.tensor(0)?, a.ints(1)?, a.opt_ints(2)?.unwrap_or(&[]))?.into());
     }
     "rot90" BOTH "A copy turned by `k` quarter turns in the plane of two dimensions." [] {
-        "input: Tensor, k: int = 1, dims: int[] = [0, 1]" =>
+        "input: Tensor, k: int = 1, dims: size = [0, 1]" =>
             |a| Ok(rot90(a.tensor(0)?, a.int(1)?, a.ints(2)?)?.into());
     }
     "repeat" METHOD "The tensor repeated along each dimension." [] {
@@ -375,7 +375,7 @@ table! {
             |a| copied(cut::unfold(a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?));
     }
     "as_strided_copy" FUNCTION | OUT "A copy of what `as_strided` shows." [] {
-        "input: Tensor, size: int[], stride: int[], storage_offset: int? = None" =>
+        "input: Tensor, size: size, stride: size, storage_offset: int? = None" =>
             |a| copied(super::as_strided(a.tensor(0)?, a.ints(1)?, a.ints(2)?, a.opt_int(3)?));
     }
     "alias_copy" FUNCTION | OUT "A copy of the tensor." [] {

@@ -250,10 +250,10 @@ table! {
         "input: Tensor, split_size_or_sections: int[], dim: int = 0 -> Tensor[]" => with_sizes;
     }
     "split_with_sizes" BOTH "Views of pieces of a dimension, of the sizes listed." [] {
-        "input: Tensor, split_sizes: int[], dim: int = 0 -> Tensor[]" => with_sizes;
+        "input: Tensor, split_sizes: size, dim: int = 0 -> Tensor[]" => with_sizes;
     }
     "split_with_sizes_copy" FUNCTION | OUT "Copies of pieces of a dimension, of the sizes listed." [] {
-        "input: Tensor, split_sizes: int[], dim: int = 0 -> Tensor[]" =>
+        "input: Tensor, split_sizes: size, dim: int = 0 -> Tensor[]" =>
             |a| copies(split_with_sizes(a.tensor(0)?, a.ints(1)?, a.int(2)?)?);
     }
     "chunk" BOTH "At most `chunks` views of equal size, the last one of which may be smaller." [] {

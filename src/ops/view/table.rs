@@ -69,7 +69,7 @@ table! {
         "input: Tensor" => |a| Ok(reshape_to(a.tensor(0)?, &Dims::from([a.tensor(0)?.numel()]))?.into());
     }
     "unflatten" BOTH "Dimension `dim` as several, whose product it is." [] {
-        "input: Tensor, dim: int, sizes: int[]" => |a| Ok(unflatten(a.tensor(0)?, a.int(1)?, a.ints(2)?)?.into());
+        "input: Tensor, dim: int, sizes: size" => |a| Ok(unflatten(a.tensor(0)?, a.int(1)?, a.ints(2)?)?.into());
     }
     "permute" BOTH "A view with the dimensions in another order." [] {
         "input: Tensor, dims: size" => |a| Ok(permute(a.tensor(0)?, a.ints(1)?)?.into());
@@ -152,13 +152,13 @@ table! {
         "tensors: Tensor* -> Tensor[]" => |a| each(a, atleast_3d);
     }
     "as_strided" BOTH "A view of the storage with any geometry that stays inside." [] {
-        "input: Tensor, size: int[], stride: int[], storage_offset: int? = None" => as_strided_op;
+        "input: Tensor, size: size, stride: size, storage_offset: int? = None" => as_strided_op;
     }
     "as_strided_" METHOD "Gives the tensor itself another geometry over its storage." [] {
-        "input: Tensor, size: int[], stride: int[], storage_offset: int? = None" => as_strided_op;
+        "input: Tensor, size: size, stride: size, storage_offset: int? = None" => as_strided_op;
     }
     "as_strided_scatter" BOTH "A copy in which the elements that `as_strided` would show are those of `src`." [] {
-        "input: Tensor, src: Tensor, size: int[], stride: int[], storage_offset: int? = None" => |a| {
+        "input: Tensor, src: Tensor, size: size, stride: size, storage_offset: int? = None" => |a| {
             Ok(as_strided_scatter(a.tensor(0)?, a.tensor(1)?, a.ints(2)?, a.ints(3)?, a.opt_int(4)?)?.into())
         };
     }

@@ -236,6 +236,7 @@ TYPES = {
     "Number": "_Number",
     "int": "_int",
     "int[]": "_int | Sequence[_int]",
+    "size": "Sequence[_int]",
     "float": "_float",
     "float[]": "_float | Sequence[_float]",
     "bool": "_bool",
@@ -298,7 +299,9 @@ def parameters(sig: str, method: bool, variadic: bool) -> str:
         elif t == "Tensor*":
             out.append(f"*{name}: Tensor | Sequence[Tensor]")
         elif t == "size":
-            out.append(f"*{name}: _int" if variadic and i == int(method) else f"{name}: _int | Sequence[_int]")
+            positional = split(sig.partition("*,")[0].rstrip(" ,"))
+            one_by_one = variadic and i == int(method) == len(positional) - 1
+            out.append(f"*{name}: _int" if one_by_one else f"{name}: Sequence[_int]" + (f" = {default}" if eq else ""))
         else:
             out.append(f"{name}: {python_type(t)}" + (f" = {default}" if eq else ""))
     # A star parameter makes a bare star superfluous.

@@ -310,8 +310,7 @@ impl Layout {
     /// `length` elements of dimension `dim` from `start`, `step` apart.
     pub fn slice(&self, dim: usize, start: usize, length: usize, step: usize) -> Layout {
         let mut out = self.clone();
-        out.offset =
-            (self.offset as isize + if length > 0 { start as isize * self.strides[dim] } else { 0 }) as usize;
+        out.offset = (self.offset as isize + start as isize * self.strides[dim]) as usize;
         out.shape[dim] = length;
         out.strides[dim] *= step as isize;
         out

@@ -51,6 +51,8 @@ pub enum Index {
     Ellipsis,
     Bool(bool),
     Tensor(Tensor),
+    /// What is no index: the name of its class, for the error when its turn comes.
+    Strange(String),
 }
 
 /// The tensors that index the leading dimensions of a view: None for a dimension that is kept whole. A mask stands for
@@ -65,7 +67,7 @@ fn is_mask(t: &Tensor) -> bool {
 /// How many dimensions an index consumes.
 fn consumed(i: &Index) -> usize {
     match i {
-        Index::Int(_) | Index::Slice(..) => 1,
+        Index::Int(_) | Index::Slice(..) | Index::Strange(_) => 1,
         Index::NewAxis | Index::Ellipsis | Index::Bool(_) => 0,
         Index::Tensor(t) if is_mask(t) => t.rank(),
         Index::Tensor(_) => 1,
@@ -134,6 +136,11 @@ fn basic(t: &Tensor, index: &[Index]) -> Result<(Tensor, Picks)> {
                 }
                 d += 1;
             }
+            Index::Strange(class) => bail!(
+                Index,
+                "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got \
+                 {class})"
+            ),
             Index::NewAxis => {
                 view = view::unsqueeze(&view, d as i64)?;
                 d += 1;
@@ -183,6 +190,15 @@ fn whole_mask<'a>(t: &Tensor, picks: &'a Picks) -> Option<&'a Tensor> {
         [Some(m)] if is_mask(m) && m.shape() == t.shape() => Some(m),
         _ => None,
     }
+}
+
+/// `t[start:stop:step]`, a slice that stands alone: a view even where it is all there is.
+pub fn slice(t: &Tensor, start: i64, stop: i64, step: i64) -> Result<Tensor> {
+    let Some(&n) = t.shape().first() else {
+        bail!(Index, "slice() cannot be applied to a 0-dim tensor.");
+    };
+    let (start, length) = cut::slice_range(n, Some(start), Some(stop), step);
+    cut::take(t, Cut::Slice { dim: 0, start, length, step: step as usize })
 }
 
 /// `t[index]`.

@@ -10,6 +10,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::schema::Op;
 use crate::backend::copy;
+use crate::dtype::DType;
 use crate::error::{Result, warn};
 use crate::graph::{Cx, Function, Grads, record};
 use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
@@ -87,6 +88,16 @@ impl Function for Expand {
     }
 }
 
+/// The name of a type that PyTorch's oldest messages have.
+fn legacy_type(dtype: DType) -> String {
+    let name = dtype.scalar_name();
+    if matches!(dtype, DType::Bool | DType::BF16) {
+        format!("CPU{name}Type")
+    } else {
+        format!("torch.{name}Tensor")
+    }
+}
+
 /// `t` repeated over dimensions of size 1 and new leading ones, without a copy.
 pub fn expand_to(t: &Tensor, shape: &Dims) -> Result<Tensor> {
     if t.shape() == shape {
@@ -99,9 +110,9 @@ pub fn expand_to(t: &Tensor, shape: &Dims) -> Result<Tensor> {
         Some(lead) => lead,
         None => bail!(
             Runtime,
-            "expand(torch.{}Tensor{{{}}}, size={shape}): the number of sizes provided ({}) must be greater or equal to \
-             the number of dimensions in the tensor ({})",
-            t.dtype().scalar_name(),
+            "expand({}{{{}}}, size={shape}): the number of sizes provided ({}) must be greater or equal to the number of \
+             dimensions in the tensor ({})",
+            legacy_type(t.dtype()),
             t.shape(),
             shape.len(),
             t.rank()

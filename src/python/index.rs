@@ -12,17 +12,17 @@ use super::interop;
 use super::object::slice_bounds;
 use super::tensor::{DETACH_FROM, PyTensor, wrap};
 use crate::dtype::DType;
-use crate::ops::index::{Index, getitem, setitem};
+use crate::ops::index::{Index, getitem, setitem, slice};
 use crate::ops::pointwise::Arg;
 use crate::tensor::Tensor;
 
 type Indices = SmallVec<[Index; 4]>;
 
-/// A slice whose bounds are integers, or tensors of one.
-fn slice(s: &Bound<'_, PySlice>) -> PyResult<Index> {
+/// The bounds of a slice, which are integers, or tensors of one.
+fn bounds(s: &Bound<'_, PySlice>) -> PyResult<[i64; 3]> {
     match slice_bounds(s) {
         Ok((_, _, step)) if step < 0 => Err(PyValueError::new_err("step must be greater than zero")),
-        Ok((start, stop, step)) => Ok(Index::Slice(Some(start as i64), Some(stop as i64), Some(step as i64))),
+        Ok((start, stop, step)) => Ok([start as i64, stop as i64, step as i64]),
         Err(e) => Err(e),
     }
 }
@@ -32,7 +32,7 @@ fn one(key: &Bound<'_, PyAny>) -> PyResult<Index> {
         return key.extract().map(Index::Int).map_err(|_| overflow());
     }
     if let Ok(s) = key.cast::<PySlice>() {
-        return slice(s);
+        return bounds(s).map(|[start, stop, step]| Index::Slice(Some(start), Some(stop), Some(step)));
     }
     if key.is_none() {
         return Ok(Index::NewAxis);
@@ -56,10 +56,7 @@ fn one(key: &Bound<'_, PyAny>) -> PyResult<Index> {
     if interop::is_sequence(key) || interop::is_ndarray(key) {
         return sequence(key).map(Index::Tensor);
     }
-    Err(PyIndexError::new_err(format!(
-        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {})",
-        type_name(key)
-    )))
+    Ok(Index::Strange(type_name(key)))
 }
 
 const BYTE_MASK: &str =
@@ -100,11 +97,15 @@ fn stands_for_tuple(key: &Bound<'_, PyAny>) -> bool {
         })
 }
 
-fn indices(key: &Bound<'_, PyAny>) -> PyResult<Indices> {
+fn indices(t: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Indices> {
     let mut out = Indices::new();
-    if let Ok(t) = key.cast::<PyTuple>() {
-        for k in t.iter_borrowed() {
+    if let Ok(keys) = key.cast::<PyTuple>() {
+        for k in keys.iter_borrowed() {
             out.push(one(&k)?);
+        }
+        // A single one that is not in a tuple says more of itself.
+        if t.rank() == 0 && matches!(out[..], [Index::Int(_) | Index::Slice(..)]) {
+            return Err(PyIndexError::new_err("too many indices for tensor of dimension 0"));
         }
     } else if stands_for_tuple(key) {
         warn(key.py(), NOT_A_TUPLE)?;
@@ -122,14 +123,18 @@ const NOT_A_TUPLE: &str = "Using a non-tuple sequence for multidimensional index
                            tensor index, x[torch.tensor(seq)], which will result either in an error or a different result";
 
 pub fn get(py: Python<'_>, t: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-    let indices = indices(key)?;
+    if let Ok(s) = key.cast::<PySlice>() {
+        let [start, stop, step] = bounds(s)?;
+        return wrap(py, slice(t, start, stop, step).py()?);
+    }
+    let indices = indices(t, key)?;
     let advanced = indices.iter().any(|i| matches!(i, Index::Tensor(_)));
     let out = if advanced { py.detach(|| getitem(t, &indices)) } else { getitem(t, &indices) };
     wrap(py, out.py()?)
 }
 
 pub fn set(py: Python<'_>, t: &Tensor, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-    let indices = indices(key)?;
+    let indices = indices(t, key)?;
     let number =
         if value.is_instance_of::<PyInt>() { Some(convert::integer(value)?) } else { convert::number(value) };
     if let Some(s) = number {

@@ -211,3 +211,43 @@ def test_integers_take_what_they_are_given_without_its_history():
     x.copy_(torch.tensor([1.5, 2.5], requires_grad=True))
     x[0] = torch.tensor(7.5, requires_grad=True)
     assert x.tolist() == [7, 2] and not x.requires_grad
+
+
+def test_a_slice_alone_is_a_slice_even_of_everything():
+    x = torch.ones(3, 2, requires_grad=True)
+    assert x[:].grad_fn.name() == x[0:3].grad_fn.name() == "SliceBackward0"
+    assert x[:, :].grad_fn.name() == x[...].grad_fn.name() == "AliasBackward0"
+
+
+def test_an_empty_slice_lies_where_it_starts():
+    x = torch.zeros(4, 3)
+    assert (x[5:9].storage_offset(), x[2:1].storage_offset(), x[:, 5:].storage_offset()) == (12, 6, 3)
+    assert x.narrow(1, 3, 0).storage_offset() == 3
+
+
+def test_no_index_is_looked_at_where_nothing_is_picked():
+    assert torch.zeros(2, 0)[[5]].shape == (1, 0)
+    x = torch.zeros(2, 0, 3)
+    x[[5]] = 1.0
+    assert x.shape == (2, 0, 3)
+
+
+def test_a_tensor_of_indices_is_named_by_its_place_among_them():
+    x = torch.zeros(2, 3, 4)
+    with pytest.raises(IndexError, match="index 5 is out of bounds for dimension 0 with size 4"):
+        x[:, :, torch.tensor([5])]
+    with pytest.raises(IndexError, match="index 5 is out of bounds for dimension 1 with size 4"):
+        x[torch.tensor([0]), :, torch.tensor([5])]
+
+
+def test_mistakes_among_indices_are_told_in_pytorchs_order():
+    with pytest.raises(IndexError, match="too many indices for tensor of dimension 1"):
+        torch.zeros(3)[0, 1.5]
+    with pytest.raises(IndexError, match="index 7 is out of bounds"):
+        torch.zeros(3, 3)[7, 1.5]
+    with pytest.raises(IndexError, match=r"valid indices \(got float\)"):
+        torch.zeros(3, 3)[0, 1.5]
+    with pytest.raises(IndexError, match="too many indices for tensor of dimension 0"):
+        torch.zeros(())[(0,)]
+    with pytest.raises(IndexError, match="invalid index of a 0-dim tensor"):
+        torch.zeros(())[0]

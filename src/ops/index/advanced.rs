@@ -26,11 +26,16 @@ struct Plan {
 }
 
 impl Plan {
-    fn with<T>(&self, t: &Tensor, f: impl FnOnce(&Lattice) -> Result<T>) -> Result<T> {
+    fn with(&self, t: &Tensor, f: impl FnOnce(&Lattice) -> Result<()>) -> Result<()> {
         let mut picks: SmallVec<[Pick; 4]> = SmallVec::new();
-        for (index, d) in &self.picks {
+        // Where nothing is picked no index is looked at, as in PyTorch.
+        if self.shape.numel() == 0 {
+            return Ok(());
+        }
+        // An error names the place among the indexed dimensions, as PyTorch does.
+        for (place, (index, d)) in self.picks.iter().enumerate() {
             let (size, stride) = (t.shape()[*d], t.strides()[*d]);
-            picks.push(Pick { index: index.raw(), size, stride, rule: Rule::Dimension(*d) });
+            picks.push(Pick { index: index.raw(), size, stride, rule: Rule::Dimension(place) });
         }
         f(&Lattice { before: &self.before, picks: &picks, n: self.n, after: &self.after })
     }

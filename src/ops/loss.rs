@@ -26,6 +26,12 @@ pub enum Reduction {
 }
 
 impl Reduction {
+    /// # Errors
+    /// `ValueError` for any other word, and for None, which signatures let pass for the sake of this message.
+    fn of_argument(a: &Args, i: usize) -> Result<Reduction> {
+        Reduction::parse(a.opt_str(i)?.unwrap_or("None"))
+    }
+
     pub fn parse(text: &str) -> Result<Reduction> {
         Ok(match text {
             "none" => Reduction::None,
@@ -171,7 +177,7 @@ fn warn_of_sizes(x: &Tensor, y: &Tensor) -> Result<()> {
 }
 
 fn mse_loss(a: &Args) -> Result<Out> {
-    let (x, y, how) = (a.tensor(0)?, a.tensor(1)?, Reduction::parse(a.str(4)?)?);
+    let (x, y, how) = (a.tensor(0)?, a.tensor(1)?, Reduction::of_argument(a, 4)?);
     warn_of_sizes(x, y)?;
     Ok(match a.opt_tensor(5)? {
         Some(w) => weighted(&SQUARED_ERROR.call(x, y, &[], None, Reduction::None)?, x, w, how)?,
@@ -185,7 +191,7 @@ fn absolute_error(x: &Tensor, y: &Tensor) -> Result<Tensor> {
 }
 
 fn l1_loss(a: &Args) -> Result<Out> {
-    let (x, y, how) = (a.tensor(0)?, a.tensor(1)?, Reduction::parse(a.str(4)?)?);
+    let (x, y, how) = (a.tensor(0)?, a.tensor(1)?, Reduction::of_argument(a, 4)?);
     warn_of_sizes(x, y)?;
     let losses = absolute_error(x, y)?;
     Ok(match a.opt_tensor(5)? {
@@ -196,7 +202,7 @@ fn l1_loss(a: &Args) -> Result<Out> {
 }
 
 fn smooth_l1_loss(a: &Args) -> Result<Out> {
-    let (x, y, how, beta) = (a.tensor(0)?, a.tensor(1)?, Reduction::parse(a.str(4)?)?, a.float(5)?);
+    let (x, y, how, beta) = (a.tensor(0)?, a.tensor(1)?, Reduction::of_argument(a, 4)?, a.float(5)?);
     warn_of_sizes(x, y)?;
     ensure!(beta >= 0.0, Runtime, "smooth_l1_loss does not support negative values for beta.");
     Ok(if beta == 0.0 {
@@ -208,7 +214,7 @@ fn smooth_l1_loss(a: &Args) -> Result<Out> {
 }
 
 fn huber_loss(a: &Args) -> Result<Out> {
-    let (x, y, how, delta) = (a.tensor(0)?, a.tensor(1)?, Reduction::parse(a.str(2)?)?, a.float(3)?);
+    let (x, y, how, delta) = (a.tensor(0)?, a.tensor(1)?, Reduction::of_argument(a, 2)?, a.float(3)?);
     warn_of_sizes(x, y)?;
     ensure!(delta > 0.0, Runtime, "huber_loss does not support non-positive values for delta.");
     Ok(match a.opt_tensor(4)? {
@@ -224,7 +230,7 @@ fn size(t: &Tensor) -> String {
 }
 
 fn binary_cross_entropy(a: &Args) -> Result<Out> {
-    let (x, y, how) = (a.tensor(0)?, a.tensor(1)?, Reduction::parse(a.str(5)?)?);
+    let (x, y, how) = (a.tensor(0)?, a.tensor(1)?, Reduction::of_argument(a, 5)?);
     ensure!(
         x.shape() == y.shape(),
         Value,
@@ -268,7 +274,7 @@ fn probabilities(t: &Tensor) -> Result<bool> {
 }
 
 fn binary_cross_entropy_with_logits(a: &Args) -> Result<Out> {
-    let (x, y, how) = (a.tensor(0)?, a.tensor(1)?, Reduction::parse(a.str(5)?)?);
+    let (x, y, how) = (a.tensor(0)?, a.tensor(1)?, Reduction::of_argument(a, 5)?);
     ensure!(
         x.shape() == y.shape(),
         Value,
@@ -320,7 +326,7 @@ pub static OPS: &[Op] = &[
         "mse_loss",
         "Squared differences.",
         &[Overload {
-            sig: "input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str = \
+            sig: "input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str? = \
                   'mean', weight: Tensor? = None",
             call: Call::Fn(mse_loss),
         }],
@@ -329,7 +335,7 @@ pub static OPS: &[Op] = &[
         "l1_loss",
         "Absolute differences.",
         &[Overload {
-            sig: "input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str = \
+            sig: "input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str? = \
                   'mean', weight: Tensor? = None",
             call: Call::Fn(l1_loss),
         }],
@@ -338,7 +344,7 @@ pub static OPS: &[Op] = &[
         "smooth_l1_loss",
         "Squared differences below `beta`, absolute ones above.",
         &[Overload {
-            sig: "input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str = \
+            sig: "input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str? = \
                   'mean', beta: float = 1.0",
             call: Call::Fn(smooth_l1_loss),
         }],
@@ -347,7 +353,7 @@ pub static OPS: &[Op] = &[
         "huber_loss",
         "Huber's function of the differences.",
         &[Overload {
-            sig: "input: Tensor, target: Tensor, reduction: str = 'mean', delta: float = 1.0, weight: Tensor? = None",
+            sig: "input: Tensor, target: Tensor, reduction: str? = 'mean', delta: float = 1.0, weight: Tensor? = None",
             call: Call::Fn(huber_loss),
         }],
     ),
@@ -356,7 +362,7 @@ pub static OPS: &[Op] = &[
         "Cross entropy of probabilities of two classes.",
         &[Overload {
             sig: "input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, reduce: bool? = \
-                  None, reduction: str = 'mean'",
+                  None, reduction: str? = 'mean'",
             call: Call::Fn(binary_cross_entropy),
         }],
     ),
@@ -365,7 +371,7 @@ pub static OPS: &[Op] = &[
         "Cross entropy of two classes, from logits.",
         &[Overload {
             sig: "input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, reduce: bool? = \
-                  None, reduction: str = 'mean', pos_weight: Tensor? = None",
+                  None, reduction: str? = 'mean', pos_weight: Tensor? = None",
             call: Call::Fn(binary_cross_entropy_with_logits),
         }],
     ),
@@ -373,7 +379,7 @@ pub static OPS: &[Op] = &[
         "kl_div",
         "Kullback-Leibler divergence of the target from log-probabilities.",
         &[Overload {
-            sig: "input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str = \
+            sig: "input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str? = \
                   'mean', log_target: bool = False",
             call: Call::Fn(kl_div),
         }],
@@ -383,7 +389,7 @@ pub static OPS: &[Op] = &[
         "Negative log-probabilities of the target classes.",
         &[Overload {
             sig: "input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, ignore_index: int \
-                  = -100, reduce: bool? = None, reduction: str = 'mean'",
+                  = -100, reduce: bool? = None, reduction: str? = 'mean'",
             call: Call::Fn(class::nll_loss_op),
         }],
     ),
@@ -392,7 +398,7 @@ pub static OPS: &[Op] = &[
         "Cross entropy of logits with target classes or probabilities.",
         &[Overload {
             sig: "input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, ignore_index: int \
-                  = -100, reduce: bool? = None, reduction: str = 'mean', label_smoothing: float = 0.0",
+                  = -100, reduce: bool? = None, reduction: str? = 'mean', label_smoothing: float = 0.0",
             call: Call::Fn(class::cross_entropy_op),
         }],
     ),

@@ -519,7 +519,7 @@ pub static OPS: &[Op] = &[
         doc: "Normalises the trailing dimensions of `normalized_shape`, then scales and shifts their elements.",
         surface: Surface::NN.and(Surface::FUNCTION),
         overloads: &[Overload {
-            sig: "input: Tensor, normalized_shape: int[], weight: Tensor? = None, bias: Tensor? = None, eps: float = 1e-05",
+            sig: "input: Tensor, normalized_shape: size, weight: Tensor? = None, bias: Tensor? = None, eps: float = 1e-05",
             call: Call::Fn(layer_norm_op),
         }],
         ..Op::NEW

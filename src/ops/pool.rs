@@ -222,7 +222,10 @@ fn adaptive(t: &Tensor, op: &str, size: &[i64], n: usize) -> Result<(ResizeShape
         ensure!(
             wanted >= 0,
             Runtime,
-            "{op}: elements of output_size must be greater than or equal to 0 but received {size:?}"
+            "{op}: elements of output_size must be greater than or equal to 0 but received {}",
+            if size.len() == 1 { format!("{:?}", vec![size[0]; n]) } else { format!("{size:?}") }
+                .replace('[', "{")
+                .replace(']', "}")
         );
         output[a] = wanted as usize;
     }

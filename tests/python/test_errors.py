@@ -234,6 +234,23 @@ def test_of_two_mistakes_that_is_told_which_pytorch_meets_first(call, kind, word
         call(torch.ones(2, 3, dtype=torch.int32))
 
 
+@pytest.mark.parametrize(
+    "call,kind,words",
+    [
+        (lambda f: f.cross_entropy(torch.ones(2, 3), torch.tensor([0, 1]), reduction=None), ValueError, "None is not"),
+        (lambda f: f.mse_loss(torch.ones(2), torch.ones(2), reduction="bad"), ValueError, "bad is not a valid value"),
+        (lambda f: f.layer_norm(torch.ones(2, 3), 3), TypeError, "must be tuple of ints, not int"),
+        (lambda f: f.pixel_shuffle(torch.ones(4, 2, 2), 0), RuntimeError, "positive upscale_factor, but got 0"),
+        (lambda f: f.nll_loss(torch.ones(2, 3), torch.tensor(1)), ValueError, r"match target batch_size \(0\)"),
+        (lambda f: f.adaptive_avg_pool2d(torch.ones(1, 4, 4), -1), RuntimeError, "but received {-1, -1}"),
+    ],
+    ids=range(6),
+)
+def test_functions_of_networks_tell_mistakes(call, kind, words):
+    with pytest.raises(kind, match=words):
+        call(nn.functional)
+
+
 def test_nothing_is_divided_by_zero_where_there_is_nothing():
     none = torch.zeros(0, dtype=torch.int64)
     assert (none // 0).shape == (none % 0).shape == none.fmod(torch.tensor(0)).shape == (0,)

@@ -438,6 +438,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
             f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {input.dim()} "
             f"dimension(s)"
         )
+    if factor <= 0:
+        raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {factor}")
     *batch, channels, height, width = input.shape
     if channels % factor**2 != 0:
         raise RuntimeError(

@@ -45,7 +45,7 @@ fn check(logp: &Tensor, target: &Tensor, weight: Option<&Tensor>) -> Result<()> 
             Value,
             "Expected input batch_size ({}) to match target batch_size ({}).",
             logp.shape()[0],
-            batch.unwrap_or(1)
+            batch.unwrap_or(0)
         );
     }
     let dim = class_dim(logp);
@@ -331,11 +331,11 @@ fn total_weight(ignored: &Tensor, target: &Tensor, weight: Option<&Tensor>) -> R
 }
 
 pub fn nll_loss_op(a: &Args) -> Result<Out> {
-    let how = Reduction::parse(a.str(6)?)?;
+    let how = Reduction::of_argument(a, 6)?;
     Ok(nll_loss(a.tensor(0)?, a.tensor(1)?, a.opt_tensor(2)?, a.int(4)?, how)?.into())
 }
 
 pub fn cross_entropy_op(a: &Args) -> Result<Out> {
-    let how = Reduction::parse(a.str(6)?)?;
+    let how = Reduction::of_argument(a, 6)?;
     Ok(cross_entropy(a.tensor(0)?, a.tensor(1)?, a.opt_tensor(2)?, a.int(4)?, how, a.float(7)?)?.into())
 }

@@ -31,7 +31,10 @@ pub(super) fn from_rows(rows: &Tensor, dim: usize, dtype: DType) -> Result<Tenso
         return rows.dense(dtype);
     }
     let order: Vec<usize> = (0..dim).chain([rank - 1]).chain(dim..rank - 1).collect();
-    rows.with_layout(rows.layout().permute(&order)).dense(dtype)
+    let out = rows.with_layout(rows.layout().permute(&order)).dense(dtype)?;
+    // Dimensions of one element may come with other strides than those of a new tensor.
+    let layout = Layout::contiguous(out.shape().clone());
+    Ok(out.with_layout(layout))
 }
 
 /// Uninitialised values and indices for `k` results in each row of `rows`.
@@ -50,7 +53,10 @@ pub fn sort(t: &Tensor, dim: i64, descending: bool, node: &'static str) -> Resul
     let (x, n) = to_rows(t, dim)?;
     let (values, indices) = outputs(&x, n)?;
     kernels::sort(x.raw(), n, descending, values.raw(), indices.raw())?;
-    let found = vec![from_rows(&values, dim, t.dtype())?, from_rows(&indices, dim, DType::I64)?];
+    let found = vec![
+        from_rows(&values, dim, t.dtype())?.laid_like(t)?,
+        from_rows(&indices, dim, DType::I64)?.laid_like(t)?,
+    ];
     record_all(found, &[t], |o| Chosen::new(node, t, dim, &o[1]))
 }
 

@@ -444,6 +444,8 @@ fn scatter_reduce_op(a: &Args) -> Result<Out> {
 
 /// As `scatter_reduce` with whole rows: a vector lists the indices of `dim` that the rows of `source` meet.
 fn index_reduce_op(a: &Args) -> Result<Out> {
+    static WARNED: AtomicBool = AtomicBool::new(false);
+    warn_once(&WARNED, "index_reduce() is in beta and the API may change at any time.")?;
     let (t, index, source) = (a.tensor(0)?, a.tensor(2)?, a.tensor(3)?);
     let d = wrap_dim(a.int(1)?, t.rank())?;
     let reduce = match a.str(4)? {

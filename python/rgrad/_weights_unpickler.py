@@ -256,7 +256,7 @@ def unsafe_names(data: bytes) -> list[str]:
     strings: list[str] = []
     for opcode, argument, _ in pickletools.genops(data):
         if opcode.name == "GLOBAL":
-            found[argument.replace(" ", ".", 1)] = None
+            found[str(argument).replace(" ", ".", 1)] = None
         elif opcode.name == "STACK_GLOBAL":
             found[".".join(strings[-2:])] = None
         elif isinstance(argument, str):

@@ -92,8 +92,8 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     for length in range(1, len(tensors)):
         for i in range(len(tensors) - length):
             j = i + length
-            costs = ((best[i, k][0] + best[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j))
-            best[i, j] = min(costs)
+            ends = sizes[i] * sizes[j + 1]
+            best[i, j] = min((best[i, k][0] + best[k + 1, j][0] + ends * sizes[k + 1], k) for k in range(i, j))
 
     def product(i: int, j: int) -> Tensor:
         if i == j:
@@ -174,7 +174,7 @@ def _pinv(A: Tensor, *, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
         else:
             U, S, Vh = _namespace.svd(A, full_matrices=False)
         tolerance = _tolerance(A, S.amax(-1, keepdim=True), atol, rtol)
-        inverse = rgrad.where(S > tolerance, 1 / S, 0.0)
+        inverse = rgrad.where(tolerance < S, 1 / S, 0.0)
         return (Vh.mT * inverse.unsqueeze(-2)) @ U.mT
 
 
@@ -199,7 +199,7 @@ def matrix_rank(
         return rgrad.zeros(A.shape[:-2], dtype=rgrad.int64, device=A.device)
     S = _spectrum(A.detach(), hermitian)
     tolerance = _tolerance(A, S.amax(-1, keepdim=True), tol if atol is None else atol, rtol)
-    return (S > tolerance).sum(-1)
+    return (tolerance < S).sum(-1)
 
 
 @_with_out

@@ -444,7 +444,7 @@ def load(
         weights_only = True
     if weights_only and pickle_module is not None:
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
-    start = f.tell() if hasattr(f, "tell") else 0
+    start = 0 if isinstance(f, (str, os.PathLike)) or not hasattr(f, "tell") else f.tell()
     buffer = _contents(f, bool(mmap))
     if not _looks_zipped(buffer):
         from rgrad._legacy_file import load_legacy
@@ -458,7 +458,7 @@ def load(
         unrestricted = None if weights_only else (pickle_module or pickle, pickle_load_args)
         with _weights_errors() if weights_only else contextlib.nullcontext():
             value, end = load_legacy(memoryview(buffer), map_location, unrestricted)
-        if hasattr(f, "seek"):
+        if not isinstance(f, (str, os.PathLike)):
             # Another object may follow in the file.
             f.seek(start + end)
         return value

@@ -59,7 +59,10 @@ pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let dtype = tensors.iter().fold(tensors[0].dtype(), |all, t| promote(all, t.dtype()));
     let mut shape = model.clone();
     shape[d] = length;
-    let layout = Layout::contiguous(shape).in_format(common_format(tensors))?;
+    let (format, mut layout) = (common_format(tensors), Layout::contiguous(shape));
+    if format != MemoryFormat::Contiguous {
+        layout = layout.in_format(format)?;
+    }
     let out = Tensor::empty_dense(layout, dtype, tensors[first].device())?;
     let mut start = 0;
     for t in tensors.iter().filter(|t| !is_left_out(t)) {

@@ -200,6 +200,8 @@ pub enum Scalar {
     Bool(bool),
     Int(i64),
     Float(f64),
+    /// A whole number that takes all 64 bits and no sign: among integers it is its bits, where that is allowed.
+    Long(u64),
 }
 
 impl Scalar {
@@ -208,6 +210,7 @@ impl Scalar {
             Scalar::Bool(b) => b as u8 as f64,
             Scalar::Int(i) => i as f64,
             Scalar::Float(f) => f,
+            Scalar::Long(u) => u as f64,
         }
     }
 
@@ -216,13 +219,14 @@ impl Scalar {
             Scalar::Bool(b) => b as i64,
             Scalar::Int(i) => i,
             Scalar::Float(f) => f as i64,
+            Scalar::Long(u) => u as i64,
         }
     }
 
     pub const fn category(self) -> u8 {
         match self {
             Scalar::Bool(_) => 0,
-            Scalar::Int(_) => 1,
+            Scalar::Int(_) | Scalar::Long(_) => 1,
             Scalar::Float(_) => 2,
         }
     }
@@ -239,6 +243,7 @@ impl Scalar {
             (Scalar::Int(i), I8) => Scalar::Int(i as i8 as i64),
             (Scalar::Int(i), I16) => Scalar::Int(i as i16 as i64),
             (Scalar::Int(i), I32) => Scalar::Int(i as i32 as i64),
+            (Scalar::Long(u), d) if !d.is_float() => Scalar::Int(u as i64).wrapped(d),
             _ => self,
         }
     }
@@ -251,6 +256,7 @@ impl Scalar {
             Scalar::Bool(_) => false,
             Scalar::Int(i) if d == U8 => i.unsigned_abs() > 255,
             Scalar::Int(_) if d == I64 => false,
+            Scalar::Long(_) => !d.is_float(),
             Scalar::Float(f) if d.is_float() => f.is_finite() && !(lowest..=highest).contains(&f),
             _ => !(lowest..=highest).contains(&self.to_f64()),
         }

@@ -144,8 +144,9 @@ _FROM = {
     "save": ("rgrad.serialization", "save"),
     "strided": ("rgrad._top", "strided"),
     **{
-        f"{kind}Tensor": ("rgrad._tensor_types", f"{kind}Tensor")
+        f"{kind}{what}": (module, f"{kind}{what}")
         for kind in ("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
+        for what, module in (("Tensor", "rgrad._tensor_types"), ("Storage", "rgrad.storage"))
     },
     # Functions of rgrad.nn that PyTorch offers at the top too.
     **{

@@ -1,7 +1,8 @@
 """Sample arguments of the operations that want more than tensors of any shape; read by `_samples`.
 
 An operation stands here under its documented name: `gather`, `linalg.norm`, `nn.functional.pad`. None means that
-a comparison of numbers would say nothing: the operation gives no numbers, or none that are anyone's to expect.
+a comparison of numbers would say nothing: the operation gives no numbers, or none that are anyone's to expect, or is
+not done on GPUs.
 """
 
 from __future__ import annotations
@@ -252,6 +253,11 @@ RECIPES: dict[str, list[Call] | None] = {
     "svd": _SPECTRUM,
     "linalg.svd": [call(data(4, 3), False)],
     "linalg.svdvals": _SPECTRUM,
+    **{n: [call(data(2, 4, 4), 3), call(data(3, 3), 1)] for n in ("matrix_power", "linalg.matrix_power")},
+    # There are no shaders of these.
+    **dict.fromkeys(("inverse", "det", "logdet", "slogdet", "qr", "cholesky_inverse", "cholesky_solve")),
+    **{f"linalg.{n}": None for n in ("inv", "solve", "solve_triangular", "det", "slogdet")},
+    **{f"linalg.{n}": None for n in ("cholesky", "qr", "eigh", "eigvalsh")},
     "outer": [call(data(3), data(4))],
     "inner": [call(data(2, 4), data(3, 4))],
     "vdot": [call(data(7), data(7))],

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import IO, Any, Literal
 
 import rgrad
+from rgrad.storage import TypedStorage
 
 _OPCODES = {opcode.code: opcode for opcode in pickletools.opcodes}
 
@@ -120,8 +121,9 @@ def rebuild_tensor(
         metadata: PyTorch's flags, of no use here.
     """
     del backward_hooks, metadata
-    if not isinstance(storage, rgrad.Tensor):
+    if not isinstance(storage, TypedStorage):
         raise pickle.UnpicklingError("a tensor without a storage")
+    storage = storage._elements()
     size = tuple(size) if isinstance(size, rgrad.Size) else size
     valid = _is_shape(size) and _is_shape(stride) and _is_shape((offset,)) and len(size) == len(stride) <= 64
     # A stride of 0 lets few bytes be a huge tensor, but the number of its elements has to stay a number.
@@ -243,6 +245,24 @@ def _bytes(data: Any) -> bytes:
 
 _MARK = object()
 
+# Modules that nobody can allow a file to name.
+_BLOCKED = frozenset({"sys", "os", "posix", "nt"})
+
+
+def unsafe_names(data: bytes) -> list[str]:
+    """The names in a pickle that are neither known nor allowed."""
+    allowed = {*_known_globals(), *_safe_globals}
+    found: dict[str, None] = {}
+    strings: list[str] = []
+    for opcode, argument, _ in pickletools.genops(data):
+        if opcode.name == "GLOBAL":
+            found[str(argument).replace(" ", ".", 1)] = None
+        elif opcode.name == "STACK_GLOBAL":
+            found[".".join(strings[-2:])] = None
+        elif isinstance(argument, str):
+            strings.append(argument)
+    return [name for name in found if name not in allowed]
+
 
 class WeightsUnpickler:
     """Runs the pickle of a file of weights.
@@ -250,13 +270,15 @@ class WeightsUnpickler:
     Args:
         data: the pickle; what follows it is left alone.
         persistent_load: makes the storage that a persistent id names.
+        start: where in the data the pickle begins.
 
     Attributes:
         end: where the pickle ended, once it is loaded.
     """
 
-    def __init__(self, data: bytes, persistent_load: Callable[[Any], Any]) -> None:
+    def __init__(self, data: bytes, persistent_load: Callable[[Any], Any], start: int = 0) -> None:
         self._data = data
+        self._start = start
         self._persistent_load = persistent_load
         self._globals = _known_globals()
         self._stack: list[Any] = []
@@ -266,6 +288,7 @@ class WeightsUnpickler:
     def load(self) -> Any:
         """The object. Raises UnpicklingError for anything that is not a pickle of weights."""
         file = io.BytesIO(self._data)
+        file.seek(self._start)
         try:
             while code := file.read(1):
                 opcode = _OPCODES.get(code.decode("latin1"))
@@ -321,7 +344,11 @@ class WeightsUnpickler:
         self._lookup(module, name)
 
     def _lookup(self, module: Any, name: Any) -> None:
-        full = f"{module}.{name}"
+        full = f"{module}.{name}"[:300]
+        if str(module).partition(".")[0] in _BLOCKED:
+            raise pickle.UnpicklingError(
+                f"Trying to load unsupported GLOBAL {full} whose module {module} is blocked."
+            )
         if full in self._globals:
             self._push(self._globals[full])
         elif full in _safe_globals:
@@ -329,9 +356,9 @@ class WeightsUnpickler:
         else:
             raise pickle.UnpicklingError(
                 f"Unsupported global: GLOBAL {full} was not an allowed global by default. Please use "
-                f"`torch.serialization.add_safe_globals([{name}])` to allowlist this global if you trust "
-                "this "
-                "class/function."[:600]
+                f"`torch.serialization.add_safe_globals([{full}])` or the "
+                f"`torch.serialization.safe_globals([{full}])` context manager to allowlist this global if you trust "
+                "this class/function."
             )
 
     def _allowed(self, function: Any) -> bool:

@@ -1,18 +1,263 @@
-"""`torch.linalg`: from the operation table."""
+"""`torch.linalg`: the operation table's, and what is made of these."""
 
 from __future__ import annotations
 
+import functools
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import rgrad
 from rgrad import _C
+from rgrad.autograd import Function
 
 _namespace = _C._linalg
 __all__ = [n for n in dir(_namespace) if not n.startswith("_")]
 globals().update({n: getattr(_namespace, n) for n in __all__})
 
 LinAlgError = _C._LinAlgError
-__all__ += ["LinAlgError"]
+__all__ += [
+    "LinAlgError",
+    "cond",
+    "matrix_rank",
+    "multi_dot",
+    "pinv",
+    "tensorinv",
+    "tensorsolve",
+]
+
+Tensor = _C.Tensor
 
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any: ...
+
+
+def _expect_square(name: str, A: Tensor) -> int:
+    if A.dim() < 2:
+        raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
+    rows, columns = A.shape[-2:]
+    if rows != columns:
+        raise RuntimeError(
+            f"{name}: A must be batches of square matrices, but they are {rows} by {columns} matrices"
+        )
+    return columns
+
+
+def _with_out(function: Any) -> Any:
+    """The function with a keyword for the tensor that takes the result."""
+
+    @functools.wraps(function)
+    def call(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Tensor:
+        result = function(*args, **kwargs)
+        if out is None:
+            return result
+        if out.shape != result.shape:
+            out.resize_(result.shape)
+        return out.copy_(result)
+
+    return call
+
+
+@_with_out
+def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+    """The product of two or more matrices in the order that takes fewest multiplications.
+
+    Args:
+        tensors: matrices; the first and the last may be vectors.
+    """
+    tensors = list(tensors)
+    if len(tensors) < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
+    drop = []
+    for place, expected in ((0, "first"), (-1, "last")):
+        t = tensors[place]
+        if t.dim() not in (1, 2):
+            raise RuntimeError(f"multi_dot(): the {expected} tensor must be 1D or 2D but got {t.dim()}D")
+        if t.dim() == 1:
+            tensors[place] = t.unsqueeze(place)
+            drop.append(place)
+    for i, t in enumerate(tensors[1:-1], 1):
+        if t.dim() != 2:
+            raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {t.dim()}D")
+    for i, (a, b) in enumerate(zip(tensors, tensors[1:], strict=False)):
+        if a.size(1) != b.size(0):
+            raise RuntimeError(
+                f"multi_dot(): tensors {i} and {i + 1} with shapes {list(a.shape)} and {list(b.shape)} "
+                "cannot be multiplied"
+            )
+    sizes = [t.size(0) for t in tensors] + [tensors[-1].size(1)]
+    # The cheapest product of every run of matrices, and where it is split.
+    best: dict[tuple[int, int], tuple[int, int]] = {(i, i): (0, i) for i in range(len(tensors))}
+    for length in range(1, len(tensors)):
+        for i in range(len(tensors) - length):
+            j = i + length
+            ends = sizes[i] * sizes[j + 1]
+            best[i, j] = min((best[i, k][0] + best[k + 1, j][0] + ends * sizes[k + 1], k) for k in range(i, j))
+
+    def product(i: int, j: int) -> Tensor:
+        if i == j:
+            return tensors[i]
+        split = best[i, j][1]
+        return product(i, split) @ product(split + 1, j)
+
+    result = product(0, len(tensors) - 1)
+    for place in reversed(drop):
+        result = result.squeeze(place)
+    return result
+
+
+class _PseudoInverse(Function):
+    """With ``P`` the pseudo-inverse, ``dP = -P dA P + P Pᵀ dAᵀ (1 - A P) + (1 - P A) dAᵀ Pᵀ P``."""
+
+    @staticmethod
+    def forward(ctx: Any, A: Tensor, settings: dict[str, Any]) -> Tensor:
+        ctx.settings = settings
+        result = _pinv(A, **settings)
+        ctx.save_for_backward(A, result)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        A, P = ctx.saved_tensors
+        kind = A.dtype
+        # Sums that cancel: a wider type keeps the digits.
+        A, P, g = A.double(), P.double(), g.double()
+        gh = g.mT
+        left, right = gh - A @ (P @ gh), gh - (gh @ P) @ A
+        return (left @ P @ P.mT + P.mT @ (P @ right) - P.mT @ g @ P.mT).to(kind), None
+
+
+def _tolerance(A: Tensor, largest: Tensor, atol: Any, rtol: Any) -> Tensor:
+    """What counts as zero beside the largest singular value."""
+    if rtol is None:
+        rtol = 0.0 if atol is not None else rgrad.finfo(A.dtype).eps * max(A.shape[-2:])
+
+    def spread(x: Any) -> Any:
+        return x.unsqueeze(-1) if isinstance(x, Tensor) and x.dim() > 0 else x
+
+    relative = largest * spread(rtol)
+    if atol is None:
+        return relative
+    least = spread(atol)
+    return rgrad.maximum(relative, least if isinstance(least, Tensor) else rgrad.full_like(relative, least))
+
+
+def _spectrum(A: Tensor, hermitian: bool) -> Tensor:
+    return _namespace.eigvalsh(A).abs() if hermitian else _namespace.svdvals(A)
+
+
+@_with_out
+def pinv(A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Tensor:
+    """The pseudo-inverse of each matrix, by its singular values.
+
+    Args:
+        A: ``(*, m, n)``.
+        atol: singular values up to this are zero; none by default.
+        rtol: the same in parts of the largest; by default the precision times the larger size, if ``atol`` is None.
+        hermitian: whether the matrices are symmetric.
+    """
+    if A.dim() < 2:
+        raise RuntimeError("linalg.pinv: The input tensor A must have at least 2 dimensions.")
+    if hermitian:
+        _expect_square("linalg.pinv", A)
+    if A.numel() == 0:
+        return A.mT.clone()
+    return _PseudoInverse.apply(A, {"atol": atol, "rtol": rtol, "hermitian": hermitian})
+
+
+def _pinv(A: Tensor, *, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
+    with rgrad.no_grad():
+        if hermitian:
+            values, vectors = _namespace.eigh(A)
+            U, S, Vh = vectors * values.sign().unsqueeze(-2), values.abs(), vectors.mT
+        else:
+            U, S, Vh = _namespace.svd(A, full_matrices=False)
+        tolerance = _tolerance(A, S.amax(-1, keepdim=True), atol, rtol)
+        inverse = rgrad.where(tolerance < S, 1 / S, 0.0)
+        return (Vh.mT * inverse.unsqueeze(-2)) @ U.mT
+
+
+@_with_out
+def matrix_rank(
+    A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+) -> Tensor:
+    """How many singular values of each matrix are not zero; see :func:`pinv` for what counts as zero.
+
+    Args:
+        A: ``(*, m, n)``.
+        tol: an older name of ``atol``.
+        hermitian: whether the matrices are symmetric.
+        atol: singular values up to this are zero.
+        rtol: the same in parts of the largest.
+    """
+    if A.dim() < 2:
+        raise RuntimeError("linalg.matrix_rank: The input tensor A must have at least 2 dimensions.")
+    if hermitian:
+        _expect_square("linalg.matrix_rank", A)
+    if A.numel() == 0:
+        return rgrad.zeros(A.shape[:-2], dtype=rgrad.int64, device=A.device)
+    S = _spectrum(A.detach(), hermitian)
+    tolerance = _tolerance(A, S.amax(-1, keepdim=True), tol if atol is None else atol, rtol)
+    return (tolerance < S).sum(-1)
+
+
+@_with_out
+def cond(A: Tensor, p: Any = None) -> Tensor:
+    """The condition number of each matrix: its norm times that of its inverse.
+
+    Args:
+        A: ``(*, m, n)``, square unless ``p`` is None, 2 or -2.
+        p: the kind of norm, as of `rgrad.linalg.matrix_norm`; 2 by default.
+    """
+    if A.dim() < 2:
+        raise RuntimeError("linalg.cond: The input tensor A must have at least 2 dimensions.")
+    if p in (None, 2, -2):
+        S = _namespace.svdvals(A)
+        return S[..., -1] / S[..., 0] if p == -2 else S[..., 0] / S[..., -1]
+    _expect_square("linalg.cond", A)
+    if A.numel() == 0:
+        return A.new_zeros(A.shape[:-2])
+    wide = A.double()
+    return (_namespace.matrix_norm(wide, p) * _namespace.matrix_norm(_namespace.inv(wide), p)).to(A.dtype)
+
+
+@_with_out
+def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
+    """The inverse under `tensordot` over ``ind`` dimensions.
+
+    Args:
+        A: a tensor whose first ``ind`` dimensions have as many elements as the others.
+        ind: how many dimensions the inverse takes over.
+    """
+    if ind <= 0:
+        raise RuntimeError("Expected a strictly positive integer for 'ind'")
+    first, rest = A.shape[:ind], A.shape[ind:]
+    if math.prod(first) != math.prod(rest):
+        raise RuntimeError(
+            f"Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
+            f"{math.prod(rest)} != {math.prod(first)}"
+        )
+    n = math.prod(first)
+    return _namespace.inv(A.reshape(n, n)).reshape(*rest, *first)
+
+
+@_with_out
+def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
+    """``X`` in ``tensordot(A, X, X.dim()) == B``.
+
+    Args:
+        A: a tensor of the shape of ``B`` and then that of ``X``.
+        B: a tensor.
+        dims: dimensions of ``A`` that are moved to its end first.
+    """
+    if dims is not None:
+        A = A.movedim(tuple(dims), tuple(range(A.dim() - len(dims), A.dim())))
+    shape = A.shape[B.dim() :]
+    n = math.prod(shape)
+    if n != B.numel():
+        raise RuntimeError(
+            f"Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), "
+            f"but got {n} != {B.numel()}"
+        )
+    return _namespace.solve(A.reshape(n, n), B.reshape(n)).reshape(shape)

@@ -40,9 +40,19 @@ from rgrad._weights_unpickler import (
     full_unpickler,
     get_safe_globals,
     safe_globals,
+    unsafe_names,
 )
+from rgrad.storage import TypedStorage, UntypedStorage, elements_of
 
-__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
+__all__ = [
+    "add_safe_globals",
+    "clear_safe_globals",
+    "get_safe_globals",
+    "get_unsafe_globals_in_checkpoint",
+    "load",
+    "safe_globals",
+    "save",
+]
 
 _ALIGNMENT = 64
 _STORAGE_NAMES = {
@@ -111,6 +121,8 @@ class _Pickler(_PythonPickler):
         self._keys: dict[int, tuple[str, str]] = {}
 
     def persistent_id(self, obj: Any) -> tuple[Any, ...] | None:
+        if isinstance(obj, (TypedStorage, UntypedStorage)):
+            obj = self._storage(elements_of(obj))
         return obj.persistent_id if isinstance(obj, _StorageRef) else None
 
     def _save_torch_global(self, obj: _TorchGlobal) -> None:
@@ -182,6 +194,7 @@ def save(
         f: a path or a binary file open for writing.
         pickle_module: must be `pickle`.
         pickle_protocol: pickle's protocol, 2 as PyTorch's.
+        _use_new_zipfile_serialization: False for the format of PyTorch before 1.6.
 
     Example:
         >>> import io
@@ -194,17 +207,25 @@ def save(
     """
     if pickle_module is not pickle:
         raise ValueError("pickle_module must be the standard library's pickle")
+    is_path = isinstance(f, (str, os.PathLike))
+    if not is_path and not hasattr(f, "write"):
+        raise AttributeError("expected 'f' to be string, path, or a file-like object with a 'write' attribute")
     if not _use_new_zipfile_serialization:
-        raise ValueError("the format PyTorch used before version 1.6 is not supported")
+        from rgrad._legacy_file import save_legacy
+
+        with open(f, "wb") if is_path else contextlib.nullcontext(f) as file:  # type: ignore[arg-type]
+            save_legacy(obj, file, pickle_protocol)
+        return
     pickled = io.BytesIO()
     pickler = _Pickler(pickled, pickle_protocol)
     pickler.dump(obj)
-    is_path = isinstance(f, (str, os.PathLike))
     root = os.path.splitext(os.path.basename(os.fspath(f)))[0] if is_path else "archive"  # type: ignore[arg-type]
     if is_path:
         parent = os.path.dirname(os.path.abspath(os.fspath(f)))  # type: ignore[arg-type]
         if not os.path.isdir(parent):
             raise RuntimeError(f"Parent directory {parent} does not exist.")
+        if os.path.isdir(f):
+            raise RuntimeError("open file failed with strerror: Is a directory")
     with zipfile.ZipFile(f, "w", zipfile.ZIP_STORED) as archive:  # type: ignore[arg-type]
         _write_record(archive, f"{root}/data.pkl", pickled.getbuffer())
         _write_record(archive, f"{root}/byteorder", b"little")
@@ -230,6 +251,15 @@ def _write_record(archive: zipfile.ZipFile, name: str, data: Any) -> None:
 # Loading
 
 
+def _unreadable(what: str) -> RuntimeError:
+    """The error for a zip file that is not one of ours, or not whole."""
+    return RuntimeError(
+        f"PytorchStreamReader failed {what}. This is an internal miniz error. If you are seeing this error, there is a "
+        "high likelihood that your checkpoint file is corrupted. This can happen if the checkpoint was not saved "
+        "properly, was transferred incorrectly, or the file was modified after saving."
+    )
+
+
 class _Archive:
     """The records of a zip file, checked before any of their bytes are used.
 
@@ -242,21 +272,18 @@ class _Archive:
         try:
             with zipfile.ZipFile(_Reader(self.view)) as archive:
                 infos = archive.infolist()
-        except (zipfile.BadZipFile, OSError, ValueError, struct.error, NotImplementedError) as error:
-            raise RuntimeError(
-                f"PytorchStreamReader failed reading zip archive: failed finding central directory ({error})"
-            ) from None
+        except (zipfile.BadZipFile, OSError, ValueError, struct.error, NotImplementedError):
+            why = "failed finding central directory" if len(self.view) > 21 else "not a ZIP archive"
+            raise _unreadable(f"reading zip archive: {why}") from None
         if any(info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1 for info in infos):
-            raise RuntimeError(
-                "PytorchStreamReader failed reading zip archive: compressed or encrypted records"
-            )
+            raise _unreadable("reading zip archive: compressed or encrypted records")
         # Stored records can't be larger together than the file unless they overlap, as in a zip bomb.
         if sum(info.file_size for info in infos) > len(self.view):
-            raise RuntimeError("PytorchStreamReader failed reading zip archive: records exceed the file")
+            raise _unreadable("reading zip archive: records exceed the file")
         self.infos: dict[str, zipfile.ZipInfo] = {}
         roots = [name.filename[: -len("data.pkl")] for name in infos if name.filename.endswith("/data.pkl")]
         if not roots:
-            raise RuntimeError("PytorchStreamReader failed locating file data.pkl: file not found")
+            raise _unreadable("locating file data.pkl: file not found")
         for info in infos:
             if info.filename.startswith(roots[0]):
                 self.infos[info.filename[len(roots[0]) :]] = info
@@ -265,21 +292,21 @@ class _Archive:
         """The bytes of a record, without copying; `check` also compares their checksum."""
         info = self.infos.get(name)
         if info is None:
-            raise RuntimeError(f"PytorchStreamReader failed locating file {name}: file not found")
+            raise _unreadable(f"locating file {name}: file not found")
         header = info.header_offset
         if (
             header < 0
             or header + 30 > len(self.view)
             or bytes(self.view[header : header + 4]) != b"PK\x03\x04"
         ):
-            raise RuntimeError(f"PytorchStreamReader failed reading file {name}: no local header")
+            raise _unreadable(f"reading file {name}: no local header")
         name_length, extra_length = struct.unpack_from("<HH", self.view, header + 26)
         start = header + 30 + name_length + extra_length
         if info.file_size < 0 or start + info.file_size > len(self.view):
-            raise RuntimeError(f"PytorchStreamReader failed reading file {name}: file is truncated")
+            raise _unreadable(f"reading file {name}: file is truncated")
         data = self.view[start : start + info.file_size]
         if check and zlib.crc32(data) != info.CRC:
-            raise RuntimeError(f"PytorchStreamReader failed reading file {name}: checksum mismatch")
+            raise _unreadable(f"reading file {name}: checksum mismatch")
         return data
 
 
@@ -323,7 +350,7 @@ class _Storages:
         self._loaded: dict[str, tuple[Any, str]] = {}
 
     def __call__(self, persistent_id: Any) -> Any:
-        """A one-dimensional tensor over the whole storage that `persistent_id` names."""
+        """The storage that `persistent_id` names."""
         is_tuple = isinstance(persistent_id, tuple) and len(persistent_id) in (5, 6)
         if not (is_tuple and persistent_id[0] == "storage" and persistent_id[5:] in ((), (None,))):
             raise pickle.UnpicklingError("Only persistent_load of storage is allowed")
@@ -341,7 +368,7 @@ class _Storages:
         tensor, dtype = self._loaded[key]
         if dtype != kind.dtype or tensor.numel() != count:
             raise pickle.UnpicklingError(f"storage {key} is referred to with different types or sizes")
-        return tensor
+        return TypedStorage(wrap_storage=tensor.untyped_storage(), dtype=tensor.dtype)
 
     def _load(self, kind: StorageType, key: str, location: str, count: int) -> Any:
         dtype = getattr(rgrad, kind.dtype)
@@ -376,72 +403,16 @@ class _Storages:
         try:
             return tensor.to(target)
         except (RuntimeError, AssertionError, NotImplementedError) as error:
+            name = target.partition(":")[0]
+            if name not in ("cuda", "gpu", "xpu", "mps"):
+                raise RuntimeError(
+                    f"don't know how to restore data location of torch.storage.UntypedStorage (tagged with {target})"
+                ) from None
             raise RuntimeError(
-                f"Attempting to deserialize object on a {target.partition(':')[0].upper()} device but that "
-                "is not "
-                "available. If you are running on a CPU-only machine, please use torch.load with "
+                f"Attempting to deserialize object on a {name.upper()} device but torch.{name}.is_available() is "
+                "False. If you are running on a CPU-only machine, please use torch.load with "
                 f"map_location=torch.device('cpu') to map your storages to the CPU. ({error})"
             ) from None
-
-
-class _LegacyStorages(_Storages):
-    """The storages of a file of PyTorch before 1.6, whose bytes come after the pickle that refers to them.
-
-    Args:
-        view: the whole file.
-        map_location: as of `load`.
-    """
-
-    def __init__(self, view: memoryview, map_location: Any) -> None:
-        self._view = view
-        self._map_location = map_location
-        self._loaded = {}
-        self._size = 0
-
-    def _load(self, kind: StorageType, key: str, location: str, count: int) -> Any:
-        dtype = getattr(rgrad, kind.dtype)
-        self._size += count * dtype.itemsize
-        if self._size > len(self._view):
-            raise pickle.UnpicklingError("storages are larger than the file")
-        return self.place(rgrad.empty(count, dtype=dtype, device="cpu"), location)
-
-    def fill(self, keys: Any, start: int) -> None:
-        """Read the bytes of the storages, which lie one after the other from `start` on."""
-        if not isinstance(keys, list) or sorted(map(str, keys)) != sorted(self._loaded):
-            raise pickle.UnpicklingError("the storages of the file are not those that it refers to")
-        for key in keys:
-            tensor, _ = self._loaded[key]
-            size = tensor.numel() * tensor.dtype.itemsize
-            if start + 8 + size > len(self._view):
-                raise RuntimeError(
-                    f"unexpected EOF, expected {start + 8 + size - len(self._view)} more bytes. "
-                    "The file might be corrupted."
-                )
-            if struct.unpack_from("<q", self._view, start) != (tensor.numel(),):
-                raise pickle.UnpicklingError(f"storage {key} has another size than it should")
-            host = rgrad.empty(tensor.numel(), dtype=tensor.dtype, device="cpu")
-            if size:
-                _C._storage_bytes(host)[:size] = self._view[start + 8 : start + 8 + size]
-            tensor.copy_(host)
-            start += 8 + size
-
-
-_LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
-_LEGACY_START = b"\x80\x02\x8a\n" + _LEGACY_MAGIC.to_bytes(10, "little") + b"."
-
-
-def _load_legacy(view: memoryview, map_location: Any) -> Any:
-    """Load a file of PyTorch before 1.6: pickles of a magic number, a version, sizes, the object and keys,
-    then bytes.
-    """
-    storages = _LegacyStorages(view, map_location)
-    data, values, place = bytes(view), [], 0
-    for _ in range(5):
-        unpickler = WeightsUnpickler(data[place:], storages)
-        values.append(unpickler.load())
-        place += unpickler.end
-    storages.fill(values[4], place)
-    return values[3]
 
 
 def load(
@@ -473,15 +444,24 @@ def load(
         weights_only = True
     if weights_only and pickle_module is not None:
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
+    start = 0 if isinstance(f, (str, os.PathLike)) or not hasattr(f, "tell") else f.tell()
     buffer = _contents(f, bool(mmap))
-    if bytes(memoryview(buffer)[: len(_LEGACY_START)]) == _LEGACY_START:
-        if mmap or not weights_only:
+    if not _looks_zipped(buffer):
+        from rgrad._legacy_file import load_legacy
+
+        if mmap:
             raise RuntimeError(
-                "mmap and weights_only=False can only be used with files saved with "
-                "`torch.save(_use_new_zipfile_serialization=True)`"
+                "mmap can only be used with files saved with "
+                f"`torch.save({f}, _use_new_zipfile_serialization=True), "
+                "please torch.save your checkpoint with this option in order to use mmap."
             )
-        with _weights_errors():
-            return _load_legacy(memoryview(buffer), map_location)
+        unrestricted = None if weights_only else (pickle_module or pickle, pickle_load_args)
+        with _weights_errors() if weights_only else contextlib.nullcontext():
+            value, end = load_legacy(memoryview(buffer), map_location, unrestricted)
+        if not isinstance(f, (str, os.PathLike)):
+            # Another object may follow in the file.
+            f.seek(start + end)
+        return value
     archive = _Archive(buffer)
     if "byteorder" in archive.infos and bytes(archive.record("byteorder")) != b"little":
         raise RuntimeError("the file was saved on a big-endian machine, which is not supported")
@@ -493,17 +473,55 @@ def load(
         return WeightsUnpickler(bytes(data), storages).load()
 
 
+def get_unsafe_globals_in_checkpoint(f: PathOrFile) -> list[str]:
+    """The names in a file that `load` would refuse, as far as they stand there literally.
+
+    Args:
+        f: a path or a binary file that `save` wrote.
+    """
+    buffer = _contents(f, False)
+    if not _looks_zipped(buffer):
+        raise ValueError("Expected input to be a checkpoint returned by torch.save")
+    return unsafe_names(bytes(_Archive(buffer).record("data.pkl")))
+
+
+def _looks_zipped(buffer: Any) -> bool:
+    head = bytes(memoryview(buffer)[:2])
+    return head == b"PK" or head == b"P"
+
+
+_UNSAFE = (
+    "In PyTorch 2.6, we changed the default value of the `weights_only` argument in `torch.load` from `False` to "
+    "`True`. Re-running `torch.load` with `weights_only` set to `False` will likely succeed, but it can result in "
+    "arbitrary code execution. Do it only if you got the file from a trusted source."
+)
+
+
+def _explained(message: str) -> str:
+    """What can be done about an error of the restricted unpickler."""
+    if "was not an allowed global by default" in message:
+        return (
+            "Weights only load failed. This file can still be loaded, to do so you have two options, "
+            "\033[1mdo those steps only if you trust the source of the checkpoint\033[0m. "
+            f"\n\t(1) {_UNSAFE}\n\t(2) Alternatively, to load with `weights_only=True` please check the recommended "
+            f"steps in the following error message.\n\tWeightsUnpickler error: {message}"
+        )
+    asked = (
+        "Please file an issue with the following so that we can make `weights_only=True` compatible with your use "
+        "case: WeightsUnpickler error: "
+    )
+    if message.endswith("is blocked."):
+        asked = ""
+    return f"Weights only load failed. {_UNSAFE}\n{asked}\n\n{message}"
+
+
 @contextlib.contextmanager
 def _weights_errors() -> Iterator[None]:
     """Tell with an error of the restricted unpickler what one can do about it."""
     try:
         yield
     except pickle.UnpicklingError as error:
-        raise pickle.UnpicklingError(
-            "Weights only load failed. If you trust the file's source, re-run with `weights_only=False`, "
-            "which can "
-            f"run any code in the file.\n\tWeightsUnpickler error: {error}"
-        ) from None
+        raise pickle.UnpicklingError(_explained(str(error))) from None
 
 
 def _contents(f: Any, mapped: bool) -> Any:
@@ -511,7 +529,8 @@ def _contents(f: Any, mapped: bool) -> Any:
     if not isinstance(f, (str, os.PathLike)):
         if not hasattr(f, "read"):
             raise AttributeError(
-                f"{type(f).__name__!r} object has no attribute 'read': pass a path or a file"
+                f"{type(f).__name__!r} object has no attribute 'seek'. You can only torch.load from a file that is "
+                "seekable. Please pre-load the data into a buffer like io.BytesIO and try to load from it instead."
             )
         return f.read()
     with open(f, "rb") as file:

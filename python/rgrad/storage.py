@@ -9,7 +9,7 @@ from typing import Any
 from rgrad import _C
 from rgrad._C import Tensor, UntypedStorage
 
-__all__ = ["TypedStorage", "UntypedStorage"]
+__all__ = ["TypedStorage", "UntypedStorage", "storagetype"]
 
 _WARNING = (
     "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. "
@@ -163,7 +163,52 @@ def _cast(name: str) -> Any:
 for _name in _CASTS:
     setattr(TypedStorage, _name, _cast(_name))
 
+
+class storagetype:
+    """What `rgrad.FloatStorage` and its like are: makers of storages of one dtype, and tests for these.
+
+    >>> import rgrad
+    >>> rgrad.FloatStorage([1.0, 2.0]).dtype
+    torch.float32
+    """
+
+    def __init__(self, name: str, dtype: _C.dtype) -> None:
+        self.__name__ = self.__qualname__ = name
+        self.__module__ = "rgrad"
+        self.dtype = dtype
+
+    def __call__(self, data: Any = None, *, wrap_storage: UntypedStorage | None = None) -> TypedStorage:
+        return TypedStorage(data, wrap_storage=wrap_storage, dtype=self.dtype)
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        return isinstance(instance, TypedStorage) and instance.dtype == self.dtype and not instance.is_cuda
+
+    def __repr__(self) -> str:
+        return f"<class 'torch.{self.__name__}'>"
+
+    def __reduce__(self) -> str:
+        return self.__name__
+
+
+FloatStorage = storagetype("FloatStorage", _C.float32)
+DoubleStorage = storagetype("DoubleStorage", _C.float64)
+HalfStorage = storagetype("HalfStorage", _C.float16)
+BFloat16Storage = storagetype("BFloat16Storage", _C.bfloat16)
+LongStorage = storagetype("LongStorage", _C.int64)
+IntStorage = storagetype("IntStorage", _C.int32)
+ShortStorage = storagetype("ShortStorage", _C.int16)
+CharStorage = storagetype("CharStorage", _C.int8)
+ByteStorage = storagetype("ByteStorage", _C.uint8)
+BoolStorage = storagetype("BoolStorage", _C.bool)
+
 _warned = False
+
+
+def elements_of(storage: TypedStorage | UntypedStorage) -> Tensor:
+    """The memory as a vector of its elements, or of bytes where it has no dtype."""
+    if isinstance(storage, UntypedStorage):
+        storage = TypedStorage(wrap_storage=storage, dtype=_C.uint8)
+    return storage._elements()
 
 
 def of_tensor(self: Tensor) -> TypedStorage:

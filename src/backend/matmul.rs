@@ -2,7 +2,7 @@
 
 #[cfg(feature = "gpu")]
 use super::gpu;
-use super::{View, by_device, cpu, same_device};
+use super::{View, by_device, cpu, elements, same_device};
 use crate::dtype::{DType, Element};
 use crate::error::Result;
 use crate::with_dtype;
@@ -40,7 +40,7 @@ fn on_host(a: View, b: View, bias: Option<View>, out: View) {
     with_dtype!(float out.dtype, T => {
         let c = &mut out.storage.slice_mut::<T>()[at];
         let bias = match &bias {
-            Some(v) => Bias::Row(&v.storage.slice::<T>().get(v.layout.offset..).unwrap_or_default()[..v.layout.numel()]),
+            Some(v) => Bias::Row(elements::<T>(*v)),
             None => Bias::None,
         };
         let ep = Epilogue { alpha: 1.0, beta: 0.0, bias, act: Activation::None };
@@ -57,8 +57,8 @@ fn on_host(a: View, b: View, bias: Option<View>, out: View) {
                 (MatRef { data: &p.data[i * steps.0..], ..p }, MatRef { data: &q.data[i * steps.1..], ..q });
             gemm_int(m, n, k, p, q, c);
         }
-        if let Some(v) = &bias {
-            let row = &v.storage.slice::<i64>().get(v.layout.offset..).unwrap_or_default()[..v.layout.numel()];
+        if let Some(v) = bias {
+            let row = elements::<i64>(v);
             c.chunks_mut(n.max(1)).for_each(|c| c.iter_mut().zip(row).for_each(|(c, b)| *c = c.wrapping_add(*b)));
         }
     });

@@ -7,6 +7,7 @@ pub mod calling;
 pub mod conv;
 pub mod copy;
 pub mod cpu;
+pub mod factor;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 pub mod index;

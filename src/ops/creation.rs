@@ -107,7 +107,7 @@ pub(in crate::ops) fn like(a: &Args, at: usize) -> Result<Tensor> {
 fn dtype_of(value: Scalar) -> DType {
     match value {
         Scalar::Bool(_) => DType::Bool,
-        Scalar::Int(_) => DType::I64,
+        Scalar::Int(_) | Scalar::Long(_) => DType::I64,
         Scalar::Float(_) => default_dtype(),
     }
 }

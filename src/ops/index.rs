@@ -26,7 +26,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::grad_enabled;
-use crate::layout::Dims;
+use crate::layout::{Dims, MemoryFormat};
 use crate::tensor::{Tensor, assign, check_inplace, write_untracked};
 use crate::{bail, ensure};
 
@@ -305,7 +305,7 @@ fn set_picked(view: &Tensor, picks: &Picks, value: Arg, tracked: bool) -> Result
         let (result, node) = match (value, &mask, &picks[..]) {
             (Arg::S(s), Some(mask), _) => {
                 let nodes = ["MaskedFillBackward0"; 2];
-                (mask::fill_where(view, mask, value, s, nodes)?, nodes[0])
+                (mask::fill_where(view, mask, value, s, MemoryFormat::Contiguous, nodes)?, nodes[0])
             }
             (Arg::S(_), None, [before @ .., Some(index)])
                 if index.dtype() == DType::I64 && before.iter().all(Option::is_none) =>

@@ -9,13 +9,21 @@ use crate::backend::copy;
 use crate::dtype::promote;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, record};
-use crate::layout::{Dims, wrap_dim};
+use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
 use crate::tensor::Tensor;
 use crate::{ensure, table};
 
 /// An empty vector is left out of a concatenation of tensors of any rank.
 fn is_left_out(t: &Tensor) -> bool {
     t.rank() == 1 && t.numel() == 0
+}
+
+/// The format of all tensors, or row-major where they differ.
+fn common_format(tensors: &[Tensor]) -> MemoryFormat {
+    let formats = tensors.iter().map(|t| t.layout().suggested_format());
+    formats
+        .reduce(|a, b| if a == b { a } else { MemoryFormat::Contiguous })
+        .unwrap_or(MemoryFormat::Contiguous)
 }
 
 /// The tensors one after the other along `dim`, in their promoted dtype.
@@ -51,7 +59,11 @@ pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let dtype = tensors.iter().fold(tensors[0].dtype(), |all, t| promote(all, t.dtype()));
     let mut shape = model.clone();
     shape[d] = length;
-    let out = Tensor::empty_on(shape, dtype, tensors[first].device())?;
+    let (format, mut layout) = (common_format(tensors), Layout::contiguous(shape));
+    if format != MemoryFormat::Contiguous {
+        layout = layout.in_format(format)?;
+    }
+    let out = Tensor::empty_dense(layout, dtype, tensors[first].device())?;
     let mut start = 0;
     for t in tensors.iter().filter(|t| !is_left_out(t)) {
         let length = t.shape()[d];
@@ -108,7 +120,17 @@ pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let dtype = tensors.iter().fold(tensors[0].dtype(), |all, t| promote(all, t.dtype()));
     let mut shape = model.clone();
     shape.insert(d, tensors.len());
-    let out = Tensor::empty_on(shape, dtype, tensors[0].device())?;
+    let mut layout = Layout::contiguous(shape);
+    let format = common_format(tensors);
+    if format != MemoryFormat::Contiguous && d < model.len() {
+        // As if they were joined along the dimension and this was split.
+        let mut joined = model.clone();
+        joined[d] *= tensors.len();
+        layout.strides = Layout::contiguous(joined).in_format(format)?.strides;
+        let step = layout.strides[d] * model[d] as isize;
+        layout.strides.insert(d, step);
+    }
+    let out = Tensor::empty_dense(layout, dtype, tensors[0].device())?;
     for (i, t) in tensors.iter().enumerate() {
         copy::copy(t.raw(), out.with_layout(out.layout().select(d, i)).raw())?;
     }

@@ -1,6 +1,7 @@
 //! Triangles, traces, products of tensors, distances.
 
 mod einsum;
+mod factor;
 mod products;
 mod statistics;
 mod svd;
@@ -22,6 +23,7 @@ use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
 pub use einsum::einsum;
+pub use factor::OPS as FACTORS;
 pub use products::tensordot;
 pub use statistics::OPS as STATISTICS;
 pub use svd::{svd, svdvals};

@@ -52,6 +52,7 @@ static FAMILIES: &[&[Op]] = &[
     join::OPS,
     linalg::OPS,
     linalg::STATISTICS,
+    linalg::FACTORS,
     loss::OPS,
     matmul::OPS,
     nn::OPS,

@@ -14,7 +14,7 @@ use crate::backend::cpu::norm as kernel;
 use crate::dtype::{DType, Real};
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record};
-use crate::layout::Dims;
+use crate::layout::{Dims, MemoryFormat};
 use crate::tensor::{Tensor, write_untracked};
 use crate::{bail, ensure, with_dtype};
 
@@ -35,6 +35,14 @@ impl Kind {
             Kind::Layer { .. } => "NativeLayerNormBackward0",
             Kind::Group { .. } => "NativeGroupNormBackward0",
             Kind::Batch { .. } => "NativeBatchNormBackward0",
+        }
+    }
+
+    /// How a result of `x` lies in memory: as `x` does where there are channels.
+    fn format(self, x: &Tensor) -> MemoryFormat {
+        match self {
+            Kind::Layer { .. } => MemoryFormat::Contiguous,
+            Kind::Group { .. } | Kind::Batch { .. } => x.layout().suggested_format(),
         }
     }
 
@@ -124,7 +132,8 @@ fn finish(
     stats: Stats,
 ) -> Result<Tensor> {
     let inputs: smallvec::SmallVec<[&Tensor; 3]> = [Some(x), weight, bias].into_iter().flatten().collect();
-    record(rounded(out, x.dtype())?, &inputs, |_| NormBackward {
+    let out = rounded(out, x.dtype())?.laid_as(kind.format(x))?;
+    record(out, &inputs, |_| NormBackward {
         x: SavedTensor::input(x),
         weight: SavedTensor::optional(weight),
         mean: SavedTensor::input(&stats.mean),
@@ -172,7 +181,7 @@ impl NormBackward {
                 }
             }
         }, else unsupported(op, compute)?);
-        Ok([rounded(dx, x.dtype())?, dw, db])
+        Ok([rounded(dx, x.dtype())?.laid_as(self.kind.format(x))?, dw, db])
     }
 
     /// The same of operations, the statistics being functions of the input again.

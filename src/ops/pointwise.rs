@@ -171,7 +171,7 @@ pub fn result_type(args: &[Arg]) -> DType {
         let (rank, dtype) = match a {
             Arg::T(t) => (if t.rank() > 0 { 0 } else { 1 }, t.dtype()),
             Arg::S(Scalar::Bool(_)) => (2, DType::Bool),
-            Arg::S(Scalar::Int(_)) => (2, DType::I64),
+            Arg::S(Scalar::Int(_) | Scalar::Long(_)) => (2, DType::I64),
             Arg::S(Scalar::Float(_)) => (2, super::default_dtype()),
         };
         of[rank] = Some(of[rank].map_or(dtype, |d| promote(d, dtype)));

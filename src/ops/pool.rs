@@ -7,7 +7,7 @@ use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use crate::backend::plane::{self as kernel, Divisor, PoolShape, ResizeShape};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::layout::Dims;
+use crate::layout::{Dims, MemoryFormat};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
@@ -158,7 +158,12 @@ fn maxima(
         input: input.iter().product(),
         output: output.iter().product(),
     };
-    Ok((record_map(rounded(out, t.dtype())?, t, map, node)?, indices))
+    let format = match t.layout().suggested_format() {
+        MemoryFormat::ChannelsLast3d if node.starts_with("Adaptive") => MemoryFormat::Contiguous,
+        format => format,
+    };
+    let out = rounded(out, t.dtype())?.laid_as(format)?;
+    Ok((record_map(out, t, map, node)?, indices.laid_as(format)?))
 }
 
 fn max_pool(a: &Args, op: &'static str, n: usize) -> Result<Out> {

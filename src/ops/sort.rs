@@ -32,9 +32,9 @@ pub(super) fn from_rows(rows: &Tensor, dim: usize, dtype: DType) -> Result<Tenso
     }
     let order: Vec<usize> = (0..dim).chain([rank - 1]).chain(dim..rank - 1).collect();
     let out = rows.with_layout(rows.layout().permute(&order)).dense(dtype)?;
-    // What was dense as it lay may have other strides at dimensions of size 1.
-    let plain = out.layout().has_plain_strides();
-    Ok(if plain { out } else { out.with_layout(Layout::contiguous(out.shape().clone())) })
+    // Dimensions of one element may come with other strides than those of a new tensor.
+    let layout = Layout::contiguous(out.shape().clone());
+    Ok(out.with_layout(layout))
 }
 
 /// Uninitialised values and indices for `k` results in each row of `rows`.
@@ -53,7 +53,10 @@ pub fn sort(t: &Tensor, dim: i64, descending: bool, node: &'static str) -> Resul
     let (x, n) = to_rows(t, dim)?;
     let (values, indices) = outputs(&x, n)?;
     kernels::sort(x.raw(), n, descending, values.raw(), indices.raw())?;
-    let found = vec![from_rows(&values, dim, t.dtype())?, from_rows(&indices, dim, DType::I64)?];
+    let found = vec![
+        from_rows(&values, dim, t.dtype())?.laid_like(t)?,
+        from_rows(&indices, dim, DType::I64)?.laid_like(t)?,
+    ];
     record_all(found, &[t], |o| Chosen::new(node, t, dim, &o[1]))
 }
 

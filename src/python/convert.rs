@@ -113,11 +113,11 @@ pub fn number(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
     slow_number(obj)
 }
 
-/// An integer; one of 64 bits without a sign keeps its bits, and a longer one is none.
+/// An integer; one longer than 64 bits is none.
 fn int_scalar(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
     match obj.extract::<i64>() {
         Ok(i) => Some(Scalar::Int(i)),
-        Err(_) => obj.extract::<u64>().map(|u| Scalar::Int(u as i64)).ok(),
+        Err(_) => obj.extract::<u64>().map(Scalar::Long).ok(),
     }
 }
 
@@ -134,7 +134,7 @@ pub fn check_range(obj: &Bound<'_, PyAny>, ty: Ty) -> PyResult<()> {
     }
 }
 
-const OVERFLOW: &str = "Overflow when unpacking long long";
+pub const OVERFLOW: &str = "Overflow when unpacking long long";
 
 /// As PyTorch unpacks an integer that it stores.
 pub fn integer(obj: &Bound<'_, PyAny>) -> PyResult<Scalar> {
@@ -327,7 +327,11 @@ fn rare(obj: &Bound<'_, PyAny>, ty: Ty) -> PyResult<Option<Value>> {
         // Of tensors only those without dimensions, which as a part of a size need but have one element.
         Ty::Int if obj.cast::<PyTensor>().is_ok_and(|t| t.get().inner().rank() > 0) => None,
         Ty::Int => int(obj).map(|i| Value::Number(Scalar::Int(i))),
-        Ty::Float => number_or_item(obj).map(|s| Value::Number(Scalar::Float(s.to_f64()))),
+        Ty::Float => match number_or_item(obj) {
+            Some(s) => Some(Value::Number(Scalar::Float(s.to_f64()))),
+            None if obj.is_instance_of::<PyInt>() => Some(Value::Number(Scalar::Float(obj.extract()?))),
+            None => None,
+        },
         Ty::Bool => numpy_bool(obj).map(|b| Value::Number(Scalar::Bool(b))),
         Ty::Floats => match number(obj) {
             Some(s) => Some(Value::Floats(vec![s.to_f64()])),
@@ -424,6 +428,7 @@ pub fn scalar(py: Python<'_>, s: Scalar) -> PyResult<Py<PyAny>> {
     Ok(match s {
         Scalar::Bool(b) => b.into_pyobject(py)?.to_owned().into_any().unbind(),
         Scalar::Int(i) => i.into_pyobject(py)?.into_any().unbind(),
+        Scalar::Long(u) => u.into_pyobject(py)?.into_any().unbind(),
         Scalar::Float(f) => f.into_pyobject(py)?.into_any().unbind(),
     })
 }

@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyInt, PyList, PyTuple};
 
 use super::convert::{self, Ty};
 use super::dtype::type_name;
@@ -100,12 +100,11 @@ fn strange_element<'py>(obj: &Bound<'py, PyAny>, ty: Ty) -> Option<(usize, Bound
 }
 
 fn not_unpacked(name: &str, p: &Param, at: usize, found: &Bound<'_, PyAny>) -> String {
-    format!(
-        "{name}(): argument '{}' failed to unpack the object at pos {at} with error \"type must be {},but got {}\"",
-        p.name,
-        p.ty.describe(),
-        type_name(found)
-    )
+    let why = match found.is_instance_of::<PyInt>() {
+        true => convert::OVERFLOW.into(),
+        false => format!("type must be {},but got {}", p.ty.describe(), type_name(found)),
+    };
+    format!("{name}(): argument '{}' failed to unpack the object at pos {at} with error \"{why}\"", p.name)
 }
 
 fn explain(name: &str, s: &Parameters, args: Positional, given: &Given, why: Mismatch<'_>) -> String {
@@ -136,6 +135,7 @@ fn explain(name: &str, s: &Parameters, args: Positional, given: &Given, why: Mis
                     type_name(&x)
                 ),
                 (Some((i, x)), _) => not_unpacked(name, p, i + 1, &x),
+                (None, Ty::Size) if found.is_instance_of::<PyInt>() => not_unpacked(name, p, 1, &found),
                 _ => {
                     format!(
                         "{name}(): argument '{}'{place} must be {wanted}, not {}",

@@ -108,7 +108,10 @@ impl PyTensor {
     ) -> PyResult<Py<PyAny>> {
         match Operand::of(exponent) {
             Some(e) if modulo.is_none() => power(py, Value::Tensor(self.inner()), e.into()),
-            _ => Ok(py.NotImplemented()),
+            _ => {
+                convert::check_range(exponent, convert::Ty::Operand)?;
+                Ok(py.NotImplemented())
+            }
         }
     }
 

@@ -142,6 +142,34 @@ impl Tensor {
         Tensor::empty_dense(self.layout().in_format(format)?, dtype, self.device())
     }
 
+    /// A result of a kernel, brought from row-major order to `format`.
+    pub fn laid_as(self, format: MemoryFormat) -> Result<Tensor> {
+        if format == MemoryFormat::Contiguous {
+            return Ok(self);
+        }
+        let layout = self.layout().in_format(format)?;
+        self.laid_in(layout)
+    }
+
+    /// A result of a kernel, brought from row-major order to that of `model`, which has its shape.
+    pub fn laid_like(self, model: &Tensor) -> Result<Tensor> {
+        if model.strides() == self.strides() {
+            return Ok(self);
+        }
+        self.laid_in(model.layout().in_format(MemoryFormat::Preserve)?)
+    }
+
+    /// A result of a kernel, brought from row-major order to a dense layout of its shape.
+    pub fn laid_in(self, layout: Layout) -> Result<Tensor> {
+        if layout.is_contiguous() {
+            // The strides of dimensions of one element may differ, the order does not.
+            return Ok(self.with_layout(layout));
+        }
+        let out = Tensor::empty_dense(layout, self.dtype(), self.device())?;
+        copy::copy(self.raw(), out.raw())?;
+        Ok(out)
+    }
+
     /// The elements in a new tensor of `dtype` that lies in memory as `format` says, without history.
     pub fn copied_in(&self, format: MemoryFormat, dtype: DType) -> Result<Tensor> {
         let out = self.empty_in(format, dtype)?;

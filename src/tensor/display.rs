@@ -118,6 +118,7 @@ fn plain(v: Scalar) -> String {
         Scalar::Bool(false) => "False".into(),
         Scalar::Int(i) => i.to_string(),
         Scalar::Float(f) => f.to_string(),
+        Scalar::Long(u) => u.to_string(),
     }
 }
 

@@ -251,3 +251,47 @@ def test_mistakes_among_indices_are_told_in_pytorchs_order():
         torch.zeros(())[(0,)]
     with pytest.raises(IndexError, match="invalid index of a 0-dim tensor"):
         torch.zeros(())[0]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda x: x.index_add(0, torch.tensor([0, 1]), torch.ones(3, 4)), RuntimeError,
+         r"index_add_\(\): Number of indices \(2\) should be equal to source.size\(dim\): \(3\), for dim: 0"),
+        (lambda x: x.index_add(0, torch.tensor([0.0, 1]), torch.ones(2, 4)), RuntimeError,
+         r"index_add_\(\): Expected dtype int32/int64 for index but got: Float"),
+        (lambda x: x.index_add(0, torch.tensor([[0, 1]]), torch.ones(2, 4)), IndexError,
+         r"supposed to be a vector, but got dim: 2 with type: Long and size: \[1, 2\]"),
+        (lambda x: x.index_add(0, torch.tensor([0, 1]), torch.ones(2, 5)), RuntimeError,
+         r"excluding the specified dimension. Got self.shape = \[3, 4\] source.shape = \[2, 5\]"),
+        (lambda x: x.index_add(1, torch.tensor([0, 1]), torch.ones(2)), RuntimeError,
+         r"index_add_\(\): Indexing dim 1 is out of bounds of the source tensor with dim 1"),
+        (lambda x: x.index_add(0, torch.tensor([0, 5]), torch.ones(2, 4)), RuntimeError,
+         r"index 5 is out of bounds for dimension 0 with size 3"),
+        (lambda x: x[0].index_add(0, torch.tensor([9]), torch.ones(1)), IndexError, r"index out of range in self"),
+        (lambda x: x.index_copy(0, torch.tensor([0, 1]), torch.ones(3, 4)), IndexError,
+         r"Number of indices \(2\) should be equal to source.size\(dim\) \(3\)"),
+        (lambda x: x.index_copy(0, torch.tensor([0, 1]), torch.ones(2)), IndexError,
+         r"Source dimensionality \(1\), destination dimensionality \(2\)"),
+        (lambda x: x.index_copy(0, torch.tensor([0, 1]), torch.ones(2, 5)), RuntimeError,
+         r"Destination slice shape: 4 at dimension 0 and source slice shape: 5 at dimension 0."),
+        (lambda x: x.index_copy(0, torch.tensor([0, 5]), torch.ones(2, 4)), IndexError,
+         r"index_copy_\(\): index 5 is out of bounds for dimension 0 with size 3"),
+        (lambda x: x.index_copy(0, torch.tensor([0, 1], dtype=torch.int32), torch.ones(2, 4)), RuntimeError,
+         r"index_copy_\(\): Expected a long tensor for index, but got Int"),
+        (lambda x: x.index_fill(0, torch.tensor([[1]]), 1.0), RuntimeError, r"Index has to be a vector/scalar"),
+    ],
+)  # fmt: skip
+def test_rows_that_do_not_fit_are_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call(torch.zeros(3, 4))
+
+
+def test_the_reduce_argument_of_scatter_is_deprecated():
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        with pytest.warns(UserWarning, match="The reduce argument of torch.scatter with Tensor src is deprecated"):
+            torch.zeros(2).scatter(0, torch.tensor([0]), torch.ones(1), reduce="add")
+    finally:
+        torch.set_warn_always(before)

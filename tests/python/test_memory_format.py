@@ -150,3 +150,98 @@ def test_resizing_takes_a_format():
     assert torch.zeros(4).resize_(IMAGE, memory_format=torch.channels_last).stride() == LAST
     assert torch.zeros(4).resize_as_(last(*IMAGE)).stride() == (60, 20, 5, 1)
     assert torch.zeros(4).resize_as_(last(*IMAGE), memory_format=torch.preserve_format).stride() == LAST
+
+
+F = nn.functional
+WEIGHT = torch.arange(5.0 * 3 * 3 * 3).view(5, 3, 3, 3)
+KEEP_CHANNELS_LAST = {
+    "conv2d": lambda x: F.conv2d(x, WEIGHT, torch.zeros(5), padding=1),
+    "conv2d by channel": lambda x: F.conv2d(x, WEIGHT[:3, :1].contiguous(), groups=3),
+    "conv_transpose2d": lambda x: F.conv_transpose2d(x, WEIGHT[:3].contiguous()),
+    "max_pool2d": lambda x: F.max_pool2d(x, 2),
+    "indices of max_pool2d": lambda x: F.max_pool2d(x, 2, return_indices=True)[1],
+    "max_unpool2d": lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2),
+    "avg_pool2d": lambda x: F.avg_pool2d(x, 2),
+    "lp_pool2d": lambda x: F.lp_pool2d(x, 2.0, 2),
+    "adaptive_avg_pool2d": lambda x: F.adaptive_avg_pool2d(x, 2),
+    "adaptive_max_pool2d": lambda x: F.adaptive_max_pool2d(x, 2),
+    "batch_norm": lambda x: F.batch_norm(x, None, None, training=True),
+    "batch_norm in evaluation": lambda x: F.batch_norm(x, torch.zeros(3), torch.ones(3)),
+    "group_norm": lambda x: F.group_norm(x, 3),
+    "interpolate": lambda x: F.interpolate(x, scale_factor=2),
+    "interpolate bilinear": lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
+    "interpolate area": lambda x: F.interpolate(x, size=(3, 3), mode="area"),
+    "pad": lambda x: F.pad(x, (1, 0, 1, 0)),
+    "pad reflect": lambda x: F.pad(x, (1, 0, 1, 0), mode="reflect"),
+    "pad replicate": lambda x: F.pad(x, (1, 0, 1, 0), mode="replicate"),
+    "pixel_unshuffle": lambda x: F.pixel_unshuffle(x, 2),
+    "channel_shuffle": lambda x: F.channel_shuffle(x, 3),
+    "cat": lambda x: torch.cat([x, x], 1),
+    "dropout": lambda x: F.dropout(x, 0.5),
+    "flip": lambda x: torch.flip(x, (1, 2)),
+    "roll": lambda x: torch.roll(x, 1, 2),
+    "sort": lambda x: torch.sort(x, 1)[0],
+    "indices of sort": lambda x: torch.sort(x, 3)[1],
+    "index": lambda x: x[torch.tensor([1, 0, 1])],
+    "index_put": lambda x: x.index_put((torch.tensor([0]),), torch.tensor(1.0)),
+    "index_fill": lambda x: x.index_fill(2, torch.tensor([0]), 1.0),
+}
+
+
+@pytest.mark.parametrize("name", KEEP_CHANNELS_LAST)
+def test_operations_on_images_keep_their_channels_innermost(name):
+    run, shape = KEEP_CHANNELS_LAST[name], (2, 3, 6, 8)
+    image = last(*shape)
+    torch.manual_seed(0)
+    result = run(image)
+    assert result.is_contiguous(memory_format=torch.channels_last) and not result.is_contiguous()
+    rows = image.contiguous()
+    torch.manual_seed(0)
+    expected = run(rows)
+    assert expected.is_contiguous()
+    torch.testing.assert_close(result, expected, check_stride=False)
+    if result.is_floating_point():
+        grads = []
+        for x in (image, rows):
+            x.requires_grad_()
+            torch.manual_seed(0)
+            y = run(x)
+            (y * torch.arange(float(y.numel())).view(y.shape)).sum().backward()
+            grads.append(x.grad)
+        assert grads[0].stride() == image.stride()
+        torch.testing.assert_close(*grads, check_stride=False)
+
+
+def test_a_convolution_with_such_a_weight_has_such_a_result():
+    weight = WEIGHT.to(memory_format=torch.channels_last)
+    result = F.conv2d(torch.zeros(2, 3, 6, 8), weight)
+    assert result.is_contiguous(memory_format=torch.channels_last)
+    assert F.conv2d(torch.zeros(3, 6, 8), weight).stride() == (1, 30, 5)
+
+
+def test_operations_on_volumes_keep_their_channels_innermost():
+    volume = torch.rand(2, 3, 4, 4, 4).to(memory_format=torch.channels_last_3d)
+    weight = torch.rand(5, 3, 2, 2, 2)
+    for result in (
+        F.conv3d(volume, weight),
+        F.max_pool3d(volume, 2),
+        F.batch_norm(volume, None, None, training=True),
+        F.interpolate(volume, scale_factor=2, mode="trilinear"),
+        F.pad(volume, (1, 1, 0, 0, 0, 0), mode="replicate"),
+        torch.cat([volume, volume], 1),
+    ):
+        assert result.is_contiguous(memory_format=torch.channels_last_3d) and not result.is_contiguous()
+    assert F.avg_pool3d(volume, 2).is_contiguous()
+    assert F.conv3d(volume.double(), weight.double()).is_contiguous()
+
+
+def test_stacked_images_lie_as_if_they_were_joined_and_split():
+    image = last(2, 3, 4, 5)
+    assert torch.stack([image, image]).stride() == (120, 60, 1, 15, 3)
+    assert torch.stack([image, image.contiguous()]).is_contiguous()
+
+
+def test_padding_by_nothing_is_a_copy():
+    image = torch.zeros(1, 2, 3, 3)
+    F.pad(image, (0, 0, 0, 0), mode="reflect").fill_(1)
+    assert image.sum() == 0

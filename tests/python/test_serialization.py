@@ -185,6 +185,52 @@ def test_files_older_than_the_zip_format_load():
         loaded(legacy(count=200))
 
 
+def test_the_format_older_than_zip_is_written_too(tmp_path):
+    shared = torch.arange(4.0)
+    state = {"w": shared, "tail": shared[2:], "p": nn.Parameter(torch.ones(2)), "dtype": torch.int8}
+    state["empty"] = torch.zeros(0)
+    file = io.BytesIO()
+    torch.save(state, file, _use_new_zipfile_serialization=False)
+    for options in ({}, {"weights_only": False}):
+        found = loaded(file.getvalue(), **options)
+        assert found["w"].tolist() == [0, 1, 2, 3] and found["tail"].tolist() == [2, 3]
+        assert found["tail"].data_ptr() == found["w"].data_ptr() + 8
+        assert isinstance(found["p"], nn.Parameter) and found["dtype"] is torch.int8 and found["empty"].shape == (0,)
+    torch.save(state, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
+    assert (tmp_path / "old.pt").read_bytes() == file.getvalue()
+    with pytest.raises(RuntimeError, match="mmap can only be used with files saved with"):
+        torch.load(tmp_path / "old.pt", mmap=True)
+
+
+def test_objects_of_the_older_format_may_follow_each_other():
+    file = io.BytesIO()
+    for value in (torch.ones(2), "two"):
+        torch.save(value, file, _use_new_zipfile_serialization=False)
+    file.seek(0)
+    assert torch.load(file).tolist() == [1, 1] and torch.load(file) == "two"
+
+
+def test_storages_are_saved_as_such_and_stay_tied():
+    x = torch.ones(2)
+    memory = torch.FloatStorage(wrap_storage=x.untyped_storage())
+    for format in (True, False):
+        file = io.BytesIO()
+        torch.save([x, memory], file, _use_new_zipfile_serialization=format)
+        tensor, storage = loaded(file.getvalue())
+        assert isinstance(storage, torch.FloatStorage) and not isinstance(storage, torch.LongStorage)
+        storage[0] = 5
+        assert tensor.tolist() == [5, 1]
+    assert loaded(saved(x.untyped_storage())).tolist() == list(x.numpy().tobytes())
+
+
+def test_names_that_a_file_needs_can_be_listed():
+    assert serialization.get_unsafe_globals_in_checkpoint(io.BytesIO(saved([Ordinary(1), torch.ones(1)]))) == [
+        f"{Ordinary.__module__}.Ordinary"
+    ]
+    with pytest.raises(ValueError, match="Expected input to be a checkpoint returned by torch.save"):
+        serialization.get_unsafe_globals_in_checkpoint(io.BytesIO(legacy()))
+
+
 # Hostile and damaged files
 
 
@@ -198,6 +244,25 @@ def test_code_in_a_file_does_not_run(capsys):
         with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
             loaded(data)
     assert capsys.readouterr().out == ""
+    with pytest.raises(pickle.UnpicklingError, match="unsupported GLOBAL posix.system whose module posix is blocked"):
+        loaded(archive(b"cposix\nsystem\n(S'true'\ntR."))
+
+
+def test_what_is_no_file_of_ours_is_refused_in_pytorchs_words():
+    with pytest.raises(EOFError):
+        loaded(b"")
+    with pytest.raises(RuntimeError, match="Invalid magic number; corrupt file"):
+        loaded(pickle.dumps({}, 2))
+    with pytest.raises(RuntimeError, match="Invalid protocol version: 7"):
+        loaded(pickle.dumps(0x1950A86A20F9469CFC6C, 2) + pickle.dumps(7, 2))
+    with pytest.raises(RuntimeError, match="failed finding central directory. This is an internal miniz error"):
+        loaded(saved(1)[:-5])
+    with pytest.raises(AttributeError, match="expected 'f' to be string, path, or a file-like object with a 'write'"):
+        torch.save(1, 3)
+    with pytest.raises(AttributeError, match="You can only torch.load from a file that is seekable"):
+        torch.load(3)
+    with pytest.raises(RuntimeError, match=r"don't know how to restore data location .* \(tagged with nowhere\)"):
+        loaded(saved(torch.ones(1)), map_location="nowhere")
 
 
 def test_an_allowed_name_can_not_be_changed_by_a_file():

@@ -109,3 +109,37 @@ def test_a_number_is_copied_and_a_0d_tensor_of_another_dtype_fills():
     x = torch.zeros(2, dtype=torch.int8)
     assert x.copy_(3).tolist() == [3, 3]
     assert x.masked_fill_(torch.tensor([True, False]), torch.tensor(1.5)).tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("value", [2**63, 2**64 - 1])
+def test_integers_of_64_bits_without_a_sign_are_themselves_among_floats(value):
+    x = torch.tensor([1.5], dtype=torch.float64)
+    for result in (x + value, torch.add(x, value), torch.full_like(x, value), x.clone().fill_(value)):
+        assert result.dtype == torch.float64 and result.item() == float(value)
+    assert (x < value).item() and (x.clamp(max=value) == x).item()
+    assert (torch.tensor([1]) / value).item() > 0
+    assert torch.scalar_tensor(value).item() == float(value)
+
+
+@pytest.mark.parametrize("value", [2**63, 2**64 - 1])
+def test_integers_of_64_bits_without_a_sign_are_stored_in_no_integer(value):
+    x = torch.tensor([1])
+    for store in (
+        lambda: x.clone().fill_(value),
+        lambda: torch.full((1,), value),
+        lambda: torch.where(x > 0, value, x),
+        lambda: x.masked_fill(x > 0, value),
+        lambda: x**value,
+    ):
+        with pytest.raises(RuntimeError, match="value cannot be converted to type int64_t without overflow"):
+            store()
+
+
+def test_longer_integers_are_refused():
+    x = torch.tensor([1.5])
+    for operate in (lambda: x + 2**64, lambda: x**2**64, lambda: torch.add(x, 2**64)):
+        with pytest.raises(OverflowError, match="int too big to convert"):
+            operate()
+    with pytest.raises(TypeError, match="failed to unpack the object at pos 2 with error .Overflow when unpacking"):
+        torch.zeros(2, 2**63)
+    assert torch.nn.functional.layer_norm(x, (1,), eps=2**64).item() == 0

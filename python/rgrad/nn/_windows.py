@@ -15,6 +15,15 @@ Tensor = _C.Tensor
 _nn = _C._nn
 
 
+def laid_like(result: Tensor, input: Tensor) -> Tensor:
+    """A result of the channels of ``input``, which lie innermost in memory if they do there."""
+    if not input.is_contiguous():
+        for rank, order in ((4, rgrad.channels_last), (5, rgrad.channels_last_3d)):
+            if input.dim() == rank and input.is_contiguous(memory_format=order):
+                return result.clone(memory_format=order)
+    return result
+
+
 def _window_places(
     size: Sequence[int], kernel: Sequence[int], dilation: Sequence[int], stride: Sequence[int]
 ) -> tuple[Tensor, list[int]]:
@@ -182,7 +191,8 @@ def _max_unpool(
         )
     leading = input.shape[:-spatial]
     plane = input.new_zeros((*leading, math.prod(size)))
-    return plane.scatter(-1, indices.flatten(-spatial), input.flatten(-spatial)).view(*leading, *size)
+    plane = plane.scatter(-1, indices.flatten(-spatial), input.flatten(-spatial))
+    return laid_like(plane.view(*leading, *size), input)
 
 
 def max_unpool1d(

@@ -39,6 +39,7 @@ from ._losses import triplet_margin_with_distance_loss as triplet_margin_with_di
 from ._sampling import affine_grid as affine_grid
 from ._sampling import grid_sample as grid_sample
 from ._windows import fold as fold
+from ._windows import laid_like
 from ._windows import lp_pool1d as lp_pool1d
 from ._windows import lp_pool2d as lp_pool2d
 from ._windows import lp_pool3d as lp_pool3d
@@ -400,10 +401,11 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             "  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)\n"
             "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"
         )
+    result = input if any(pad) else input.clone(memory_format=rgrad.contiguous_format)
     for place in range(spatial):
         dim = input.dim() - 1 - place
-        input = _pad_dimension(input, dim, pad[2 * place], pad[2 * place + 1], mode)
-    return input
+        result = _pad_dimension(result, dim, pad[2 * place], pad[2 * place + 1], mode)
+    return result if mode == "circular" else laid_like(result, input)
 
 
 def _pad_dimension(input: Tensor, dim: int, before: int, after: int, mode: str) -> Tensor:
@@ -447,9 +449,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
             f"upscale_factor, but input.size(-3)={channels} is not divisible by {factor**2}"
         )
     split = input.reshape(math.prod(batch), channels // factor**2, factor, factor, height, width)
-    return split.permute(0, 1, 4, 2, 5, 3).reshape(
-        *batch, channels // factor**2, height * factor, width * factor
-    )
+    shape = (*batch, channels // factor**2, height * factor, width * factor)
+    return laid_like(split.permute(0, 1, 4, 2, 5, 3).reshape(shape), input)
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
@@ -470,9 +471,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
                 f"is not divisible by {factor}"
             )
     split = input.reshape(math.prod(batch), channels, height // factor, factor, width // factor, factor)
-    return split.permute(0, 1, 3, 5, 2, 4).reshape(
-        *batch, channels * factor**2, height // factor, width // factor
-    )
+    shape = (*batch, channels * factor**2, height // factor, width // factor)
+    return laid_like(split.permute(0, 1, 3, 5, 2, 4).reshape(shape), input)
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
@@ -488,7 +488,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
             f"Number of channels must be divisible by groups. Got {input.size(1)} channels and {groups} groups."
         )
     split = input.reshape(input.size(0), groups, -1, *input.shape[2:])
-    return split.transpose(1, 2).reshape(input.shape)
+    return laid_like(split.transpose(1, 2).reshape(input.shape), input)
 
 
 def upsample(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import rgrad
 from rgrad.optim import _functional
-from rgrad.optim.optimizer import Optimizer, check_settings, number
+from rgrad.optim.optimizer import Optimizer, arguments, check_settings, number
 
 if TYPE_CHECKING:
     from rgrad import Tensor
@@ -43,18 +43,7 @@ class ASGD(Optimizer):
         capturable: bool = False,
     ) -> None:
         check_settings(lr=lr, weight_decay=weight_decay, differentiable=differentiable)
-        defaults = {
-            "lr": lr,
-            "lambd": lambd,
-            "alpha": alpha,
-            "t0": t0,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, arguments(locals()))
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters once; see `Optimizer.step`."""

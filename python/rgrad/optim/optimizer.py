@@ -84,6 +84,15 @@ def check_settings(**settings: Any) -> None:
             raise ValueError(f"Invalid {names.get(key, f'{key} value')}: {value}")
 
 
+def arguments(local: dict[str, Any]) -> dict[str, Any]:
+    """The settings of an optimizer whose constructor has just been entered: its arguments but the parameters.
+
+    Args:
+        local: the constructor's `locals()`.
+    """
+    return {name: value for name, value in local.items() if name not in ("self", "params", "__class__")}
+
+
 def check_fused(fused: bool | None, foreach: bool | None) -> None:
     """Refuse two implementations at once, though there is but one here."""
     if fused and foreach:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import rgrad
 from rgrad.optim import _functional
-from rgrad.optim.optimizer import Optimizer, check_settings, number
+from rgrad.optim.optimizer import Optimizer, arguments, check_settings, number
 
 if TYPE_CHECKING:
     from rgrad import Tensor
@@ -42,16 +42,7 @@ class Rprop(Optimizer):
         check_settings(lr=lr, differentiable=differentiable)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        defaults = {
-            "lr": lr,
-            "etas": etas,
-            "step_sizes": step_sizes,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, arguments(locals()))
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters once; see `Optimizer.step`."""

@@ -2,6 +2,7 @@
 
 pub mod conv;
 pub mod copy;
+pub mod factor;
 pub mod index;
 pub mod math;
 pub mod matmul;

@@ -19,7 +19,7 @@ pub struct Factors<'a> {
 const SWEEPS: usize = 60;
 
 multiversion! {
-    fn dot(x: &[f64], y: &[f64]) -> f64 {
+    pub(super) fn dot(x: &[f64], y: &[f64]) -> f64 {
         const LANES: usize = 16;
         let mut sums = [0.0; LANES];
         let (xs, ys) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
@@ -34,7 +34,7 @@ multiversion! {
 }
 
 multiversion! {
-    fn rotate(x: &mut [f64], y: &mut [f64], c: f64, s: f64) {
+    pub(super) fn rotate(x: &mut [f64], y: &mut [f64], c: f64, s: f64) {
         for (a, b) in x.iter_mut().zip(y) {
             (*a, *b) = (c * *a - s * *b, s * *a + c * *b);
         }
@@ -42,7 +42,7 @@ multiversion! {
 }
 
 multiversion! {
-    fn subtract(x: &mut [f64], by: f64, y: &[f64]) {
+    pub(super) fn subtract(x: &mut [f64], by: f64, y: &[f64]) {
         for (a, b) in x.iter_mut().zip(y) {
             *a -= by * b;
         }

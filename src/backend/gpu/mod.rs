@@ -38,6 +38,7 @@ pub mod device;
 pub mod divide;
 mod elements;
 mod error;
+pub mod factor;
 mod fault;
 pub mod index;
 pub mod instance;

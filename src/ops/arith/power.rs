@@ -15,6 +15,7 @@ pub fn pow(t: &Tensor, exponent: impl Into<Scalar>) -> Result<Tensor> {
     let exponent = exponent.into();
     let common = result_type(&[t.into(), exponent.into()]);
     if !common.is_float() {
+        exponent.checked(DType::I64)?;
         ensure!(exponent.to_i64() >= 0, Runtime, "Integers to negative integer powers are not allowed.");
         return integer_power(Arg::T(t), Arg::S(exponent), common);
     }

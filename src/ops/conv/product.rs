@@ -13,7 +13,7 @@ use crate::backend::cpu::conv::backward_bias;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record};
-use crate::layout::Dims;
+use crate::layout::{Dims, MemoryFormat};
 use crate::ops::{nn, reduce, rows, view};
 use crate::tensor::Tensor;
 use crate::{bail, with_dtype};
@@ -39,7 +39,7 @@ pub fn product(
         let column = view::reshape_to(&shift.detach(), &column)?;
         rows::add.call_inplace(&[(&result).into(), (&column).into()], &[])?;
     }
-    let result = nn::rounded(result, a.dtype())?;
+    let result = nn::rounded(result, a.dtype())?.laid_as(format_of(a, b))?;
     let node = |_: &Tensor| Convolution {
         which,
         s,
@@ -50,6 +50,16 @@ pub fn product(
     match bias {
         Some(bias) => record(result, &[a, b, bias], node),
         None => record(result, &[a, b], node),
+    }
+}
+
+/// Channels lie innermost in the result if they do in either operand; volumes of float64 are the exception in PyTorch.
+fn format_of(a: &Tensor, b: &Tensor) -> MemoryFormat {
+    match (a.layout().suggested_format(), b.layout().suggested_format()) {
+        (MemoryFormat::ChannelsLast3d, _) | (_, MemoryFormat::ChannelsLast3d) if a.dtype() == DType::F64 => {
+            MemoryFormat::Contiguous
+        }
+        (MemoryFormat::Contiguous, format) | (format, _) => format,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::backend::index::{Combine, Lattice, Pick, Rule, gather, scatter};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
-use crate::layout::{Dims, Layout, broadcast};
+use crate::layout::{Dims, Layout, MemoryFormat, broadcast, result_layout};
 use crate::ops::schema::{Args, Out};
 use crate::ops::{reduce, view};
 use crate::tensor::Tensor;
@@ -26,6 +26,19 @@ struct Plan {
 }
 
 impl Plan {
+    /// How the picked elements lie in memory, which to PyTorch are an elementwise function of tensor and index.
+    fn layout(&self) -> Layout {
+        let (start, end) = (self.before.rank(), self.shape.len() - self.after.rank());
+        let zeros = |n: usize| std::iter::repeat_n(0, n);
+        let kept = self.before.strides.iter().copied().chain(zeros(end - start));
+        let index = Dims::from(&self.shape[start..end]).contiguous_strides();
+        let with = |strides| Layout { shape: self.shape.clone(), strides, offset: 0 };
+        let kept = with(kept.chain(self.after.strides.iter().copied()).collect());
+        let index =
+            with(zeros(start).chain(index.iter().copied()).chain(zeros(self.shape.len() - end)).collect());
+        result_layout(&self.shape, &[&kept, &index], false)
+    }
+
     fn with(&self, t: &Tensor, f: impl FnOnce(&Lattice) -> Result<()>) -> Result<()> {
         let mut picks: SmallVec<[Pick; 4]> = SmallVec::new();
         // Where nothing is picked no index is looked at, as in PyTorch.
@@ -135,6 +148,7 @@ pub fn index(t: &Tensor, picks: &[Option<Tensor>]) -> Result<Tensor> {
     let p = plan(t, picks)?;
     let out = t.new_empty(p.shape.clone())?;
     p.with(t, |l| gather(t.raw(), l, out.raw()))?;
+    let out = if t.is_contiguous() { out } else { out.laid_in(p.layout())? };
     record(out, &[t], |_| IndexBackward { picks: save(picks), shape: t.shape().clone() })
 }
 
@@ -201,7 +215,7 @@ pub fn index_put(t: &Tensor, picks: &[Option<Tensor>], values: &Tensor, accumula
         None
     };
     let values = cast.as_ref().unwrap_or(values);
-    let out = t.copied(t.dtype())?;
+    let out = t.copied_in(MemoryFormat::Preserve, t.dtype())?;
     index_put_untracked(&out, picks, values, accumulate)?;
     let shape = values.shape().clone();
     record(out, &[t, values], |_| IndexPut { picks: save(picks), accumulate, only_values: false, shape })

@@ -1,12 +1,14 @@
 //! One index per element, along a dimension: gather and the scatters.
 
+use std::sync::atomic::AtomicBool;
+
 use smallvec::smallvec;
 
 use super::mask::masked_fill;
 use crate::backend::index::{Combine, gather_along, scatter_along};
 use crate::backend::{View, copy};
 use crate::dtype::{DType, Scalar};
-use crate::error::Result;
+use crate::error::{Result, warn_once};
 use crate::graph::{Cx, Function, Grads, NotImplemented, SavedTensor, grad_enabled, record};
 use crate::layout::{Dims, Layout, wrap_dim};
 use crate::ops::pointwise::Arg;
@@ -27,7 +29,7 @@ fn checked_index(op: &str, index: &Tensor) -> Result<Tensor> {
     ensure!(
         index.numel() == 0 || matches!(index.dtype(), DType::I64 | DType::I32),
         Runtime,
-        "{op}(): Expected dtype int64 for index"
+        "{op}(): Expected dtype int32/int64 for index"
     );
     index.dense(DType::I64)
 }
@@ -417,8 +419,16 @@ fn scatter_op(a: &Args) -> Result<Out> {
         Some("multiply") => Reduce::Prod,
         Some(_) => bail!(Runtime, "reduce argument must be either add or multiply."),
     };
+    static WARNED: AtomicBool = AtomicBool::new(false);
     let src = match src {
-        Arg::T(s) => s.clone(),
+        Arg::T(s) => {
+            warn_once(
+                &WARNED,
+                "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future PyTorch \
+                 release. Use torch.scatter_reduce instead for more reduction options.",
+            )?;
+            s.clone()
+        }
         Arg::S(s) => view::expand_to(&t.new_full([0usize; 0], s)?, index.shape())?,
     };
     let spec = ScatterSpec { dim, reduce, include_self: true, node: "ScatterReduceBackward0" };
@@ -434,6 +444,8 @@ fn scatter_reduce_op(a: &Args) -> Result<Out> {
 
 /// As `scatter_reduce` with whole rows: a vector lists the indices of `dim` that the rows of `source` meet.
 fn index_reduce_op(a: &Args) -> Result<Out> {
+    static WARNED: AtomicBool = AtomicBool::new(false);
+    warn_once(&WARNED, "index_reduce() is in beta and the API may change at any time.")?;
     let (t, index, source) = (a.tensor(0)?, a.tensor(2)?, a.tensor(3)?);
     let d = wrap_dim(a.int(1)?, t.rank())?;
     let reduce = match a.str(4)? {

@@ -6,7 +6,7 @@ use crate::backend::{copy, index as kernel};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
-use crate::layout::{Dims, broadcast};
+use crate::layout::{Dims, MemoryFormat, broadcast};
 use crate::ops::index::take;
 use crate::ops::pointwise::{Arg, result_type};
 use crate::ops::schema::{Args, Out};
@@ -84,7 +84,14 @@ pub fn masked_fill(t: &Tensor, mask: &Tensor, value: Arg) -> Result<Tensor> {
             v.item()?.checked(t.dtype())?
         }
     };
-    fill_where(t, mask, value, number, ["MaskedFillBackward0", "MaskedFillBackward1"])
+    fill_where(
+        t,
+        mask,
+        value,
+        number,
+        MemoryFormat::Contiguous,
+        ["MaskedFillBackward0", "MaskedFillBackward1"],
+    )
 }
 
 /// `t` with `number`, which is `value`, where the mask is true; the nodes' names are those of a number and of a tensor.
@@ -93,6 +100,7 @@ pub(super) fn fill_where(
     mask: &Tensor,
     value: Arg,
     number: Scalar,
+    format: MemoryFormat,
     nodes: [&'static str; 2],
 ) -> Result<Tensor> {
     let shape = broadcast("masked_fill", t.shape(), mask.shape())?;
@@ -102,6 +110,7 @@ pub(super) fn fill_where(
     let wide = mask.layout().expand(&shape).map(|l| mask.with_layout(l));
     let dense = wide.as_ref().unwrap_or(mask).dense(DType::Bool)?;
     kernel::fill_masked(out.raw(), dense.raw(), number)?;
+    let out = if format == MemoryFormat::Preserve { out.laid_like(t)? } else { out };
     let saved = || SavedTensor::input(mask);
     match value {
         Arg::T(v) => record(out, &[t, v], |_| MaskedFill { mask: saved(), tensor: true, node: nodes[1] }),

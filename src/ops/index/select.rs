@@ -1,13 +1,13 @@
 //! Rows picked by a list of indices along one dimension, and single elements picked out of the whole.
 
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 
 use super::mask::fill_where;
 use crate::backend::index::{Combine, Lattice, Pick, Rule, gather, scatter};
 use crate::dtype::{DType, Scalar};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
-use crate::layout::{Dims, Layout, wrap_dim};
+use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
 use crate::ops::pointwise::Arg;
 use crate::ops::schema::{Args, Out};
 use crate::ops::{arith, view};
@@ -115,7 +115,9 @@ fn write_rows(out: Tensor, dim: usize, index: &Tensor, source: &Tensor, how: Com
     let s = sides(out.layout(), dim);
     let list = listed("index_add", index)?;
     let values = source.dense(out.dtype())?;
-    s.with(&list, Rule::Listed, |l| scatter(out.raw(), l, values.raw(), how))?;
+    // Positions in a vector and in the rows of a matrix are refused with different errors.
+    let rule = if out.rank() < 2 && how == Combine::Add { Rule::Listed } else { Rule::Along(dim) };
+    s.with(&list, rule, |l| scatter(out.raw(), l, values.raw(), how))?;
     record(out, &[source], |_| WrittenRows {
         dim,
         index: SavedTensor::input(index),
@@ -146,47 +148,122 @@ impl Function for WrittenRows {
     }
 }
 
-/// Checks what `index_add` and `index_copy` ask of their arguments; the wrapped dimension.
-fn check_rows(op: &str, t: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<usize> {
+/// The shape without one dimension, if there is any.
+fn without(shape: &Dims, dim: usize) -> SmallVec<[usize; 6]> {
+    shape.iter().enumerate().filter(|&(d, _)| d != dim).map(|(_, &n)| n).collect()
+}
+
+/// Checks what `index_add` asks of its arguments; the wrapped dimension.
+fn check_added(t: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<usize> {
     let d = wrap_dim(dim, t.rank())?;
-    ensure!(index.rank() <= 1, Index, "{op}(): Index should have dimension 1 or 0 (got {})", index.rank());
     ensure!(
-        t.dtype() == source.dtype() || op != "index_add",
+        index.rank() <= 1,
+        Index,
+        "index_add_(): Index is supposed to be a vector, but got dim: {} with type: {} and size: {}",
+        index.rank(),
+        index.dtype().scalar_name(),
+        index.shape()
+    );
+    ensure!(
+        matches!(index.dtype(), DType::I64 | DType::I32),
+        Runtime,
+        "index_add_(): Expected dtype int32/int64 for index but got: {}",
+        index.dtype().scalar_name()
+    );
+    ensure!(
+        t.dtype() == source.dtype(),
         Runtime,
         "index_add_(): self ({}) and source ({}) must have the same scalar type",
         t.dtype().scalar_name(),
         source.dtype().scalar_name()
     );
     ensure!(
-        t.dtype() == source.dtype(),
+        d == 0 || d < source.rank(),
         Runtime,
-        "{op}(): self and source expected to have the same dtype, but got (self) {} and (source) {}",
-        t.dtype().scalar_name(),
-        source.dtype().scalar_name()
+        "index_add_(): Indexing dim {d} is out of bounds of the source tensor with dim {}",
+        source.rank()
     );
     let rows = source.shape().get(d).copied().unwrap_or(1);
     ensure!(
         index.numel() == rows,
         Runtime,
-        "{op}(): Number of indices ({}) should be equal to source.size(dim): ({rows}), for dim: {d}",
+        "index_add_(): Number of indices ({}) should be equal to source.size(dim): ({rows}), for dim: {d}",
         index.numel()
     );
-    let fits =
-        source.rank() == t.rank() && (0..t.rank()).all(|k| k == d || t.shape()[k] == source.shape()[k]);
+    let fits = if t.rank() > 0 && source.rank() > 0 {
+        without(t.shape(), d) == without(source.shape(), d)
+    } else {
+        t.shape() == source.shape()
+    };
     ensure!(
-        fits || (source.rank() == 0 && t.rank() <= 1) || (t.rank() == 0 && source.numel() == 1),
+        fits,
         Runtime,
-        "{op}(): Source/destination tensor must have same slice shapes. Destination slice shape: {} at dimension {d} and \
-         source slice shape: {} at dimension 0.",
+        "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = {} \
+         source.shape = {}",
         t.shape(),
         source.shape()
     );
     Ok(d)
 }
 
+/// Checks what `index_copy` asks of its arguments; the wrapped dimension.
+fn check_copied(t: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<usize> {
+    let d = wrap_dim(dim, t.rank())?;
+    ensure!(
+        index.rank() <= 1,
+        Index,
+        "index_copy_(): Index should have dimension 1 or 0 (got {})",
+        index.rank()
+    );
+    let n = index.numel();
+    ensure!(
+        source.rank() > 0 || n == 1,
+        Index,
+        "index_copy_(): When source is scalar, index should have one element (got {n})"
+    );
+    ensure!(
+        source.rank() == t.rank() || source.rank() == 0 || t.rank() == 0,
+        Index,
+        "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source \
+         dimensionality ({}), destination dimensionality ({})",
+        source.rank(),
+        t.rank()
+    );
+    ensure!(
+        index.dtype() == DType::I64,
+        Runtime,
+        "index_copy_(): Expected a long tensor for index, but got {}",
+        index.dtype().scalar_name()
+    );
+    ensure!(
+        t.dtype() == source.dtype(),
+        Runtime,
+        "index_copy_(): self and source expected to have the same dtype, but got (self) {} and (source) {}",
+        t.dtype().scalar_name(),
+        source.dtype().scalar_name()
+    );
+    let (to, from) = (without(t.shape(), d), without(source.shape(), d));
+    let listed = |sizes: &[usize]| sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
+    ensure!(
+        to == from,
+        Runtime,
+        "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: {} at dimension \
+         {d} and source slice shape: {} at dimension 0.",
+        listed(&to),
+        listed(&from)
+    );
+    let rows = source.shape().get(d).copied().unwrap_or(1);
+    ensure!(
+        n == rows,
+        Index,
+        "index_copy_(): Number of indices ({n}) should be equal to source.size(dim) ({rows})"
+    );
+    Ok(d)
+}
+
 /// `t` with `source * alpha` added to the indices of `dim` that `index` lists.
 pub fn index_add(t: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    let d = check_rows("index_add", t, dim, index, source)?;
+    let d = check_added(t, dim, index, source)?;
     let unit = alpha.to_f64() == 1.0;
     let scaled = if unit { source.clone() } else { arith::mul(source, alpha)? };
     let out = write_rows(t.copied(t.dtype())?, d, index, &scaled.detach(), Combine::Add)?;
@@ -221,8 +298,12 @@ impl Function for IndexAdd {
 
 /// `t` with `source` in place of the indices of `dim` that `index` lists.
 pub fn index_copy(t: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
-    let d = check_rows("index_copy_", t, dim, index, source)?;
-    let out = write_rows(t.copied(t.dtype())?, d, index, &source.detach(), Combine::Set)?;
+    let d = check_copied(t, dim, index, source)?;
+    let out = write_rows(t.copied(t.dtype())?, d, index, &source.detach(), Combine::Set);
+    let out = out.map_err(|e| match e {
+        Error::Runtime(why) => Error::Index(format!("index_copy_(): {why}")),
+        other => other,
+    })?;
     record(out, &[t, source], |_| IndexCopy {
         dim: d,
         index: SavedTensor::input(index),
@@ -257,12 +338,8 @@ impl Function for IndexCopy {
 /// `t` with one value at the indices of `dim` that `index` lists.
 pub fn index_fill(t: &Tensor, dim: i64, index: &Tensor, value: Arg) -> Result<Tensor> {
     let d = wrap_dim(dim, t.rank())?;
-    ensure!(
-        index.dtype() == DType::I64 || index.dtype() == DType::I32,
-        Index,
-        "index_fill_(): Expected dtype int64 for index."
-    );
-    ensure!(index.rank() <= 1, Index, "Index has to be a vector/scalar");
+    ensure!(index.dtype() == DType::I64, Index, "index_fill_(): Expected dtype int64 for index.");
+    ensure!(index.rank() <= 1, Runtime, "Index has to be a vector/scalar");
     let number = match value {
         Arg::S(s) => s.checked(t.dtype())?,
         Arg::T(v) => {
@@ -285,7 +362,7 @@ pub fn index_fill(t: &Tensor, dim: i64, index: &Tensor, value: Arg) -> Result<Te
         .with(&list, Rule::Dimension(d), |l| scatter(mask.raw(), l, hits.raw(), Combine::Set))?;
     let along: Dims = (0..t.rank()).map(|k| if k == d { size } else { 1 }).collect();
     let mask = view::reshape_to(&mask, &along)?;
-    fill_where(t, &mask, value, number, ["IndexFillBackward0"; 2])
+    fill_where(t, &mask, value, number, MemoryFormat::Preserve, ["IndexFillBackward0"; 2])
 }
 
 // ---- elements of the tensor as one vector

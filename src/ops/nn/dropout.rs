@@ -39,7 +39,8 @@ fn masked(t: &Tensor, mask: &Tensor, scale: f64) -> Result<Tensor> {
     let (x, out) = (t.dense(compute)?, Tensor::empty(t.shape().clone(), compute)?);
     with_dtype!(float compute, T => apply::<T>(x.slice()?, mask.slice()?, T::of(scale), out.slice_mut()?),
         else bail!(Error::DtypeNotImplemented { op: "dropout", dtype: compute }));
-    record(rounded(out, t.dtype())?, &[t], |_| Dropout { mask: SavedTensor::input(mask), scale })
+    let out = rounded(out, t.dtype())?.laid_like(t)?;
+    record(out, &[t], |_| Dropout { mask: SavedTensor::input(mask), scale })
 }
 
 /// Elements of one piece of work.

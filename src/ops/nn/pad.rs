@@ -54,7 +54,9 @@ pub fn pad_constant(t: &Tensor, pads: &[i64], value: Scalar) -> Result<Tensor> {
     };
     let to = inside.iter().fold(out.layout().clone(), |l, &(dim, start, kept)| l.slice(dim, start, kept, 1));
     copy::copy(t.with_layout(from).raw(), out.with_layout(to).raw())?;
-    record(out, &[t], |_| PadBackward { pads: SmallVec::from_slice(pads) })
+    record(out.laid_as(t.layout().suggested_format())?, &[t], |_| PadBackward {
+        pads: SmallVec::from_slice(pads),
+    })
 }
 
 struct PadBackward {

@@ -8,7 +8,7 @@ use super::{number_compute, rounded};
 use crate::backend::plane::{self as kernel, Divisor, Map, PoolShape, ResizeShape};
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
-use crate::layout::Dims;
+use crate::layout::{Dims, MemoryFormat};
 use crate::tensor::Tensor;
 
 /// A linear map between planes. A plane is what the last dimensions of a tensor span.
@@ -26,6 +26,17 @@ pub enum PlaneMap {
 }
 
 impl PlaneMap {
+    /// How a result of `x` lies in memory: as `x` does, but for means of volumes.
+    fn format(&self, x: &Tensor) -> MemoryFormat {
+        match (x.layout().suggested_format(), self) {
+            (MemoryFormat::ChannelsLast3d, PlaneMap::AdaptiveAverage(s)) if s.output != [1; 3] => {
+                MemoryFormat::Contiguous
+            }
+            (MemoryFormat::ChannelsLast3d, PlaneMap::Average(..)) => MemoryFormat::Contiguous,
+            (format, _) => format,
+        }
+    }
+
     /// The map on what the backend works on.
     fn raw(&self) -> Map<'_> {
         match self {
@@ -74,7 +85,8 @@ fn run(
         }
     }
     let from = x.shape().clone();
-    record(rounded(out, x.dtype())?, &[x], |_| MapBackward::new(map, from, direction, node))
+    let out = rounded(out, x.dtype())?.laid_as(map.format(x))?;
+    record(out, &[x], |_| MapBackward::new(map, from, direction, node))
 }
 
 struct MapBackward {

@@ -4,7 +4,7 @@ use smallvec::smallvec;
 
 use super::restored;
 use crate::backend::cpu::reduce::Along;
-use crate::dtype::Element;
+use crate::dtype::{DType, Element};
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
 use crate::layout::Dims;
@@ -27,17 +27,17 @@ fn each_choice(indices: &[i64], k: usize, d: Along, mut f: impl FnMut(usize, usi
     }
 }
 
-/// The elements of `t` that `indices` names along `dim`. The indices are dense and in range.
+/// The elements of `t` that `indices` names along `dim`. The indices are in range.
 pub fn pick(t: &Tensor, dim: usize, indices: &Tensor) -> Result<Tensor> {
     if t.device().is_gpu() {
         return super::super::index::gather(t, dim as i64, indices);
     }
-    let x = t.dense(t.dtype())?;
+    let (x, list) = (t.dense(t.dtype())?, indices.dense(DType::I64)?);
     let out = t.new_empty(indices.shape().clone())?;
     let (d, k) = (lanes(t.shape(), dim), lanes(indices.shape(), dim).n);
     with_dtype!(t.dtype(), T => {
         let (x, out) = (x.slice::<T>()?, out.slice_mut::<T>()?);
-        each_choice(indices.slice()?, k, d, |to, from| out[to] = x[from]);
+        each_choice(list.slice()?, k, d, |to, from| out[to] = x[from]);
     });
     record(out, &[t], |_| Chosen::new("GatherBackward0", t, dim, indices))
 }
@@ -48,12 +48,12 @@ pub fn place(g: &Tensor, dim: usize, indices: &Tensor, shape: &Dims) -> Result<T
         let zeros = g.new_zeros(shape.clone())?;
         return super::super::index::scatter_add(&zeros, dim as i64, indices, g);
     }
-    let dense = g.dense(g.dtype())?;
+    let (dense, list) = (g.dense(g.dtype())?, indices.dense(DType::I64)?);
     let out = g.new_zeros(shape.clone())?;
     let (d, k) = (lanes(shape, dim), lanes(indices.shape(), dim).n);
     with_dtype!(g.dtype(), T => {
         let (g, out) = (dense.slice::<T>()?, out.slice_mut::<T>()?);
-        each_choice(indices.slice()?, k, d, |from, to| out[to] = T::from_f64(out[to].to_f64() + g[from].to_f64()));
+        each_choice(list.slice()?, k, d, |from, to| out[to] = T::from_f64(out[to].to_f64() + g[from].to_f64()));
     });
     record(out, &[g], |_| Placed { dim, indices: SavedTensor::input(indices) })
 }

@@ -26,7 +26,8 @@ pub fn flip(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
         from.offset = (from.offset as isize + (from.shape[d] as isize - 1) * from.strides[d]) as usize;
         from.strides[d] = -from.strides[d];
     }
-    let out = t.with_layout(from).copied(t.dtype())?;
+    let out = t.empty_in(MemoryFormat::Preserve, t.dtype())?;
+    copy::copy(t.with_layout(from).raw(), out.raw())?;
     record(out, &[t], |_| Flip { dims: SmallVec::from_slice(dims) })
 }
 
@@ -68,7 +69,7 @@ pub fn roll(t: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
 }
 
 fn roll_one(t: &Tensor, shift: i64, d: usize) -> Result<Tensor> {
-    let out = t.empty_like()?;
+    let out = t.empty_in(t.layout().suggested_format(), t.dtype())?;
     let n = t.shape().get(d).copied().unwrap_or(1);
     if t.rank() == 0 || n == 0 {
         copy::copy(t.raw(), out.raw())?;

@@ -1,0 +1,136 @@
+"""The format of PyTorch before 1.6: pickles one after the other, then the bytes of the storages.
+
+The pickles are a magic number, a version, the sizes of C's integers, the object, and the keys of the storages. Of each
+storage follow the number of elements and these.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import struct
+from typing import IO, Any
+
+import rgrad
+from rgrad import _C
+from rgrad._weights_unpickler import StorageType, WeightsUnpickler, full_unpickler
+from rgrad.serialization import _Pickler, _Storages
+
+_MAGIC = 0x1950A86A20F9469CFC6C
+_VERSION = 1001
+_SIZES = {"protocol_version": _VERSION, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
+
+
+class _LegacyPickler(_Pickler):
+    """Writes persistent ids with a place for the views of storages, which are not any more."""
+
+    def persistent_id(self, obj: Any) -> tuple[Any, ...] | None:
+        found = super().persistent_id(obj)
+        return None if found is None else (*found, None)
+
+
+def save_legacy(obj: Any, file: IO[bytes], protocol: int) -> None:
+    """Save an object to an open file.
+
+    Args:
+        obj: as of `rgrad.save`.
+        file: binary and open for writing.
+        protocol: pickle's.
+    """
+    for value in (_MAGIC, _VERSION, _SIZES):
+        pickle.dump(value, file, protocol)
+    pickler = _LegacyPickler(file, protocol)
+    pickler.dump(obj)
+    storages = {str(key): tensor for key, tensor in enumerate(pickler.storages)}
+    pickle.dump(sorted(storages), file, protocol)
+    for key in sorted(storages):
+        tensor = storages[key]
+        data = _C._storage_bytes(tensor if str(tensor.device) == "cpu" else tensor.cpu())
+        file.write(struct.pack("<q", data.nbytes // tensor.dtype.itemsize))
+        file.write(data)
+
+
+class _LegacyStorages(_Storages):
+    """The storages of a file, whose bytes come after the pickle that refers to them.
+
+    Args:
+        view: the whole file.
+        map_location: as of `rgrad.load`.
+    """
+
+    def __init__(self, view: memoryview, map_location: Any) -> None:
+        self._view = view
+        self._map_location = map_location
+        self._loaded = {}
+        self._size = 0
+
+    def _load(self, kind: StorageType, key: str, location: str, count: int) -> Any:
+        dtype = getattr(rgrad, kind.dtype)
+        self._size += count * dtype.itemsize
+        if self._size > len(self._view):
+            raise pickle.UnpicklingError("storages are larger than the file")
+        return self.place(rgrad.empty(count, dtype=dtype, device="cpu"), location)
+
+    def fill(self, keys: Any, start: int) -> int:
+        """Read the bytes of the storages, which lie one after the other from `start` on; where they end."""
+        if not isinstance(keys, list) or sorted(map(str, keys)) != sorted(self._loaded):
+            raise pickle.UnpicklingError("the storages of the file are not those that it refers to")
+        for key in keys:
+            tensor, _ = self._loaded[key]
+            size = tensor.numel() * tensor.dtype.itemsize
+            if start + 8 + size > len(self._view):
+                raise RuntimeError(
+                    f"unexpected EOF, expected {start + 8 + size - len(self._view)} more bytes. "
+                    "The file might be corrupted."
+                )
+            if struct.unpack_from("<q", self._view, start) != (tensor.numel(),):
+                raise pickle.UnpicklingError(f"storage {key} has another size than it should")
+            host = rgrad.empty(tensor.numel(), dtype=tensor.dtype, device="cpu")
+            if size:
+                _C._storage_bytes(host)[:size] = self._view[start + 8 : start + 8 + size]
+            tensor.copy_(host)
+            start += 8 + size
+        return start
+
+
+def load_legacy(
+    view: memoryview, map_location: Any, unrestricted: tuple[Any, dict[str, Any]] | None
+) -> tuple[Any, int]:
+    """Load the object that a file begins with.
+
+    Args:
+        view: the whole file.
+        map_location: as of `rgrad.load`.
+        unrestricted: for files that are trusted, the module with the unpickler, and options for that.
+
+    Returns:
+        The object, and where in the file it ends.
+    """
+    if len(view) == 0:
+        raise EOFError("Ran out of input")
+    storages = _LegacyStorages(view, map_location)
+    data, place = bytes(view), 0
+
+    def next_value() -> Any:
+        nonlocal place
+        if unrestricted is None:
+            reader = WeightsUnpickler(data, storages, place)
+            value = reader.load()
+            place = reader.end
+            return value
+        module, options = unrestricted
+        file = io.BytesIO(data)
+        file.seek(place)
+        value = full_unpickler(module, file, storages, options).load()
+        place = file.tell()
+        return value
+
+    if next_value() != _MAGIC:
+        raise RuntimeError("Invalid magic number; corrupt file?")
+    version = next_value()
+    if version != _VERSION:
+        raise RuntimeError(f"Invalid protocol version: {version}")
+    next_value()
+    result = next_value()
+    keys = next_value()
+    return result, storages.fill(keys, place)

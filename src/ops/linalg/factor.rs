@@ -1,0 +1,728 @@
+//! What follows from factorizations: inverses, solutions, determinants, triangles, eigenvectors.
+
+use smallvec::smallvec;
+
+use super::{identity, triangle};
+use crate::backend::copy;
+use crate::backend::factor::{self as kernel, Factor};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::graph::{Cx, Function, Grads, SavedTensor, record_all};
+use crate::layout::{Dims, Layout, Strides, broadcast};
+use crate::ops::index::masked_fill;
+use crate::ops::schema::{Args, Out};
+use crate::ops::{arith, matmul, rows, view};
+use crate::tensor::Tensor;
+use crate::{bail, ensure, table};
+
+/// Rows and columns.
+fn size(t: &Tensor) -> (usize, usize) {
+    (t.shape()[t.rank() - 2], t.shape()[t.rank() - 1])
+}
+
+fn expect_matrices(op: &str, t: &Tensor, name: &str) -> Result<()> {
+    ensure!(t.rank() >= 2, Runtime, "{op}: The input tensor {name} must have at least 2 dimensions.");
+    Ok(())
+}
+
+fn expect_square(op: &str, t: &Tensor) -> Result<usize> {
+    expect_matrices(op, t, "A")?;
+    let (m, n) = size(t);
+    ensure!(m == n, Runtime, "{op}: A must be batches of square matrices, but they are {m} by {n} matrices");
+    Ok(n)
+}
+
+/// Errors unless there are kernels for the dtype; `low` is the one that PyTorch lacks for half types.
+fn expect_float(op: &str, t: &Tensor, low: Option<&'static str>) -> Result<()> {
+    let name = t.dtype().scalar_name();
+    ensure!(
+        t.dtype().is_float(),
+        NotImplemented,
+        "{op}: Expected a floating point or complex tensor as input. Got {name}"
+    );
+    if t.dtype().is_half() {
+        let Some(op) = low else {
+            bail!(NotImplemented, "{op}: Low precision dtypes not supported. Got {name}");
+        };
+        bail!(Error::DtypeNotImplemented { op, dtype: t.dtype() });
+    }
+    Ok(())
+}
+
+/// The results of a batch of matrices, one after the other.
+struct Packed {
+    all: Tensor,
+    batch: Dims,
+    each: usize,
+    dtype: DType,
+}
+
+impl Packed {
+    /// Factors `a`; the first elements of each result are those of `right`.
+    fn of(op: &str, what: Factor, a: &Tensor, right: Option<&Tensor>) -> Result<Packed> {
+        let (_, n) = size(a);
+        let given = if let Factor::Qr { .. } = what { transposed(&a.detach())? } else { a.detach() };
+        let batch = Dims::from(&a.shape()[..a.rank() - 2]);
+        let each = what.each(n);
+        let wide = if a.device().is_gpu() { given } else { given.dense(DType::F64)? };
+        let all = wide.new_empty([batch.numel(), each])?;
+        let out = Packed { all, batch, each, dtype: a.dtype() };
+        if let Some(right) = right {
+            copy::copy(right.detach().raw(), out.view(0, &right.shape()[right.rank() - 2..], false).raw())?;
+        }
+        kernel::factor(op, what, n, wide.raw(), out.all.raw())?;
+        Ok(out)
+    }
+
+    /// Part of each result, from `offset` on; matrices may be stored by columns.
+    fn view(&self, offset: usize, shape: &[usize], by_columns: bool) -> Tensor {
+        let outer = self.batch.contiguous_strides();
+        let mut inner = Dims::from(shape).contiguous_strides();
+        if let (true, [rows, _]) = (by_columns, shape) {
+            (inner[0], inner[1]) = (1, *rows as isize);
+        }
+        let strides: Strides =
+            outer.iter().map(|s| s * self.each as isize).chain(inner.iter().copied()).collect();
+        let shape = self.batch.iter().chain(shape).copied().collect();
+        self.all.with_layout(Layout { shape, strides, offset })
+    }
+
+    /// The same as a tensor of its own; matrices are stored by columns, as PyTorch's are.
+    fn part(&self, offset: usize, shape: &[usize], by_columns: bool) -> Result<Tensor> {
+        let from = self.view(offset, shape, by_columns);
+        let mut layout = Layout::contiguous(from.shape().clone());
+        if let [rows, _] = shape {
+            let rank = layout.rank();
+            (layout.strides[rank - 2], layout.strides[rank - 1]) = (1, (*rows).max(1) as isize);
+        }
+        let out = Tensor::empty_dense(layout, self.dtype, from.device())?;
+        copy::copy(from.raw(), out.raw())?;
+        Ok(out)
+    }
+
+    /// Where in the batch the number at the end of a result is not zero, as messages say it, and the number.
+    fn failure(&self) -> Result<Option<(String, usize)>> {
+        if self.all.numel() == 0 {
+            return Ok(None);
+        }
+        let ends = self.view(self.each - 1, &[], false).to_vec::<f64>();
+        let first = ends.iter().position(|&e| e != 0.0);
+        let place = |i| if self.batch.is_empty() { String::new() } else { format!("(Batch element {i}): ") };
+        Ok(first.map(|i| (place(i), ends[i] as usize)))
+    }
+}
+
+/// `t` transposed in its last two dimensions.
+fn transposed(t: &Tensor) -> Result<Tensor> {
+    view::swap(t, t.rank() - 2, t.rank() - 1)
+}
+
+/// Identities in the shape of `t`.
+fn eye(t: &Tensor) -> Result<Tensor> {
+    let n = size(t).1;
+    view::expand_to(&identity(n, n, t)?, t.shape())
+}
+
+/// A number per matrix, as something that multiplies matrices.
+fn as_factor(t: &Tensor) -> Result<Tensor> {
+    view::unsqueeze(&view::unsqueeze(t, -1)?, -1)
+}
+
+/// A diagonal matrix for each row of `t`.
+fn diagonal(t: &Tensor) -> Result<Tensor> {
+    let n = t.shape()[t.rank() - 1];
+    arith::mul(&view::unsqueeze(t, -1)?, &identity(n, n, t)?)
+}
+
+// ---- inverses and solutions
+
+/// The inverse of each matrix; of a singular one, with `lenient`, that of a neighbour.
+fn inverse(op: &str, a: &Tensor, lenient: bool) -> Result<Tensor> {
+    let n = expect_square(op, a)?;
+    expect_float(op, a, None)?;
+    let found = Packed::of(op, Factor::Solve { k: n, lenient }, a, Some(&eye(&a.detach())?))?;
+    if let (false, Some((place, i))) = (lenient, found.failure()?) {
+        bail!(
+            LinAlg,
+            "{op}: {place}The diagonal element {i} is zero, the inversion could not be completed because the input matrix \
+             is singular."
+        );
+    }
+    let out = found.part(0, &[n, n], false)?;
+    record_all(vec![out], &[a], |o| Inverse { out: SavedTensor::output(&o[0]) }).map(|mut o| o.swap_remove(0))
+}
+
+struct Inverse {
+    out: SavedTensor,
+}
+
+impl Function for Inverse {
+    fn name(&self) -> &'static str {
+        "LinalgInvExBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        let turned = transposed(&self.out.get(cx)?)?;
+        let g = matmul::matmul(&turned, &matmul::matmul(g, &turned)?)?;
+        Ok(smallvec![Some(arith::neg(&g)?)])
+    }
+
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("inverse", &self.out);
+    }
+}
+
+/// `X` in `A X = B`, of matrices of one batch.
+fn solution(op: &str, what: Factor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let (n, k) = size(b);
+    let found = Packed::of(op, what, a, Some(b))?;
+    ensure!(
+        found.failure()?.is_none(),
+        LinAlg,
+        "{}The solver failed because the input matrix is singular.",
+        found.failure()?.map_or(String::new(), |(place, _)| format!("torch.{op}: {place}"))
+    );
+    let out = found.part(0, &[n, k], false)?;
+    let record = record_all(vec![out], &[a, b], |o| Solution {
+        what,
+        a: SavedTensor::input(a),
+        out: SavedTensor::output(&o[0]),
+    });
+    record.map(|mut o| o.swap_remove(0))
+}
+
+struct Solution {
+    what: Factor,
+    a: SavedTensor,
+    out: SavedTensor,
+}
+
+impl Function for Solution {
+    fn name(&self) -> &'static str {
+        if let Factor::Triangular { .. } = self.what {
+            "LinalgSolveTriangularBackward0"
+        } else {
+            "LinalgSolveExBackward0"
+        }
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
+        let (op, what) = match self.what {
+            Factor::Triangular { k, upper, unit } => {
+                ("linalg.solve_triangular", Factor::Triangular { k, upper: !upper, unit })
+            }
+            other => ("linalg.solve", other),
+        };
+        let by_b = solution(op, what, &transposed(&self.a.get(cx)?)?, g)?;
+        let mut by_a = None;
+        if cx.needs(0) {
+            let whole = arith::neg(&matmul::matmul(&by_b, &transposed(&self.out.get(cx)?)?)?)?;
+            by_a = Some(match self.what {
+                Factor::Triangular { upper, unit, .. } => {
+                    triangle(&whole, i64::from(unit) * if upper { 1 } else { -1 }, !upper)?
+                }
+                _ => whole,
+            });
+        }
+        Ok(smallvec![by_a, Some(by_b)])
+    }
+
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("A", &self.a);
+        visit("result", &self.out);
+    }
+}
+
+/// Solves from the left or from the right, with the batches broadcast.
+fn solve_with(
+    op: &'static str,
+    a: &Tensor,
+    b: &Tensor,
+    left: bool,
+    what: impl Fn(usize) -> Factor,
+) -> Result<Tensor> {
+    let (n, (rows, columns)) = (size(a).1, size(b));
+    ensure!(
+        n == if left { rows } else { columns },
+        Runtime,
+        "{op}: Incompatible shapes of A and B for the equation {} ({n}x{n} and {rows}x{columns})",
+        if left { "AX = B" } else { "XA = B" }
+    );
+    if !left {
+        return transposed(&solve_with(op, &transposed(a)?, &transposed(b)?, true, what)?);
+    }
+    let batch =
+        broadcast(op, &Dims::from(&a.shape()[..a.rank() - 2]), &Dims::from(&b.shape()[..b.rank() - 2]))?;
+    let wide =
+        |t: &Tensor| view::expand_to(t, &batch.iter().chain(&t.shape()[t.rank() - 2..]).copied().collect());
+    solution(op, what(columns), &wide(a)?, &wide(b)?)
+}
+
+fn expect_same_dtype(op: &str, a: &Tensor, b: &Tensor) -> Result<()> {
+    ensure!(
+        a.dtype() == b.dtype(),
+        Runtime,
+        "{op}: Expected A and B to have the same dtype, but found A of type {} and B of type {} instead",
+        a.dtype().scalar_name(),
+        b.dtype().scalar_name()
+    );
+    Ok(())
+}
+
+fn linalg_solve(a: &Args) -> Result<Out> {
+    let (op, t, b, left) = ("linalg.solve", a.tensor(0)?, a.tensor(1)?, a.bool(2)?);
+    expect_float(op, t, None)?;
+    expect_square(op, t)?;
+    expect_same_dtype(op, t, b)?;
+    let vectors = b.rank() == 1 || (t.rank() == b.rank() + 1 && b.shape()[..] == t.shape()[..t.rank() - 1]);
+    let what = |k| Factor::Solve { k, lenient: false };
+    if !vectors {
+        expect_matrices(op, b, "B")?;
+        return Ok(solve_with(op, t, b, left, what)?.into());
+    }
+    ensure!(
+        left,
+        Runtime,
+        "{op}: Vector broadcasting of the left hand side is not supported for left=False."
+    );
+    let column = view::unsqueeze(b, -1)?;
+    let solved = solve_with(op, t, &column, true, what)?;
+    Ok(view::squeeze(&solved, Some(&[-1]))?.into())
+}
+
+fn linalg_solve_triangular(a: &Args) -> Result<Out> {
+    let (op, t, b) = ("linalg.solve_triangular", a.tensor(0)?, a.tensor(1)?);
+    let (mut upper, left, unit) = (a.bool(2)?, a.bool(3)?, a.bool(4)?);
+    expect_float(op, t, Some("triangular_solve_cpu"))?;
+    expect_square(op, t)?;
+    expect_matrices(op, b, "B")?;
+    expect_same_dtype(op, t, b)?;
+    if !left {
+        upper = !upper;
+    }
+    Ok(solve_with(op, t, b, left, |k| Factor::Triangular { k, upper, unit })?.into())
+}
+
+// ---- determinants
+
+/// The determinant, its sign, and the logarithm of its size, without history.
+fn determinants(op: &str, a: &Tensor, low: Option<&'static str>) -> Result<Packed> {
+    expect_square(op, a)?;
+    expect_float(op, a, low)?;
+    Packed::of(op, Factor::Determinant, a, None)
+}
+
+fn det(a: &Tensor) -> Result<Tensor> {
+    let out = determinants("linalg.det", a, Some("lu_cpu"))?.part(0, &[], false)?;
+    let det = |o: &[Tensor]| Determinant { a: SavedTensor::input(a), out: Some(SavedTensor::output(&o[0])) };
+    record_all(vec![out], &[a], det).map(|mut o| o.swap_remove(0))
+}
+
+fn slogdet(a: &Tensor) -> Result<Vec<Tensor>> {
+    let found = determinants("linalg.slogdet", a, None)?;
+    let out = vec![found.part(1, &[], false)?, found.part(2, &[], false)?];
+    record_all(out, &[a], |_| Determinant { a: SavedTensor::input(a), out: None })
+}
+
+struct Determinant {
+    a: SavedTensor,
+    /// None where the logarithm was taken.
+    out: Option<SavedTensor>,
+}
+
+impl Function for Determinant {
+    fn name(&self) -> &'static str {
+        if self.out.is_some() { "LinalgDetBackward0" } else { "LinalgSlogdetBackward0" }
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let a = self.a.get(cx)?;
+        let scale = match &self.out {
+            Some(out) => match &grads[0] {
+                Some(g) => arith::mul(g, &out.get(cx)?)?,
+                None => return Ok(smallvec![None]),
+            },
+            None => match &grads[1] {
+                Some(g) => g.clone(),
+                None => return Ok(smallvec![Some(arith::mul(&a, 0.0)?)]),
+            },
+        };
+        let turned = transposed(&inverse("linalg.det", &a, true)?)?;
+        Ok(smallvec![Some(arith::mul(&as_factor(&scale)?, &turned)?)])
+    }
+
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("A", &self.a);
+    }
+}
+
+/// The logarithm of a determinant; none where that is negative.
+fn logdet(a: &Tensor) -> Result<Tensor> {
+    let parts = slogdet(a)?;
+    let negative = rows::eq.call(&[(&parts[0]).into(), (-1.0).into()], &[])?;
+    rows::select_where.call(&[(&negative).into(), f64::NAN.into(), (&parts[1]).into()], &[])
+}
+
+// ---- triangles
+
+fn cholesky(op: &str, a: &Tensor, upper: bool) -> Result<Tensor> {
+    let n = expect_square(op, a)?;
+    expect_float(op, a, Some("cholesky_cpu"))?;
+    let read = if upper { transposed(&a.detach())? } else { a.detach() };
+    let found = Packed::of(op, Factor::Cholesky, &read, None)?;
+    if let Some((place, i)) = found.failure()? {
+        bail!(
+            LinAlg,
+            "{op}: {place}The factorization could not be completed because the input is not positive-definite (the \
+             leading minor of order {i} is not positive-definite)."
+        );
+    }
+    let out = found.part(0, &[n, n], upper)?;
+    record_all(vec![out], &[a], |o| Cholesky { out: SavedTensor::output(&o[0]), upper })
+        .map(|mut o| o.swap_remove(0))
+}
+
+struct Cholesky {
+    out: SavedTensor,
+    upper: bool,
+}
+
+impl Function for Cholesky {
+    fn name(&self) -> &'static str {
+        "LinalgCholeskyExBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        let out = self.out.get(cx)?;
+        let (l, g) = if self.upper { (transposed(&out)?, transposed(g)?) } else { (out, g.clone()) };
+        let k = size(&l).1;
+        // The lower triangle of Lᵀ g with half its diagonal, made symmetric, between inverses of L.
+        let low = triangle(&matmul::matmul(&transposed(&l)?, &g)?, 0, true)?;
+        let both = arith::mul(&arith::add(&low, &transposed(&triangle(&low, -1, true)?)?)?, 0.5)?;
+        let op = "linalg.solve_triangular";
+        let what = Factor::Triangular { k, upper: true, unit: false };
+        let half = solution(op, what, &transposed(&l)?, &both)?;
+        Ok(smallvec![Some(transposed(&solution(op, what, &transposed(&l)?, &transposed(&half)?)?)?)])
+    }
+
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("L", &self.out);
+    }
+}
+
+/// The matrix that a triangle was made of, in double precision. As in PyTorch, the derivative does not know that one half
+/// of a triangle is zero.
+fn squared(op: &'static str, t: &Tensor, upper: bool) -> Result<Tensor> {
+    expect_square(op, t)?;
+    expect_float(op, t, Some("cholesky_inverse"))?;
+    let lower = if upper { transposed(t)? } else { t.clone() };
+    let plain = lower.detach();
+    let rest = arith::sub(&plain, &triangle(&plain, 0, true)?)?;
+    let wide = arith::to_dtype(&arith::sub(&lower, &rest)?, DType::F64)?;
+    matmul::matmul(&wide, &transposed(&wide)?)
+}
+
+fn cholesky_inverse(a: &Args) -> Result<Out> {
+    let t = a.tensor(0)?;
+    let whole = squared("cholesky_inverse", t, a.bool(1)?)?;
+    Ok(arith::to_dtype(&inverse("cholesky_inverse", &whole, true)?, t.dtype())?.into())
+}
+
+fn cholesky_solve(a: &Args) -> Result<Out> {
+    let (op, b, t) = ("cholesky_solve", a.tensor(0)?, a.tensor(1)?);
+    ensure!(
+        b.rank() >= 2,
+        Runtime,
+        "b should have at least 2 dimensions, but has {} dimensions instead",
+        b.rank()
+    );
+    ensure!(
+        t.rank() >= 2,
+        Runtime,
+        "u should have at least 2 dimensions, but has {} dimensions instead",
+        t.rank()
+    );
+    expect_same_dtype(op, t, b)?;
+    let (whole, right) = (squared(op, t, a.bool(2)?)?, arith::to_dtype(b, DType::F64)?);
+    let solved = solve_with(op, &whole, &right, true, |k| Factor::Solve { k, lenient: true })?;
+    Ok(arith::to_dtype(&solved, b.dtype())?.into())
+}
+
+/// The product of `n` times a matrix, or of its inverse, by squaring.
+fn matrix_power(a: &Args) -> Result<Out> {
+    let (t, n) = (a.tensor(0)?, a.int(1)?);
+    expect_square("linalg.matrix_power", t)?;
+    if n == 0 {
+        // The identity, and yet a function of the matrix.
+        let all = Tensor::full_on([0usize; 0], true, DType::Bool, t.device())?;
+        let zeros = masked_fill(t, &all, 0.0.into())?;
+        return Ok(arith::add(&zeros, &eye(&t.detach())?)?.into());
+    }
+    let mut base = if n < 0 { inverse("linalg.inv", t, false)? } else { t.clone() };
+    let (mut left, mut result) = (n.unsigned_abs(), None);
+    while left > 0 {
+        if left & 1 == 1 {
+            result = Some(match result {
+                None => base.clone(),
+                Some(r) => matmul::matmul(&r, &base)?,
+            });
+        }
+        left >>= 1;
+        if left > 0 {
+            base = matmul::matmul(&base, &base)?;
+        }
+    }
+    let result = result.unwrap_or(base);
+    Ok(if result.same(t) { arith::clone(t)? } else { result }.into())
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Reduced,
+    Complete,
+    /// R alone.
+    R,
+}
+
+fn qr(a: &Tensor, mode: Mode) -> Result<Vec<Tensor>> {
+    let op = "linalg.qr";
+    expect_matrices(op, a, "A")?;
+    expect_float(op, a, Some("geqrf_cpu"))?;
+    let ((m, n), k) = (size(a), size(a).0.min(size(a).1));
+    let (columns, rows) = match mode {
+        Mode::Reduced => (k, k),
+        Mode::Complete => (m, m),
+        Mode::R => (0, k),
+    };
+    let found = Packed::of(op, Factor::Qr { m, q: columns, r: rows }, a, None)?;
+    let q = if mode == Mode::R { a.new_empty([0])? } else { found.part(0, &[m, columns], true)? };
+    let r = found.part(m * columns, &[rows, n], true)?;
+    record_all(vec![q, r], &[a], |o| Qr {
+        q: SavedTensor::output(&o[0]),
+        r: SavedTensor::numbered_output(&o[1], 1),
+        mode,
+    })
+}
+
+struct Qr {
+    q: SavedTensor,
+    r: SavedTensor,
+    mode: Mode,
+}
+
+/// The derivative where R is square: `(gQ + Q S) R⁻ᵀ`, S being the lower triangle of `R gRᵀ - gQᵀ Q`, mirrored upwards.
+fn qr_square(q: &Tensor, r: &Tensor, gq: Option<&Tensor>, gr: Option<&Tensor>) -> Result<Tensor> {
+    let by_r = gr.map(|g| matmul::matmul(r, &transposed(g)?)).transpose()?;
+    let by_q = gq.map(|g| matmul::matmul(&transposed(g)?, q)).transpose()?;
+    let core = match (by_r, by_q) {
+        (Some(r), Some(q)) => arith::sub(&r, &q)?,
+        (Some(r), None) => r,
+        (None, Some(q)) => arith::neg(&q)?,
+        (None, None) => return arith::mul(q, 0.0),
+    };
+    let mirrored = arith::add(&triangle(&core, 0, true)?, &transposed(&triangle(&core, -1, true)?)?)?;
+    let mut g = matmul::matmul(q, &mirrored)?;
+    if let Some(gq) = gq {
+        g = arith::add(&g, gq)?;
+    }
+    let what = Factor::Triangular { k: size(&g).0, upper: true, unit: false };
+    transposed(&solution("linalg.solve_triangular", what, r, &transposed(&g)?)?)
+}
+
+impl Function for Qr {
+    fn name(&self) -> &'static str {
+        "LinalgQrBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        ensure!(
+            self.mode != Mode::R,
+            Runtime,
+            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, \
+             mode='reduced') if you are going to differentiate through linalg.qr."
+        );
+        let (q, r) = (self.q.get(cx)?, self.r.get(cx)?);
+        let ((m, _), (k, n)) = (size(&q), size(&r));
+        ensure!(
+            self.mode == Mode::Reduced || m <= n,
+            Runtime,
+            "The QR decomposition is not differentiable when mode='complete' and nrows > ncols."
+        );
+        let (gq, gr) = (grads[0].as_ref(), grads[1].as_ref());
+        if n <= k {
+            return Ok(smallvec![Some(qr_square(&q, &r, gq, gr)?)]);
+        }
+        // Of a wide matrix the first columns make Q, and the others are Q times their part of R.
+        let cut =
+            |t: &Tensor, start: usize, length: usize| view::cut::narrow(t, -1, start as i64, length as i64);
+        let (first, rest) = (cut(&r, 0, k)?, cut(&r, k, n - k)?);
+        let Some(gr) = gr else {
+            let g = qr_square(&q, &first, gq, None)?;
+            let zeros = arith::mul(&matmul::matmul(&q, &rest)?, 0.0)?;
+            return Ok(smallvec![Some(crate::ops::join::cat(&[g, zeros], -1)?)]);
+        };
+        let (by_first, by_rest) = (cut(gr, 0, k)?, cut(gr, k, n - k)?);
+        let more = matmul::matmul(&matmul::matmul(&q, &rest)?, &transposed(&by_rest)?)?;
+        let gq = gq.map_or(Ok(more.clone()), |g| arith::add(g, &more))?;
+        let g = qr_square(&q, &first, Some(&gq), Some(&by_first))?;
+        Ok(smallvec![Some(crate::ops::join::cat(&[g, matmul::matmul(&q, &by_rest)?], -1)?)])
+    }
+
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("Q", &self.q);
+        visit("R", &self.r);
+    }
+}
+
+// ---- eigenvectors
+
+fn eigh(a: &Tensor, side: &str) -> Result<Vec<Tensor>> {
+    let op = "linalg.eigh";
+    let n = expect_square(op, a)?;
+    ensure!(
+        matches!(side, "L" | "U" | "l" | "u"),
+        Runtime,
+        "Expected UPLO argument to be 'L' or 'U', but got {side}"
+    );
+    if !a.dtype().is_float() || a.dtype().is_half() {
+        bail!(Error::DtypeNotImplemented { op: "linalg_eigh_cpu", dtype: a.dtype() });
+    }
+    let plain = a.detach();
+    let low = triangle(&if matches!(side, "U" | "u") { transposed(&plain)? } else { plain }, 0, true)?;
+    let whole = arith::add(&low, &transposed(&triangle(&low, -1, true)?)?)?;
+    let found = Packed::of(op, Factor::Eigh, &whole, None)?;
+    if found.all.numel() > 0 && found.view(found.each - 1, &[], false).to_vec::<f64>().contains(&0.0) {
+        bail!(
+            LinAlg,
+            "{op}: The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated \
+             eigenvalues (error code: {}).",
+            n.saturating_sub(1)
+        );
+    }
+    let out = vec![found.part(0, &[n], false)?, found.part(n, &[n, n], true)?];
+    record_all(out, &[a], |o| Eigh {
+        values: SavedTensor::output(&o[0]),
+        vectors: SavedTensor::numbered_output(&o[1], 1),
+    })
+}
+
+struct Eigh {
+    values: SavedTensor,
+    vectors: SavedTensor,
+}
+
+impl Function for Eigh {
+    fn name(&self) -> &'static str {
+        "LinalgEighBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let (values, v) = (self.values.get(cx)?, self.vectors.get(cx)?);
+        let turned = transposed(&v)?;
+        let by_values = grads[0].as_ref().map(diagonal).transpose()?;
+        let mut core = by_values;
+        if let Some(g) = &grads[1] {
+            let n = size(&v).1;
+            let apart = arith::sub(&view::unsqueeze(&values, -2)?, &view::unsqueeze(&values, -1)?)?;
+            let one = identity(n, n, &v)?;
+            let turn = matmul::matmul(&turned, g)?;
+            let skew = arith::mul(&arith::sub(&turn, &transposed(&turn)?)?, 0.5)?;
+            let off = arith::div(&skew, &arith::add(&apart, &one)?)?;
+            core = Some(core.map_or(Ok(off.clone()), |c| arith::add(&c, &off))?);
+        }
+        let Some(core) = core else { return Ok(smallvec![None]) };
+        Ok(smallvec![Some(matmul::matmul(&matmul::matmul(&v, &core)?, &turned)?)])
+    }
+
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("eigenvalues", &self.values);
+        visit("eigenvectors", &self.vectors);
+    }
+}
+
+fn eigh_op(a: &Args) -> Result<Out> {
+    Ok(Out::Named("linalg_eigh", &["eigenvalues", "eigenvectors"], eigh(a.tensor(0)?, a.str(1)?)?))
+}
+
+fn qr_op(a: &Args) -> Result<Out> {
+    let mode = match a.str(1)? {
+        "reduced" => Mode::Reduced,
+        "complete" => Mode::Complete,
+        "r" => Mode::R,
+        other => bail!(
+            Runtime,
+            "qr received unrecognized mode '{other}' but expected one of 'reduced' (default), 'r', or 'complete'"
+        ),
+    };
+    Ok(Out::Named("linalg_qr", &["Q", "R"], qr(a.tensor(0)?, mode)?))
+}
+
+fn torch_qr(a: &Args) -> Result<Out> {
+    let mode = if a.bool(1)? { Mode::Reduced } else { Mode::Complete };
+    Ok(Out::Named("qr", &["Q", "R"], qr(a.tensor(0)?, mode)?))
+}
+
+const SIGN: &[&str] = &["sign", "logabsdet"];
+
+table! {
+    "inv" LINALG | OUT "The inverse of each matrix." [] {
+        "A: Tensor" => |a| Ok(inverse("linalg.inv", a.tensor(0)?, false)?.into());
+    }
+    "inverse" BOTH | OUT "The inverse of each matrix." [] {
+        "input: Tensor" => |a| Ok(inverse("linalg.inv", a.tensor(0)?, false)?.into());
+    }
+    "solve" LINALG | OUT "The solution X of `A X = B`, or with `left=False` of `X A = B`." [] {
+        "A: Tensor, B: Tensor, *, left: bool = True" => linalg_solve;
+    }
+    "solve_triangular" LINALG | OUT "The solution X of `A X = B`, or of `X A = B`, for triangles A." [] {
+        "A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False" =>
+            linalg_solve_triangular;
+    }
+    "det" LINALG | OUT "The determinant of each matrix." [] {
+        "A: Tensor" => |a| Ok(det(a.tensor(0)?)?.into());
+    }
+    "det" BOTH "The determinant of each matrix." [] {
+        "input: Tensor" => |a| Ok(det(a.tensor(0)?)?.into());
+    }
+    "logdet" BOTH "The logarithm of the determinant of each matrix; none where that is negative." [] {
+        "input: Tensor" => |a| Ok(logdet(a.tensor(0)?)?.into());
+    }
+    "slogdet" LINALG | OUT "The sign of each determinant, and the logarithm of its absolute value." [] {
+        "A: Tensor -> tuple[Tensor, Tensor]" =>
+            |a| Ok(Out::Named("linalg_slogdet", SIGN, slogdet(a.tensor(0)?)?));
+    }
+    "slogdet" BOTH "The sign of each determinant, and the logarithm of its absolute value." [] {
+        "input: Tensor -> tuple[Tensor, Tensor]" => |a| Ok(Out::Named("slogdet", SIGN, slogdet(a.tensor(0)?)?));
+    }
+    "cholesky" LINALG | OUT "The triangle L with `L Lᵀ = A`; with `upper`, its transpose." [] {
+        "A: Tensor, *, upper: bool = False" =>
+            |a| Ok(cholesky("linalg.cholesky", a.tensor(0)?, a.bool(1)?)?.into());
+    }
+    "cholesky_inverse" BOTH | OUT "The inverse of each matrix, from the triangle that `linalg.cholesky` made of it." [] {
+        "input: Tensor, upper: bool = False" => cholesky_inverse;
+    }
+    "cholesky_solve" BOTH | OUT "The solution X of `A X = input`, from the triangle that `linalg.cholesky` made of A." [] {
+        "input: Tensor, L: Tensor, upper: bool = False" => cholesky_solve;
+    }
+    "matrix_power" BOTH | OUT | COMPOSITE "The product of `n` times each matrix; of its inverse where `n` is negative." [] {
+        "input: Tensor, n: int" => matrix_power;
+    }
+    "matrix_power" LINALG | OUT | COMPOSITE "The product of `n` times each matrix; of its inverse where `n` is negative." [] {
+        "A: Tensor, n: int" => matrix_power;
+    }
+    "qr" LINALG | OUT "Orthogonal columns Q and a triangle R with `Q R = A`." [] {
+        "A: Tensor, mode: str = 'reduced' -> tuple[Tensor, Tensor]" => qr_op;
+    }
+    "qr" BOTH "Orthogonal columns Q and a triangle R with `Q R = A`." [] {
+        "input: Tensor, some: bool = True -> tuple[Tensor, Tensor]" => torch_qr;
+    }
+    "eigh" LINALG | OUT "The eigenvalues of each symmetric matrix in ascending order, and its eigenvectors as columns." [] {
+        "A: Tensor, UPLO: str = 'L' -> tuple[Tensor, Tensor]" => eigh_op;
+    }
+    "eigvalsh" LINALG | OUT "The eigenvalues of each symmetric matrix in ascending order." [] {
+        "A: Tensor, UPLO: str = 'L'" => |a| Ok(eigh(a.tensor(0)?, a.str(1)?)?.swap_remove(0).into());
+    }
+}

@@ -1,0 +1,194 @@
+"""Inverses, solutions, determinants, triangles and eigenvectors of matrices."""
+
+import pytest
+
+import rgrad as torch
+from rgrad import linalg
+from rgrad.autograd import gradcheck, gradgradcheck
+
+
+def square(*batch, n=4, seed=0):
+    torch.manual_seed(seed)
+    return torch.rand(*batch, n, n, dtype=torch.float64) + n * torch.eye(n, dtype=torch.float64)
+
+
+def symmetric(*batch, n=4, seed=0):
+    a = square(*batch, n=n, seed=seed)
+    return a @ a.mT
+
+
+def close(a, b):
+    return torch.allclose(a, b, atol=1e-10)
+
+
+def test_an_inverse_undoes_its_matrix():
+    for a in (square(), square(2, 3), square(n=1), square(n=70)):
+        assert close(linalg.inv(a) @ a, torch.eye(a.size(-1), dtype=a.dtype).expand(a.shape))
+    a = square()
+    assert torch.equal(a.inverse(), linalg.inv(a)) and a.float().inverse().dtype == torch.float32
+    assert linalg.inv(torch.zeros(0, 0)).shape == (0, 0) and linalg.inv(torch.zeros(0, 2, 2)).shape == (0, 2, 2)
+
+
+def test_solutions_fit_from_either_side_and_broadcast():
+    a, b = square(2), torch.rand(4, 3, dtype=torch.float64)
+    assert close(a @ linalg.solve(a, b), b.expand(2, 4, 3))
+    assert close(linalg.solve(a, b.mT, left=False) @ a, b.mT.expand(2, 3, 4))
+    assert close((a @ linalg.solve(a, b[:, 0]).unsqueeze(-1)).squeeze(-1), b[:, 0].expand(2, 4))
+    for upper in (True, False):
+        for unit in (True, False):
+            triangle = a.triu() if upper else a.tril()
+            if unit:
+                triangle = triangle - triangle.diagonal(dim1=-2, dim2=-1).diag_embed() + torch.eye(4)
+            found = linalg.solve_triangular(a, b, upper=upper, unitriangular=unit)
+            assert close(triangle @ found, b.expand(2, 4, 3))
+
+
+def test_determinants_have_sign_and_size():
+    a = square(3)
+    a[0, :, [0, 1]] = a[0, :, [1, 0]]
+    sign, size = linalg.slogdet(a)
+    assert sign.tolist() == [-1, 1, 1] and close(sign * size.exp(), a.det())
+    assert torch.logdet(a)[0].isnan() and close(torch.logdet(a)[1:], size[1:])
+    assert linalg.det(torch.zeros(2, 2)) == 0 and linalg.slogdet(torch.zeros(2, 2)).logabsdet == -torch.inf
+    assert linalg.det(torch.zeros(0, 0)) == 1
+
+
+def test_factors_multiply_to_their_matrix():
+    a = symmetric(2)
+    lower, upper = linalg.cholesky(a), linalg.cholesky(a, upper=True)
+    assert close(lower @ lower.mT, a) and torch.equal(lower.tril(), lower) and close(upper, lower.mT)
+    for shape in ((4, 3), (3, 4), (2, 5, 2), (0, 3), (3, 0)):
+        b = torch.rand(shape, dtype=torch.float64)
+        for mode in ("reduced", "complete"):
+            q, r = linalg.qr(b, mode)
+            eye = torch.eye(q.size(-1), dtype=q.dtype).expand((q.mT @ q).shape)
+            assert close(q @ r, b) and close(q.mT @ q, eye)
+            assert torch.equal(r.triu(), r)
+        assert close(linalg.qr(b, "r").R, linalg.qr(b).R) and linalg.qr(b, "r").Q.shape == (0,)
+    values, vectors = linalg.eigh(a)
+    assert close(vectors @ values.diag_embed() @ vectors.mT, a) and bool((values.diff() >= 0).all())
+    assert close(linalg.eigvalsh(a.triu(), UPLO="U"), values)
+
+
+CASES = {
+    "inv": lambda a: linalg.inv(a),
+    "solve": lambda a: linalg.solve(a, a[..., :2] + 1),
+    "solve_triangular": lambda a: linalg.solve_triangular(a, a[..., :2] + 1, upper=True),
+    "unit triangle": lambda a: linalg.solve_triangular(a, a[..., :2] + 1, upper=False, unitriangular=True),
+    "det": lambda a: linalg.det(a),
+    "logdet": lambda a: torch.logdet(a),
+    "cholesky": lambda a: linalg.cholesky(a @ a.mT),
+    "upper cholesky": lambda a: linalg.cholesky(a @ a.mT, upper=True),
+    "tall qr": lambda a: tuple(linalg.qr(a[..., :2])),
+    "wide qr": lambda a: tuple(linalg.qr(a[..., :2, :])),
+    "Q of a wide matrix": lambda a: linalg.qr(a[..., :2, :])[0],
+    "eigh": lambda a: (linalg.eigh(a + a.mT)[0], linalg.eigh(a + a.mT)[1].abs()),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_they_have_first_and_second_derivatives(name):
+    for a in (square(n=3), square(2, n=3, seed=1)):
+        a.requires_grad_()
+        assert gradcheck(CASES[name], (a,)) and gradgradcheck(CASES[name], (a,))
+
+
+def test_the_derivative_of_an_eigenvector_is_symmetric():
+    a = symmetric(n=3).requires_grad_()
+    (linalg.eigh(a)[1].abs() * torch.arange(9.0).view(3, 3)).sum().backward()
+    assert close(a.grad, a.grad.mT)
+
+
+def test_a_singular_matrix_has_a_derivative_of_its_determinant():
+    a = torch.tensor([[1.0, 2.0], [2.0, 4.0]], requires_grad=True)
+    linalg.det(a).backward()
+    assert a.grad.tolist() == [[0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: linalg.inv(torch.zeros(2, 2)), linalg.LinAlgError,
+         "linalg.inv: The diagonal element 1 is zero, the inversion could not be completed"),
+        (lambda: linalg.inv(torch.stack([torch.eye(2), torch.zeros(2, 2)])), linalg.LinAlgError,
+         r"linalg.inv: \(Batch element 1\): The diagonal element 1 is zero"),
+        (lambda: linalg.solve(torch.zeros(2, 2), torch.ones(2)), linalg.LinAlgError,
+         "torch.linalg.solve: The solver failed because the input matrix is singular."),
+        (lambda: linalg.cholesky(-torch.eye(2)), linalg.LinAlgError,
+         r"input is not positive-definite \(the leading minor of order 1 is not positive-definite\)"),
+        (lambda: linalg.eigh(torch.full((2, 2), torch.nan)), linalg.LinAlgError, "failed to converge"),
+        (lambda: linalg.det(torch.ones(2, 3)), RuntimeError,
+         "linalg.det: A must be batches of square matrices, but they are 2 by 3 matrices"),
+        (lambda: linalg.inv(torch.ones(3)), RuntimeError, "input tensor A must have at least 2 dimensions"),
+        (lambda: linalg.solve(torch.eye(2), torch.ones(3)), RuntimeError,
+         r"Incompatible shapes of A and B for the equation AX = B \(2x2 and 3x1\)"),
+        (lambda: linalg.solve(torch.eye(2), torch.ones(2).double()), RuntimeError,
+         "Expected A and B to have the same dtype, but found A of type Float and B of type Double instead"),
+        (lambda: linalg.inv(torch.ones(2, 2, dtype=torch.int64)), NotImplementedError,
+         "linalg.inv: Expected a floating point or complex tensor as input. Got Long"),
+        (lambda: linalg.inv(torch.ones(2, 2).half()), NotImplementedError,
+         "Low precision dtypes not supported. Got Half"),
+        (lambda: linalg.cholesky(torch.ones(2, 2).half()), NotImplementedError, '"cholesky_cpu" not implemented for'),
+        (lambda: linalg.qr(torch.ones(2, 2), "x"), RuntimeError, "qr received unrecognized mode 'x'"),
+        (lambda: linalg.eigh(torch.ones(2, 2), "X"), RuntimeError,
+         "Expected UPLO argument to be 'L' or 'U', but got X"),
+        (lambda: linalg.qr(torch.ones(2, 2, requires_grad=True), "r")[1].sum().backward(), RuntimeError,
+         "The derivative of linalg.qr depends on Q, which is not computed when mode='r'"),
+        (lambda: linalg.qr(torch.ones(3, 2, requires_grad=True), "complete")[1].sum().backward(), RuntimeError,
+         "not differentiable when mode='complete' and nrows > ncols"),
+    ],
+)  # fmt: skip
+def test_what_has_no_answer_is_refused_in_pytorchs_words(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+@pytest.mark.skipif(torch.gpu.device_count() == 0, reason="no adapter")
+def test_a_gpu_says_that_it_has_no_factorizations():
+    with pytest.raises(NotImplementedError, match=r"'linalg.inv' is not implemented for torch.float32 on .*\.cpu\(\)"):
+        linalg.inv(torch.eye(2).to("gpu"))
+
+
+def test_powers_multiply_and_invert():
+    a = square(2, n=3)
+    power = linalg.matrix_power
+    assert close(power(a, 3), a @ a @ a) and close(power(a, -2) @ a @ a, power(a, 0))
+    assert power(a, 1) is not a and torch.equal(a.matrix_power(1), a)
+
+
+def test_triangles_of_cholesky_solve_and_invert():
+    a, b = symmetric(2), torch.rand(4, 3, dtype=torch.float64)
+    for upper in (False, True):
+        triangle = linalg.cholesky(a, upper=upper)
+        assert close(a @ torch.cholesky_solve(b, triangle, upper), b.expand(2, 4, 3))
+        assert close(a @ torch.cholesky_inverse(triangle, upper), torch.eye(4, dtype=a.dtype).expand(a.shape))
+
+
+def test_chains_are_multiplied_in_the_cheapest_order():
+    a, b, c = torch.rand(10, 1), torch.rand(1, 10), torch.rand(10, 2)
+    assert torch.allclose(linalg.multi_dot([a, b, c]), a @ b @ c)
+    assert linalg.multi_dot([b[0], c]).shape == (2,) and linalg.multi_dot([b[0], c, torch.ones(2)]).shape == ()
+    with pytest.raises(RuntimeError, match=r"tensors 0 and 1 with shapes \[10, 1\] and \[10, 2\] cannot be multiplied"):
+        linalg.multi_dot([a, c])
+
+
+def test_a_pseudo_inverse_is_one_for_any_shape_and_rank():
+    for shape in ((4, 3), (3, 4), (2, 3, 3)):
+        a = torch.rand(shape, dtype=torch.float64).requires_grad_()
+        p = linalg.pinv(a)
+        assert close(a @ p @ a, a) and close(p @ a @ p, p)
+        assert gradcheck(linalg.pinv, (a,)) and gradgradcheck(linalg.pinv, (a,))
+    one = torch.ones(3, 3, dtype=torch.float64)
+    assert close(linalg.pinv(one, hermitian=True), one / 9) and linalg.matrix_rank(one) == 1
+    assert linalg.matrix_rank(torch.diag(torch.tensor([1.0, 0.1])), atol=0.5) == 1
+    out = torch.empty(3, 3, dtype=torch.float64)
+    assert linalg.pinv(one, out=out) is out and close(out, one / 9)
+
+
+def test_condition_numbers_and_equations_of_tensors():
+    a = torch.diag(torch.tensor([4.0, 2.0]))
+    assert [linalg.cond(a, p).item() for p in (None, -2, 1)] == [2, 0.5, 2]
+    t = square(n=6).view(2, 3, 6)
+    assert close(torch.tensordot(linalg.tensorinv(t), t, 2), torch.eye(6, dtype=t.dtype))
+    x = linalg.tensorsolve(t, torch.ones(2, 3, dtype=t.dtype))
+    assert close(torch.tensordot(t, x, 1), torch.ones(2, 3, dtype=t.dtype))

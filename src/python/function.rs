@@ -13,6 +13,7 @@ use super::convert::{opt_tensor_list, size};
 use super::dtype::{PyDevice, dtype_object, type_name};
 use super::error::{IntoPy, foreign};
 use super::hooks::{grads_tuple, visit_objects};
+use super::node::node_object;
 use super::tensor::{PyTensor, wrap};
 use crate::error::Result;
 use crate::graph::{
@@ -44,6 +45,11 @@ impl Saved {
             held.visit(&mut visit);
         }
         done
+    }
+
+    /// The node of the function, while the graph has it.
+    fn node(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.node.get().and_then(GradFn::upgrade).map(|n| node_object(py, &n)).transpose()
     }
 
     fn unpack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
@@ -83,6 +89,15 @@ impl UserFunction {
         visit(&self.ctx);
         visit(&self.call);
         visit(self.saved.as_any());
+    }
+
+    /// How many tensors it saved, and each of them.
+    pub fn count(&self) -> usize {
+        self.saved.get().tensors.len()
+    }
+
+    pub fn place(&self, place: usize) -> Option<&SavedTensor> {
+        self.saved.get().tensors.get(place)
     }
 
     /// What it saved and still has.

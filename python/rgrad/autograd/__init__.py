@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import types
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 from rgrad import _C
 from rgrad._C import Tensor
@@ -41,6 +43,18 @@ __all__ = [
     "set_multithreading_enabled",
 ]
 
+
+# Where PyTorch keeps the class of `node._raw_saved_self`.
+_C._autograd = types.SimpleNamespace(SavedTensor=_C.SavedTensor, Node=_C.Node)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "forward_ad":
+        raise AttributeError(
+            "there is no autograd.forward_ad: derivatives are computed backward only. autograd.functional.jvp gives the "
+            "product of a Jacobian with a vector."
+        )
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 def _as_tuple(x):
@@ -109,7 +123,8 @@ def grad(
     if allow_unused is None:
         allow_unused = materialize_grads
     roots, wanted = _as_tuple(outputs), _as_tuple(inputs)
-    grads = (None,) * len(roots) if grad_outputs is None else _as_tuple(grad_outputs)
+    # As in PyTorch, gradients beyond the outputs are not looked at.
+    grads = (None,) * len(roots) if grad_outputs is None else _as_tuple(grad_outputs)[: len(roots)]
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if is_grads_batched:

@@ -147,6 +147,9 @@ class set_grad_enabled(_Switch):
     def __exit__(self, *exc: object) -> None:
         _C._set_grad_enabled(self._before)
 
+    def __repr__(self) -> str:
+        return f"{__name__}.set_grad_enabled(mode={self.mode})"
+
     def clone(self) -> _Switch:
         return type(self)(self.mode)
 
@@ -188,6 +191,10 @@ class set_detect_anomaly:
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        if not isinstance(mode, bool):
+            raise TypeError(
+                f"set_anomaly_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
+            )
         self._before = _C._set_anomaly_enabled(mode, check_nan)
 
     def __enter__(self) -> None:

@@ -7,7 +7,9 @@ use crate::backend::index::{Combine, gather_along, scatter_along};
 use crate::backend::{View, copy};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, NotImplemented, SavedTensor, grad_enabled, record};
+use crate::graph::{
+    Attribute, Cx, Function, Grads, NotImplemented, SavedTensor, Visit, grad_enabled, record,
+};
 use crate::layout::{Dims, Layout, wrap_dim};
 use crate::ops::pointwise::Arg;
 use crate::ops::schema::{Args, Out};
@@ -84,6 +86,11 @@ impl Function for Gather {
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         visit("index", &self.index);
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("dim", Attribute::Int(self.dim as i64));
+        visit("sparse_grad", Attribute::Bool(false));
     }
 }
 
@@ -211,6 +218,10 @@ impl Function for Scatter {
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         visit("index", &self.index);
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("dim", Attribute::Int(self.dim));
     }
 }
 

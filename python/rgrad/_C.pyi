@@ -1704,8 +1704,10 @@ def alias_copy(input: Tensor, *, out: Any = None) -> Tensor: ...
 DisableTorchFunctionSubclass: Any
 OutOfMemoryError: Any
 TensorBase: Any
+_InputMetadata: Any
 _LinAlgError: Any
 _WgslKernel: Any
+_autograd: Any
 _backward: Any
 _call_torch_function: Any
 _current_gpu: Any
@@ -1728,6 +1730,7 @@ _gpu_stats: Any
 _gpu_stop_profile: Any
 _grad: Any
 _gradient_edge: Any
+_increment_version: Any
 _is_checkpoint_valid: Any
 _linalg: Any
 _make_subclass: Any

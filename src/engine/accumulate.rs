@@ -48,14 +48,14 @@ pub fn leaf(acc: &AccumulateGrad, node: &GradFn, mut inbox: Grads, create_graph:
     if let Some(g) = grads[0].take() {
         add_to(&acc.leaf, g, create_graph)?;
     }
-    if let (Some(h), Some(seen)) = (&hooks, &seen) {
-        for hook in h.post.iter() {
-            hook.call(seen, Some(&Grads::new()))?;
-        }
-    }
     if let Some(meta) = acc.leaf.meta() {
         for hook in meta.post_hooks().iter() {
             hook.call(&acc.leaf)?;
+        }
+    }
+    if let (Some(h), Some(seen)) = (&hooks, &seen) {
+        for hook in h.post.iter() {
+            hook.call(seen, Some(&Grads::new()))?;
         }
     }
     Ok(())

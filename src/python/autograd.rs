@@ -29,7 +29,9 @@ impl PyTensor {
         let on = on.cast::<PyBool>().map_err(|_| PyRuntimeError::new_err("requires_grad must be a bool"))?;
         // Unlike the method, the attribute is refused also where it would change nothing.
         if on.is_true() && self.inner().history().py()?.is_some() {
-            return Err(PyRuntimeError::new_err("you can only change requires_grad flags of leaf variables."));
+            return Err(PyRuntimeError::new_err(
+                "you can only change requires_grad flags of leaf variables.",
+            ));
         }
         self.inner().set_requires_grad(on.is_true()).py()
     }

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{OnceLock, Weak};
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
@@ -25,6 +26,8 @@ use crate::tensor::{Tensor, check_inplace, rebase};
 #[pyclass(frozen)]
 pub struct Saved {
     tensors: Vec<SavedTensor>,
+    /// The node has run, and what was saved is gone.
+    freed: AtomicBool,
     /// An output that was saved gets its history from here.
     node: OnceLock<Weak<Node>>,
 }
@@ -96,6 +99,10 @@ impl UserFunction {
         self.saved.get().tensors.len()
     }
 
+    pub fn is_freed(&self) -> bool {
+        self.saved.get().freed.load(Ordering::Relaxed)
+    }
+
     pub fn place(&self, place: usize) -> Option<&SavedTensor> {
         self.saved.get().tensors.get(place)
     }
@@ -155,6 +162,7 @@ impl Function for UserFunction {
     }
 
     fn release(&self) {
+        self.saved.get().freed.store(true, Ordering::Relaxed);
         self.saved.get().tensors.iter().for_each(SavedTensor::free);
     }
 }
@@ -243,7 +251,7 @@ pub fn record_function<'py>(
         })
         .collect();
     graph::check_saved().py()?;
-    let saved = Py::new(py, Saved { tensors, node: OnceLock::new() })?;
+    let saved = Py::new(py, Saved { tensors, freed: AtomicBool::new(false), node: OnceLock::new() })?;
     ctx.setattr("_saved", saved.clone_ref(py))?;
     ctx.setattr("_to_save", PyTuple::empty(py))?;
     let meta = made

@@ -17,7 +17,7 @@ use super::function::UserFunction;
 use super::hooks::{Callable, PackHooks, PyHookHandle, callable, visit_objects};
 use super::tensor::wrap;
 use crate::engine::{apply, current};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::{GradFn, Held, HeldGuard, SavedTensor, anomaly, anything_held};
 
 /// A node of the graph. Each kind of node has a subclass by its name, made when the first one is asked for.
@@ -228,6 +228,9 @@ impl PyNode {
         if let Some(name) = name.strip_prefix(RAW_SAVED) {
             let raw = |place| Ok(Py::new(py, PySavedTensor { node: me.node.clone(), place })?.into_any());
             if let ("tensors", Some(function)) = (name, user_function(&me.node)) {
+                if function.is_freed() {
+                    return Err(Error::FreedGraph).py();
+                }
                 let all = (0..function.count()).map(raw).collect::<PyResult<Vec<_>>>()?;
                 return Ok(PyTuple::new(py, all)?.into_any());
             }

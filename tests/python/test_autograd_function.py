@@ -305,7 +305,9 @@ def test_a_ctx_answers_as_its_node():
     assert node.saved_tensors[0].tolist() == [2.0] * 3
     y.sum().backward()
     with pytest.raises(RuntimeError, match="after it has been freed"):
-        node._raw_saved_tensors[0].register_hooks(lambda t: t, lambda t: t)
+        kept.register_hooks(lambda t: t, lambda t: t)
+    with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+        _ = node._raw_saved_tensors
 
 
 def test_only_tensors_are_marked():

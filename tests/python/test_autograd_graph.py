@@ -414,7 +414,7 @@ def test_a_node_can_be_called_without_its_hooks():
     y.grad_fn.register_prehook(lambda grads: pytest.fail("a hook ran"))
     first, second = y.grad_fn(torch.ones(2))
     assert first.tolist() == [3.0, 4.0] and second is None
-    with pytest.raises(TypeError, match="expected 1 argument, got 2 instead"):
+    with pytest.raises(TypeError, match="expected 1 arguments, got 2 instead"):
         y.grad_fn(torch.ones(2), torch.ones(2))
     x.exp().grad_fn.next_functions[0][0](torch.ones(2))
     assert x.grad.tolist() == [1.0, 1.0]

@@ -29,7 +29,7 @@ def test_hooks_of_the_older_form_see_the_last_node():
     seen = []
     layer = nn.ReLU()
     handle = layer.register_backward_hook(lambda m, gi, go: seen.append((m, len(gi), go[0].tolist())))
-    layer(torch.ones(2, requires_grad=True)).sum().backward()
+    layer(torch.ones(2, requires_grad=True) * 1).sum().backward()
     handle.remove()
     layer(torch.ones(2, requires_grad=True)).sum().backward()
     assert seen == [(layer, 1, [1.0, 1.0])]

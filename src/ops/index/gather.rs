@@ -1,6 +1,6 @@
 //! One index per element, along a dimension: gather and the scatters.
 
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 
 use super::mask::masked_fill;
 use crate::backend::index::{Combine, gather_along, scatter_along};
@@ -434,7 +434,8 @@ fn scatter_op(a: &Args) -> Result<Out> {
     };
     let spec = ScatterSpec { dim, reduce, include_self: true, node: "ScatterReduceBackward0" };
     let out = scatter_reduce(&t.detach(), index, &src.detach(), spec)?;
-    Ok(record(out, &[t, &src], |_| NotImplemented { op: "scatter" })?.into())
+    let tracked: SmallVec<[&Tensor; 2]> = [t, &src].into_iter().filter(|t| t.requires_grad()).collect();
+    Ok(record(out, &tracked, |_| NotImplemented { op: "scatter" })?.into())
 }
 
 fn scatter_reduce_op(a: &Args) -> Result<Out> {

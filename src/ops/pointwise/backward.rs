@@ -284,7 +284,7 @@ impl Function for PointwiseBackward {
             );
         }
         for ((name, _), &value) in self.row.params.iter().zip(&self.params) {
-            visit(name, Attribute::Number(value));
+            visit(if *name == "limit" { "threshold" } else { name }, Attribute::Number(value));
         }
         // What PyTorch has as an argument and a row has as another row.
         let (name, value) = match row {

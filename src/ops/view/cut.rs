@@ -114,7 +114,7 @@ impl Function for CutBackward {
             Cut::Slice { dim, start, length, step } => {
                 int("dim", dim as i64);
                 int("start", start as i64);
-                int("end", (start + length * step).min(self.shape[dim]) as i64);
+                int("end", (start + length.saturating_sub(1) * step + length.min(1)) as i64);
                 int("step", step as i64);
             }
             Cut::Diagonal { offset, dim1, dim2 } => {

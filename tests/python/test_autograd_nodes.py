@@ -3,6 +3,7 @@
 from collections import OrderedDict
 
 import pytest
+
 import rgrad as torch
 
 F = torch.nn.functional
@@ -165,7 +166,10 @@ WALKS = {
         ("SqueezeBackward1", ("Convolution", ("Unsqueeze", A), None, None)),
     ),
     "layer_norm": (lambda: F.layer_norm(leaf(2, 3), (3,)), ("NativeLayerNorm", A, None, None)),
-    "batch_norm": (lambda: F.batch_norm(leaf(2, 3), None, None, leaf(3), training=True), ("NativeBatchNorm", A, A, None)),
+    "batch_norm": (
+        lambda: F.batch_norm(leaf(2, 3), None, None, leaf(3), training=True),
+        ("NativeBatchNorm", A, A, None),
+    ),
     "dropout": (lambda: F.dropout(leaf(4)), ("Mul", A, None)),
     "masked_select": (lambda: leaf(2).masked_select(torch.tensor([True, False])), ("MaskedSelect", A)),
     "without a derivative": (lambda: torch.ones(2) // leaf(2), ("NotImplemented", A)),
@@ -258,7 +262,8 @@ def test_a_hook_behind_an_accumulator_sees_what_was_added():
     x = leaf(2)
     y = x * 3
     x.register_post_accumulate_grad_hook(lambda t: log.append("after"))
-    y.grad_fn.next_functions[0][0].register_hook(lambda by_input, by_output: log.append((by_input, by_output[0].tolist())))
+    accumulator = y.grad_fn.next_functions[0][0]
+    accumulator.register_hook(lambda by_input, by_output: log.append((by_input, by_output[0].tolist())))
     y.sum().backward()
     assert log == ["after", ((), [3.0, 3.0])]
     assert x.grad.tolist() == [3.0, 3.0]

@@ -51,8 +51,8 @@ _C._autograd = types.SimpleNamespace(SavedTensor=_C.SavedTensor, Node=_C.Node)
 def __getattr__(name: str) -> Any:
     if name == "forward_ad":
         raise AttributeError(
-            "there is no autograd.forward_ad: derivatives are computed backward only. autograd.functional.jvp gives the "
-            "product of a Jacobian with a vector."
+            "there is no autograd.forward_ad: derivatives are computed backward only. autograd.functional.jvp gives "
+            "the product of a Jacobian with a vector."
         )
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 

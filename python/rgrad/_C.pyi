@@ -1742,6 +1742,7 @@ _optim: Any
 _pop_saved_tensors_hooks: Any
 _promote_types: Any
 _push_saved_tensors_hooks: Any
+_queue_callback: Any
 _record_function: Any
 _reset_peak_memory: Any
 _result_type: Any
@@ -1762,6 +1763,7 @@ _storage_bytes: Any
 _synchronize: Any
 _tensor_from_buffer: Any
 _typed_tensor: Any
+_unsafe_set_version_counter: Any
 _will_engine_execute_node: Any
 bfloat16: dtype
 bool: dtype

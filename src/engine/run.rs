@@ -108,6 +108,7 @@ fn run_here(
         let outs = if go { run_node(node, inbox, &task, wanted, options)? } else { Grads::new() };
         deliver(&mut task, &mut ready, node, outs)?;
     }
+    current::finish()?;
     Ok(found)
 }
 

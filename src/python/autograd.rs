@@ -341,6 +341,12 @@ pub fn increment_version(tensors: Vec<Bound<'_, PyTensor>>) {
     tensors.iter().map(|t| t.get().inner()).filter(|t| !t.is_inference()).for_each(|t| t.bump_version());
 }
 
+/// Has tensors pass for written as often as `versions` say.
+#[pyfunction(name = "_unsafe_set_version_counter")]
+pub fn unsafe_set_version_counter(tensors: Vec<Bound<'_, PyTensor>>, versions: Vec<u32>) {
+    tensors.iter().zip(versions).for_each(|(t, version)| t.get().inner().set_version(version));
+}
+
 /// Says once that a leaf whose gradient has a history holds itself.
 fn warn_of_cycle(py: Python<'_>, create_graph: bool) -> PyResult<()> {
     static SAID: AtomicBool = AtomicBool::new(false);

@@ -40,7 +40,7 @@ mod _C {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use super::autograd::{backward, grad, gradient_edge, increment_version};
+    use super::autograd::{backward, grad, gradient_edge, increment_version, unsafe_set_version_counter};
     #[pymodule_export]
     use super::display::{get_printoptions, set_printoptions};
     #[pymodule_export]
@@ -67,7 +67,7 @@ mod _C {
     };
     #[pymodule_export]
     use super::node::{
-        PyInputMetadata, PyNode, PySavedTensor, current_graph_task_id, is_checkpoint_valid,
+        PyInputMetadata, PyNode, PySavedTensor, current_graph_task_id, is_checkpoint_valid, queue_callback,
         will_engine_execute_node,
     };
     #[pymodule_export]

@@ -444,6 +444,16 @@ pub fn current_graph_task_id() -> i64 {
     current::id().map_or(-1, |id| i64::from(id) - 1)
 }
 
+/// Calls `callback` when the innermost backward of this thread has run all its nodes.
+#[pyfunction(name = "_queue_callback")]
+pub fn queue_callback(callback: Py<PyAny>) -> PyResult<()> {
+    let call = move || Python::attach(|py| callback.call0(py)).map(drop).map_err(foreign);
+    if current::queue(Box::new(call)) {
+        return Ok(());
+    }
+    Err(PyRuntimeError::new_err("Final callbacks can only be installed during backward pass."))
+}
+
 /// Whether the innermost backward of this thread runs a node.
 #[pyfunction(name = "_will_engine_execute_node")]
 pub fn will_engine_execute_node(node: &Bound<'_, PyNode>) -> PyResult<bool> {

@@ -12,6 +12,7 @@ from rgrad._C import Tensor
 
 from .function import Function
 from .grad_mode import (
+    _unsafe_preserve_version_counter,  # noqa: F401 - PyTorch's own place for it
     detect_anomaly,
     enable_grad,
     inference_mode,

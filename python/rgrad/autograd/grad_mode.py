@@ -182,6 +182,22 @@ class inference_mode(_Switch):
         return type(self)(self.mode)
 
 
+class _unsafe_preserve_version_counter:
+    """Writes to the tensors in the block are not counted: a backward that needs the old values gets the new ones."""
+
+    def __init__(self, tensors: _C.Tensor | tuple[_C.Tensor, ...]) -> None:
+        self.tensors = (tensors,) if isinstance(tensors, _C.Tensor) else tensors
+        if not isinstance(self.tensors, tuple):
+            raise AssertionError("Expected tensors to be a tuple")
+        self._before = [t._version for t in self.tensors]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        _C._unsafe_set_version_counter(list(self.tensors), self._before)
+
+
 class set_detect_anomaly:
     """Switches anomaly mode at once; as a context manager, until the block ends.
 

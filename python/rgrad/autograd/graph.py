@@ -19,6 +19,7 @@ __all__ = [
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
+    "queue_callback",
     "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",
@@ -116,6 +117,11 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     if not isinstance(tensors, Iterable):
         raise RuntimeError("increment_version expect a Iterable[Tensor] as input")
     _C._increment_version(list(tensors))
+
+
+def queue_callback(callback: Callable[[], Any]) -> None:
+    """Calls ``callback`` when the backward that is under way has run all its nodes."""
+    _C._queue_callback(callback)
 
 
 def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:

@@ -45,7 +45,8 @@ pub fn leaf(acc: &AccumulateGrad, node: &GradFn, mut inbox: Grads, create_graph:
     }
     // A buffer that a hook is to see as well has two owners, and is copied into `.grad`.
     let seen = hooks.as_ref().filter(|h| !h.post.is_empty()).map(|_| grads.clone());
-    if let Some(g) = grads[0].take() {
+    // A leaf that was told meanwhile to want no gradient gets none.
+    if let Some(g) = grads[0].take().filter(|_| acc.leaf.requires_grad()) {
         add_to(&acc.leaf, g, create_graph)?;
     }
     if let Some(meta) = acc.leaf.meta() {

@@ -178,6 +178,11 @@ impl PyTensor {
         Ok(())
     }
 
+    #[deleter]
+    fn delete_data(&self) -> PyResult<()> {
+        Err(PyRuntimeError::new_err("Deleting tensor data is not allowed. Delete tensor instead!"))
+    }
+
     fn detach(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         wrap(py, self.inner().detach())
     }

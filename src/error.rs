@@ -41,10 +41,15 @@ pub enum Error {
     FreedGraph,
     #[error(
         "one of the variables needed for gradient computation has been modified by an inplace operation: \
-         [torch.{ty}Tensor {shape}]{} is at version {found}; expected version {expected} instead. Hint: enable anomaly \
-         detection to find the operation that failed to compute its gradient, with \
-         torch.autograd.set_detect_anomaly(True, check_nan=False).{}",
+         [torch.{ty}Tensor {shape}]{} is at version {found}; expected version {expected} instead. Hint: {}{}",
         producer.as_ref().map_or(String::new(), |p| format!(", which is output {output} of {p},")),
+        if *traced {
+            "the backtrace further above shows the operation that failed to compute its gradient. The variable in question \
+             was changed in there or anywhere later. Good luck!"
+        } else {
+            "enable anomaly detection to find the operation that failed to compute its gradient, with \
+             torch.autograd.set_detect_anomaly(True, check_nan=False)."
+        },
         saver.as_ref().map_or(String::new(), |s| format!(" The tensor was saved by {s}."))
     )]
     SavedVersion {
@@ -57,6 +62,8 @@ pub enum Error {
         saver: Option<String>,
         found: u32,
         expected: u32,
+        /// Whether anomaly mode has told where that node was made.
+        traced: bool,
     },
 
     // ---- devices

@@ -122,9 +122,9 @@ impl rgrad::graph::Function for Nothing {
 
 struct Record(Arc<Mutex<Vec<&'static str>>>, &'static str, f64);
 impl TensorHook for Record {
-    fn call(&self, grad: &Tensor) -> Result<Option<Tensor>> {
+    fn call(&self, grad: Option<&Tensor>) -> Result<Option<Tensor>> {
         self.0.lock().unwrap().push(self.1);
-        Ok(Some(arith::mul(grad, self.2)?))
+        grad.map(|g| arith::mul(g, self.2)).transpose()
     }
 }
 
@@ -245,7 +245,7 @@ fn sixteen_threads_over_a_shared_graph_add_up_exactly() {
 /// Runs a backward of its own inside the one that calls it.
 struct Nested(Arc<Mutex<usize>>);
 impl TensorHook for Nested {
-    fn call(&self, _: &Tensor) -> Result<Option<Tensor>> {
+    fn call(&self, _: Option<&Tensor>) -> Result<Option<Tensor>> {
         let left = {
             let mut left = self.0.lock().unwrap();
             *left -= 1;

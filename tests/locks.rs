@@ -57,7 +57,7 @@ fn a_leaf_loses_no_gradient() {
 struct Counts(AtomicUsize);
 
 impl TensorHook for Counts {
-    fn call(&self, _: &Tensor) -> Result<Option<Tensor>> {
+    fn call(&self, _: Option<&Tensor>) -> Result<Option<Tensor>> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Ok(None)
     }

@@ -1734,8 +1734,10 @@ def alias_copy(input: Tensor, *, out: Any = None) -> Tensor: ...
 DisableTorchFunctionSubclass: Any
 OutOfMemoryError: Any
 TensorBase: Any
+_InputMetadata: Any
 _LinAlgError: Any
 _WgslKernel: Any
+_autograd: Any
 _backward: Any
 _call_torch_function: Any
 _current_gpu: Any
@@ -1758,6 +1760,7 @@ _gpu_stats: Any
 _gpu_stop_profile: Any
 _grad: Any
 _gradient_edge: Any
+_increment_version: Any
 _is_checkpoint_valid: Any
 _linalg: Any
 _make_subclass: Any
@@ -1769,6 +1772,7 @@ _optim: Any
 _pop_saved_tensors_hooks: Any
 _promote_types: Any
 _push_saved_tensors_hooks: Any
+_queue_callback: Any
 _record_function: Any
 _reset_peak_memory: Any
 _result_type: Any
@@ -1789,6 +1793,7 @@ _storage_bytes: Any
 _synchronize: Any
 _tensor_from_buffer: Any
 _typed_tensor: Any
+_unsafe_set_version_counter: Any
 _will_engine_execute_node: Any
 bfloat16: dtype
 bool: dtype

@@ -20,11 +20,11 @@ pub fn sum(a: Tensor, b: Tensor) -> Result<Tensor> {
 }
 
 /// Runs the hooks of a leaf on its gradient.
-pub fn run_leaf_hooks(leaf: &Tensor, mut g: Tensor) -> Result<Tensor> {
+pub fn run_leaf_hooks(leaf: &Tensor, mut g: Option<Tensor>) -> Result<Option<Tensor>> {
     if let Some(meta) = leaf.meta() {
         for hook in meta.hooks().iter() {
-            if let Some(new) = hook.call(&g)? {
-                g = check_replacement(&g, new)?;
+            if let Some(new) = hook.call(g.as_ref())? {
+                g = Some(check_replacement(g.as_ref(), new)?);
             }
         }
     }
@@ -33,10 +33,9 @@ pub fn run_leaf_hooks(leaf: &Tensor, mut g: Tensor) -> Result<Tensor> {
 
 /// The work of a leaf's node.
 pub fn leaf(acc: &AccumulateGrad, node: &GradFn, mut inbox: Grads, create_graph: bool) -> Result<()> {
-    let Some(g) = inbox[0].take() else { return Ok(()) };
-    let g = run_leaf_hooks(&acc.leaf, g)?;
+    let g = run_leaf_hooks(&acc.leaf, inbox[0].take())?;
     let hooks = node.hooks().map(|h| h.clone());
-    let mut grads = Grads::from_elem(Some(g), 1);
+    let mut grads = Grads::from_elem(g, 1);
     if let Some(h) = &hooks {
         for hook in h.pre.iter() {
             if let Some(new) = hook.call(&grads, None)? {
@@ -44,16 +43,20 @@ pub fn leaf(acc: &AccumulateGrad, node: &GradFn, mut inbox: Grads, create_graph:
             }
         }
     }
-    let Some(g) = grads[0].take() else { return Ok(()) };
-    add_to(&acc.leaf, g, create_graph)?;
-    if let Some(h) = &hooks {
-        for hook in h.post.iter() {
-            hook.call(&Grads::new(), Some(&Grads::new()))?;
-        }
+    // A buffer that a hook is to see as well has two owners, and is copied into `.grad`.
+    let seen = hooks.as_ref().filter(|h| !h.post.is_empty()).map(|_| grads.clone());
+    // A leaf that was told meanwhile to want no gradient gets none.
+    if let Some(g) = grads[0].take().filter(|_| acc.leaf.requires_grad()) {
+        add_to(&acc.leaf, g, create_graph)?;
     }
     if let Some(meta) = acc.leaf.meta() {
         for hook in meta.post_hooks().iter() {
             hook.call(&acc.leaf)?;
+        }
+    }
+    if let (Some(h), Some(seen)) = (&hooks, &seen) {
+        for hook in h.post.iter() {
+            hook.call(seen, Some(&Grads::new()))?;
         }
     }
     Ok(())

@@ -1,11 +1,13 @@
 //! The runs that are under way on this thread: what hooks may ask about them, and how deep they nest.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::SmallVec;
 
 use super::task::inputs_first;
+use crate::error::Result;
 use crate::graph::{Edge, GradFn, ThreadState};
 use crate::ops::autocast;
 
@@ -16,7 +18,15 @@ struct Running {
     wanted: Option<Vec<Edge>>,
     /// Addresses of the nodes that it runs, once somebody has asked.
     runs: Option<HashSet<usize>>,
+    /// What is to be called when all nodes have run.
+    at_end: VecDeque<Callback>,
 }
+
+/// Something to be called at the end of a run.
+pub type Callback = Box<dyn FnOnce() -> Result<()>>;
+
+/// Whether there ever was one: while there was none, the end of a run looks no further.
+static ANY_AT_END: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static RUNNING: RefCell<Vec<Running>> = const { RefCell::new(Vec::new()) };
@@ -29,7 +39,8 @@ pub struct Entry(());
 /// Puts a run on the list.
 pub fn enter(id: u32, roots: &[Edge], wanted: Option<&[Edge]>) -> Entry {
     let roots = roots.iter().cloned().collect();
-    let running = Running { id, roots, wanted: wanted.map(<[Edge]>::to_vec), runs: None };
+    let running =
+        Running { id, roots, wanted: wanted.map(<[Edge]>::to_vec), runs: None, at_end: VecDeque::new() };
     RUNNING.with_borrow_mut(|r| r.push(running));
     Entry(())
 }
@@ -44,6 +55,26 @@ impl Drop for Entry {
 /// The number of this thread's innermost run.
 pub fn id() -> Option<u32> {
     RUNNING.with_borrow(|r| r.last().map(|r| r.id))
+}
+
+/// Has this thread's innermost run call `callback` when it has run all nodes; whether there is a run.
+pub fn queue(callback: Callback) -> bool {
+    ANY_AT_END.store(true, Ordering::Relaxed);
+    RUNNING.with_borrow_mut(|r| r.last_mut().map(|r| r.at_end.push_back(callback)).is_some())
+}
+
+/// Calls what was queued, in order, and what that queues.
+#[inline(always)]
+pub fn finish() -> Result<()> {
+    if ANY_AT_END.load(Ordering::Relaxed) { call_queued() } else { Ok(()) }
+}
+
+#[cold]
+fn call_queued() -> Result<()> {
+    while let Some(callback) = RUNNING.with_borrow_mut(|r| r.last_mut()?.at_end.pop_front()) {
+        callback()?;
+    }
+    Ok(())
 }
 
 /// Whether this thread's innermost run runs `node`, or returns a gradient that enters it; None outside a run.

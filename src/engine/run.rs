@@ -108,14 +108,15 @@ fn run_here(
         let outs = if go { run_node(node, inbox, &task, wanted, options)? } else { Grads::new() };
         deliver(&mut task, &mut ready, node, outs)?;
     }
+    current::finish()?;
     Ok(found)
 }
 
 /// A wanted leaf's own hooks see its gradient too.
 fn captured(node: &GradFn, grad: Option<Tensor>) -> Result<Option<Tensor>> {
-    match (node.function().as_accumulator(), grad) {
-        (Some(AccumulateGrad { leaf }), Some(g)) => accumulate::run_leaf_hooks(leaf, g).map(Some),
-        (_, g) => Ok(g),
+    match node.function().as_accumulator() {
+        Some(AccumulateGrad { leaf }) => accumulate::run_leaf_hooks(leaf, grad),
+        None => Ok(grad),
     }
 }
 
@@ -128,9 +129,8 @@ fn run_tensor_hooks(node: &GradFn, inbox: &mut Grads) -> Result<()> {
     let Some(hooks) = node.hooks().map(|h| h.clone()) else { return Ok(()) };
     for (output, hooks) in &hooks.tensor {
         for hook in hooks.iter() {
-            let Some(g) = &inbox[*output] else { continue };
-            if let Some(new) = hook.call(g)? {
-                inbox[*output] = Some(check_replacement(g, new)?);
+            if let Some(new) = hook.call(inbox[*output].as_ref())? {
+                inbox[*output] = Some(check_replacement(inbox[*output].as_ref(), new)?);
             }
         }
     }
@@ -142,7 +142,8 @@ fn run_tensor_hooks(node: &GradFn, inbox: &mut Grads) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn check_replacement(old: &Tensor, new: Tensor) -> Result<Tensor> {
+pub(super) fn check_replacement(old: Option<&Tensor>, new: Tensor) -> Result<Tensor> {
+    let Some(old) = old else { bail!(Runtime, "can't replace a None gradient with a non-None value") };
     if new.shape() != old.shape() {
         bail!(
             Runtime,

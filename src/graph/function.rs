@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use smallvec::{SmallVec, smallvec};
 
+use super::attribute::Visit;
 use super::hooks::{Handle, Hooks, NodeHook, TensorHook};
 use super::saved::{SavedTensor, check_saved};
 use super::{Meta, anomaly, grad_enabled};
@@ -40,6 +41,9 @@ pub trait Function: Send + Sync + 'static {
 
     /// Visits what was saved, by PyTorch's names.
     fn saved(&self, _visit: &mut dyn FnMut(&'static str, &SavedTensor)) {}
+
+    /// Visits what PyTorch's node keeps beside tensors, by its names.
+    fn attributes(&self, _visit: &mut Visit<'_>) {}
 
     /// Frees what was saved; called when the node has run and the graph is not retained.
     fn release(&self) {
@@ -193,6 +197,25 @@ pub fn record<F: Function>(
     let mut edges = no_edges(inputs.len());
     for (t, edge) in inputs.iter().zip(&mut edges) {
         t.put_grad_edge(edge)?;
+    }
+    let f = make(&out);
+    check_saved()?;
+    out.init_history(node(f, edges, &[&out]), 0);
+    Ok(out)
+}
+
+/// As [`record`], for inputs that may be absent: these have no edge, and keep their place.
+pub fn record_optional<F: Function>(
+    mut out: Tensor,
+    inputs: &[Option<&Tensor>],
+    make: impl FnOnce(&Tensor) -> F,
+) -> Result<Tensor> {
+    if !grad_enabled() || !inputs.iter().flatten().any(|t| t.requires_grad()) || !out.dtype().is_float() {
+        return Ok(out);
+    }
+    let mut edges = no_edges(inputs.len());
+    for (t, edge) in inputs.iter().zip(&mut edges) {
+        t.map_or(Ok(()), |t| t.put_grad_edge(edge))?;
     }
     let f = make(&out);
     check_saved()?;

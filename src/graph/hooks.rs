@@ -9,9 +9,9 @@ use super::Grads;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-/// Sees, and may replace, the gradient of a tensor.
+/// Sees, and may replace, the gradient of a tensor; None where it is undefined.
 pub trait TensorHook: Send + Sync {
-    fn call(&self, grad: &Tensor) -> Result<Option<Tensor>>;
+    fn call(&self, grad: Option<&Tensor>) -> Result<Option<Tensor>>;
 
     /// For the binding, which knows its own hooks.
     fn as_any(&self) -> Option<&dyn Any> {

@@ -10,6 +10,7 @@
 //! without a node. *Saved*: a tensor that a function keeps for backward, at the version it had.
 
 pub mod anomaly;
+mod attribute;
 mod function;
 mod held;
 mod hooks;
@@ -17,9 +18,10 @@ mod meta;
 mod mode;
 mod saved;
 
+pub use attribute::{Attribute, Visit};
 pub use function::{
     AccumulateGrad, Cx, Edge, Edges, Function, GradFn, Grads, Node, NotImplemented, OutputMeta, node, record,
-    record_all, record_in_place,
+    record_all, record_in_place, record_optional,
 };
 pub use held::{Held, HeldGuard, anything_held, set_young_collection};
 pub use hooks::{Handle, Hooks, NodeHook, PackedTensor, PostAccumulateHook, SavedTensorHooks, TensorHook};

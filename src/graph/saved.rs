@@ -150,6 +150,7 @@ impl SavedTensor {
                         saver: node.map(|n| n.name().into_owned()),
                         found: t.version(),
                         expected: *version,
+                        traced: super::anomaly::enabled(),
                     });
                 }
                 if let (true, true, Some(node)) = (*output, grad_enabled(), node) {

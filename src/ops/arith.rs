@@ -70,9 +70,12 @@ fn scaled(args: &Args, i: usize, alpha: Scalar) -> Result<Option<Tensor>> {
 }
 
 fn add_op(a: &Args) -> Result<Out> {
-    let scaled = scaled(a, 1, a.number(2)?)?;
-    let b = scaled.as_ref().map_or(a.operand(1), |t| Ok(Arg::T(t)))?;
-    Ok(rows::add.call(&[a.operand(0)?, b], &[])?.into())
+    let alpha = a.number(2)?;
+    let scaled = scaled(a, 1, alpha)?;
+    match (scaled, a.operand(0)?) {
+        (None, left) => Ok(rows::add.call(&[left, a.operand(1)?], &[])?.into()),
+        (Some(t), left) => added_scaled(&rows::add, [left, a.operand(1)?], alpha, t),
+    }
 }
 
 /// Bools are not subtracted, nor subtracted from.
@@ -98,9 +101,54 @@ pub fn refuse_bools(a: Arg, b: Arg) -> Result<()> {
 
 fn sub_op(a: &Args) -> Result<Out> {
     refuse_bools(a.operand(0)?, a.operand(1)?)?;
-    let scaled = scaled(a, 1, a.number(2)?)?;
-    let b = scaled.as_ref().map_or(a.operand(1), |t| Ok(Arg::T(t)))?;
-    Ok(rows::sub.call(&[a.operand(0)?, b], &[])?.into())
+    let alpha = a.number(2)?;
+    let scaled = scaled(a, 1, alpha)?;
+    match (scaled, a.operand(0)?) {
+        (None, left) => Ok(rows::sub.call(&[left, a.operand(1)?], &[])?.into()),
+        (Some(t), left) => added_scaled(&rows::sub, [left, a.operand(1)?], alpha, t),
+    }
+}
+
+/// A sum or difference with `scaled`, which is the second operand times `alpha`: one node of the operands themselves.
+#[cold]
+fn added_scaled(
+    row: &'static super::pointwise::Row,
+    args: [Arg; 2],
+    alpha: Scalar,
+    scaled: Tensor,
+) -> Result<Out> {
+    use crate::graph::record;
+    let [Arg::T(left), Arg::T(right)] = args else {
+        return Ok(row.call(&[args[0], (&scaled).into()], &[])?.into());
+    };
+    let out = row.call(&[(&left.detach()).into(), (&scaled.detach()).into()], &[])?;
+    let subtracts = std::ptr::eq(row, &rows::sub);
+    Ok(record(out, &[left, right], |_| AddScaled { alpha, subtracts })?.into())
+}
+
+struct AddScaled {
+    alpha: Scalar,
+    subtracts: bool,
+}
+
+impl crate::graph::Function for AddScaled {
+    fn name(&self) -> &'static str {
+        if self.subtracts { "SubBackward0" } else { "AddBackward0" }
+    }
+
+    fn backward(&self, cx: &crate::graph::Cx, grads: crate::graph::Grads) -> Result<crate::graph::Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec::smallvec![None, None]) };
+        let by_right = || {
+            let scaled = rows::mul.call(&[g.into(), self.alpha.into()], &[])?;
+            if self.subtracts { rows::neg.call(&[(&scaled).into()], &[]) } else { Ok(scaled) }
+        };
+        let right = cx.needs(1).then(by_right).transpose()?;
+        Ok(smallvec::smallvec![Some(g.clone()), right])
+    }
+
+    fn attributes(&self, visit: &mut crate::graph::Visit<'_>) {
+        visit("alpha", crate::graph::Attribute::Number(self.alpha));
+    }
 }
 
 fn rsub_op(a: &Args) -> Result<Out> {
@@ -126,10 +174,11 @@ fn div_op(a: &Args) -> Result<Out> {
     }
     let tensors: smallvec::SmallVec<[&Tensor; 2]> =
         pair.iter().filter_map(|x| if let Arg::T(t) = x { Some(*t) } else { None }).collect();
-    let out = row.call(&pair, &[])?;
+    let (by, out) = (row, row.call(&pair, &[])?);
     let shapes = tensors.iter().map(|t| t.shape().clone()).collect();
     Ok(crate::graph::record(out, &tensors, |_| RoundedDiv {
         shapes,
+        floor: std::ptr::eq(by, &rows::floor_divide),
         mark: crate::graph::SavedTensor::mark(),
     })?
     .into())
@@ -138,6 +187,7 @@ fn div_op(a: &Args) -> Result<Out> {
 /// The node of a rounded quotient, which is flat wherever it has a derivative.
 struct RoundedDiv {
     shapes: Vec<crate::layout::Dims>,
+    floor: bool,
     mark: crate::graph::SavedTensor,
 }
 
@@ -154,6 +204,10 @@ impl crate::graph::Function for RoundedDiv {
 
     fn release(&self) {
         self.mark.free();
+    }
+
+    fn attributes(&self, visit: &mut crate::graph::Visit<'_>) {
+        visit("rounding_mode", crate::graph::Attribute::Text(if self.floor { "floor" } else { "trunc" }));
     }
 }
 

@@ -217,9 +217,7 @@ pub fn convolution(op: &str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>, o: &
     let (x, w, bias) = (autocast::cast(x)?, autocast::cast(w)?, autocast::cast_opt(bias)?);
     let (w, bias) = (&*w, bias.as_deref());
     if x.rank() == n + 1 {
-        let mut batched = x.shape().clone();
-        batched.insert(0, 1);
-        let y = convolution(op, &view::reshape_to(&x, &batched)?, w, bias, o)?;
+        let y = convolution(op, &view::unsqueeze(&x, 0)?, w, bias, o)?;
         return view::squeeze(&y, Some(&[0]));
     }
     o.check()?;

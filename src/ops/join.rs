@@ -8,7 +8,7 @@ use super::view::cut::{self, Cut};
 use crate::backend::copy;
 use crate::dtype::promote;
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, record};
+use crate::graph::{Attribute, Cx, Function, Grads, Visit, record};
 use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
 use crate::tensor::Tensor;
 use crate::{ensure, table};
@@ -102,6 +102,10 @@ impl Function for Cat {
         };
         self.lengths.iter().enumerate().map(part).collect()
     }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("dim", Attribute::Int(self.dim as i64));
+    }
 }
 
 /// The tensors, which have one shape, along a new dimension.
@@ -155,6 +159,10 @@ impl Function for Stack {
             if cx.needs(index) { cut::take(g, cut).map(Some) } else { Ok(None) }
         };
         (0..self.count).map(part).collect()
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("dim", Attribute::Int(self.dim as i64));
     }
 }
 

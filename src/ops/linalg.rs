@@ -17,7 +17,7 @@ use super::{arith, matmul, reduce, rows, view};
 use crate::backend::triangle as kernel;
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result, warn_once};
-use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::graph::{Attribute, Cx, Function, Grads, ModeGuard, SavedTensor, Visit, grad_enabled, record};
 use crate::layout::{Dims, Layout, Strides, wrap_dim};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
@@ -52,6 +52,10 @@ impl Function for TriangleBackward {
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         Ok(smallvec![Some(triangle(g, self.k, self.lower)?)])
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("diagonal", Attribute::Int(self.k));
     }
 }
 
@@ -224,8 +228,23 @@ fn vecdot(a: &Args) -> Result<Out> {
 
 /// `beta * input + alpha * product` of the operands as real numbers of at least single precision: half types are
 /// rounded once, at the end.
-fn add_scaled(a: &Args, product: impl Fn(&Tensor, &Tensor) -> Result<Tensor>) -> Result<Out> {
-    let (input, x, y) = (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?);
+fn add_scaled(a: &Args, product: fn(&Tensor, &Tensor) -> Result<Tensor>) -> Result<Out> {
+    let inputs = [a.tensor(0)?, a.tensor(1)?, a.tensor(2)?];
+    let one_dtype = inputs.iter().all(|t| t.dtype() == inputs[0].dtype() && t.dtype().is_float());
+    if !one_dtype || !grad_enabled() || inputs.iter().all(|t| !t.requires_grad()) {
+        return Ok(scaled_sum(a, inputs, product)?.into());
+    }
+    let plain = ModeGuard::grad(false);
+    let out = scaled_sum(a, inputs, product)?;
+    drop(plain);
+    Ok(matmul::record_added(a.name, out, inputs, a.number(3)?, a.number(4)?)?.into())
+}
+
+fn scaled_sum(
+    a: &Args,
+    [input, x, y]: [&Tensor; 3],
+    product: fn(&Tensor, &Tensor) -> Result<Tensor>,
+) -> Result<Tensor> {
     let result = super::pointwise::result_type(&[input.into(), x.into(), y.into()]);
     let wide = |t: &Tensor| if t.dtype().is_half() { arith::to_dtype(t, DType::F32) } else { Ok(t.clone()) };
     let (input, product) = (wide(input)?, product(&wide(x)?, &wide(y)?)?);
@@ -259,7 +278,7 @@ fn add_scaled(a: &Args, product: impl Fn(&Tensor, &Tensor) -> Result<Tensor>) ->
     } else {
         arith::add(&times(&input, beta)?, &product)?
     };
-    Ok(arith::to_dtype(&out, result)?.into())
+    arith::to_dtype(&out, result)
 }
 
 fn addmv(a: &Args) -> Result<Out> {

@@ -10,7 +10,7 @@ use super::{arith, reduce, rows, view};
 use crate::backend::cpu::copy::Reader;
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result, warn};
-use crate::graph::{Cx, Function, GradFn, Grads, SavedTensor, record};
+use crate::graph::{Attribute, Cx, Function, GradFn, Grads, SavedTensor, Visit, record};
 use crate::layout::{Dims, broadcast};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
@@ -52,7 +52,7 @@ impl Reduction {
 }
 
 fn total(t: &Tensor) -> Result<Tensor> {
-    reduce::sum_mask(t, reduce::dim_mask(None, t.rank())?, false, None)
+    reduce::sum_all(t, None)
 }
 
 /// The dtype that sums of `dtype` are formed in.
@@ -107,6 +107,7 @@ impl Pointwise {
             scale,
             shape: losses.shape().clone(),
             dtype: common,
+            how,
         })
     }
 }
@@ -118,6 +119,7 @@ struct ReducedLoss {
     scale: f64,
     shape: Dims,
     dtype: DType,
+    how: Reduction,
 }
 
 impl Function for ReducedLoss {
@@ -143,6 +145,14 @@ impl Function for ReducedLoss {
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         self.row.function().saved(visit);
         visit("weight", &self.weight);
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        self.row.function().attributes(&mut |name, value| {
+            // The row itself reduces nothing.
+            let value = if name == "reduction" { Attribute::Int(self.how as i64) } else { value };
+            visit(name, value);
+        });
     }
 }
 

@@ -1,5 +1,7 @@
 //! Products of matrices and vectors. Shapes are `b, m, k, n` in the comments and names.
 
+mod added;
+
 use smallvec::smallvec;
 
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
@@ -8,9 +10,11 @@ use crate::backend::matmul::{compute_type, product as matmul_kernel};
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::{Error, Result};
-use crate::graph::{Cx, Function, Grads, SavedTensor, record};
-use crate::layout::{Dims, broadcast};
+use crate::graph::{Attribute, Cx, Function, Grads, ModeGuard, SavedTensor, Visit, grad_enabled, record};
+use crate::layout::{Dims, Layout, broadcast};
 use crate::tensor::Tensor;
+
+pub(super) use added::record_added;
 
 /// A tensor as the product kernels read it: strides that are not negative, and an element type they compute in.
 fn operand(t: &Tensor, compute: DType) -> Result<Tensor> {
@@ -132,6 +136,41 @@ impl Product {
     }
 }
 
+/// The node of `mv` and `dot`, whose operands are vectors or one of them is.
+struct VectorProduct {
+    node: &'static str,
+    a: SavedTensor,
+    b: SavedTensor,
+}
+
+impl VectorProduct {
+    fn new(node: &'static str, a: &Tensor, b: &Tensor) -> VectorProduct {
+        let Product { node, a, b } = Product::new(node, a, b);
+        VectorProduct { node, a, b }
+    }
+}
+
+impl Function for VectorProduct {
+    fn name(&self) -> &'static str {
+        self.node
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
+        // A 0-d gradient is that of an inner product.
+        let by_a = |b: &Tensor| if g.rank() == 0 { arith::mul(g, b) } else { arith::mul(&add_dim(g, 1)?, b) };
+        let by_b = |a: &Tensor| if g.rank() == 0 { arith::mul(g, a) } else { mv(&mt(a)?, g) };
+        let da = if cx.needs(0) { Some(by_a(&self.b.get(cx)?)?) } else { None };
+        let db = if cx.needs(1) { Some(by_b(&self.a.get(cx)?)?) } else { None };
+        Ok(smallvec![da, db])
+    }
+
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("self", &self.a);
+        visit(if self.node == "DotBackward0" { "tensor" } else { "vec" }, &self.b);
+    }
+}
+
 /// The last two dimensions swapped.
 fn mt(t: &Tensor) -> Result<Tensor> {
     view::swap(t, t.rank() - 2, t.rank() - 1)
@@ -153,6 +192,12 @@ impl Function for Product {
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         visit("self", &self.a);
         visit("mat2", &self.b);
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        if self.node == "MmBackward0" {
+            visit("self_sym_sizes", Attribute::InputShape);
+        }
     }
 }
 
@@ -255,9 +300,10 @@ pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
         (1, 1) => dot(a, b),
         (2, 2) => mm(a, b),
         (2, 1) => mv(a, b),
-        (1, 2) => drop_dim(&mm(&add_dim(a, 0)?, b)?, 0),
-        (1, _) => drop_dim(&matmul(&add_dim(a, 0)?, b)?, b.rank() - 2),
-        (_, 1) => drop_dim(&matmul(a, &add_dim(b, 1)?)?, a.rank() - 1),
+        (1, 2) => view::unsafe_squeeze(&mm(&view::unsqueeze(a, 0)?, b)?, 0),
+        // A batch of matrices times one vector is one tall product.
+        (1, _) => rows_times(&mt(b)?, a),
+        (_, 1) => rows_times(a, b),
         // A batch of matrices times one matrix is one tall product.
         (_, 2) => {
             let k = a.shape()[a.rank() - 1];
@@ -274,15 +320,17 @@ pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     }
 }
 
+/// Every row of `a`, whatever its rank, times the vector `x`.
+fn rows_times(a: &Tensor, x: &Tensor) -> Result<Tensor> {
+    let last = a.rank() - 1;
+    let rows = a.shape()[..last].iter().product();
+    let flat = mv(&view::reshape_to(a, &Dims::from([rows, a.shape()[last]]))?, x)?;
+    view::unsafe_view(&flat, &a.shape()[..last].into())
+}
+
 fn add_dim(t: &Tensor, dim: usize) -> Result<Tensor> {
     let mut shape = t.shape().clone();
     shape.insert(dim, 1);
-    view::reshape_to(t, &shape)
-}
-
-fn drop_dim(t: &Tensor, dim: usize) -> Result<Tensor> {
-    let mut shape = t.shape().clone();
-    shape.remove(dim);
     view::reshape_to(t, &shape)
 }
 
@@ -323,7 +371,11 @@ pub fn mv(a: &Tensor, x: &Tensor) -> Result<Tensor> {
         a.shape()[1],
         x.shape()[0]
     );
-    drop_dim(&mm(a, &add_dim(x, 1)?)?, 1)
+    same_dtype(a, x)?;
+    let column = x.with_layout(x.layout().unsqueeze(1));
+    let out = product(a, &column, None)?;
+    let out = out.with_layout(out.layout().select(1, 0));
+    record(out, &[a, x], |_| VectorProduct::new("MvBackward0", a, x))
 }
 
 /// The inner product of two vectors.
@@ -352,7 +404,10 @@ pub fn dot(a: &Tensor, b: &Tensor) -> Result<Tensor> {
         a.numel(),
         b.numel()
     );
-    view::reshape_to(&mm(&add_dim(a, 0)?, &add_dim(b, 1)?)?, &Dims::default())
+    no_bools(a)?;
+    let (row, column) = (a.with_layout(a.layout().unsqueeze(0)), b.with_layout(b.layout().unsqueeze(1)));
+    let out = product(&row, &column, None)?.with_layout(Layout::contiguous(Dims::default()));
+    record(out, &[a, b], |_| VectorProduct::new("DotBackward0", a, b))
 }
 
 fn linear_op(a: &Args) -> Result<Out> {
@@ -381,12 +436,34 @@ pub(super) fn add_product(a: &Args, times: fn(&Tensor, &Tensor) -> Result<Tensor
     // Among integers the factors are integers too.
     let factor = |i| a.number(i).map(|s| if dtype.is_float() { s } else { Scalar::Int(s.to_i64()) });
     let (beta, alpha) = (factor(3)?, factor(4)?);
+    let inputs = [input, x, y];
+    if grad_enabled() && dtype.is_float() && inputs.iter().any(|t| t.requires_grad()) {
+        let plain = ModeGuard::grad(false);
+        let out = sum_of_product(a.name, inputs, beta, alpha, times)?;
+        drop(plain);
+        return Ok(record_added(a.name, out, inputs, beta, alpha)?.into());
+    }
+    Ok(sum_of_product(a.name, inputs, beta, alpha, times)?.into())
+}
+
+fn sum_of_product(
+    op: &'static str,
+    [input, x, y]: [&Tensor; 3],
+    beta: Scalar,
+    alpha: Scalar,
+    times: fn(&Tensor, &Tensor) -> Result<Tensor>,
+) -> Result<Tensor> {
+    let dtype = x.dtype();
     if dtype.is_half() {
         let wide = |t: &Tensor| arith::to_dtype(t, DType::F32);
-        let sum = scaled_sum(a.name, &wide(input)?, beta, times(&wide(x)?, &wide(y)?)?, alpha)?;
-        return Ok(arith::to_dtype(&sum, dtype)?.into());
+        let sum = scaled_sum(op, &wide(input)?, beta, times(&wide(x)?, &wide(y)?)?, alpha)?;
+        return arith::to_dtype(&sum, dtype);
     }
-    Ok(scaled_sum(a.name, input, beta, times(x, y)?, alpha)?.into())
+    scaled_sum(op, input, beta, times(x, y)?, alpha)
+}
+
+fn multiplied(t: Tensor, factor: Scalar) -> Result<Tensor> {
+    if factor.to_f64() == 1.0 { Ok(t) } else { super::rows::mul.call(&[(&t).into(), factor.into()], &[]) }
 }
 
 /// The error of the kin of `addmm` for operands of several dtypes.
@@ -414,7 +491,6 @@ fn scaled_sum(
     product: Tensor,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    let times = |t: &Tensor, s: Scalar| super::rows::mul.call(&[t.into(), s.into()], &[]);
     ensure!(
         broadcast(op, product.shape(), input.shape())? == *product.shape(),
         Runtime,
@@ -422,12 +498,11 @@ fn scaled_sum(
         input.shape(),
         product.shape()
     );
-    let product = if alpha.to_f64() == 1.0 { product } else { times(&product, alpha)? };
+    let product = multiplied(product, alpha)?;
     if beta.is_zero() {
         return Ok(product);
     }
-    let input = if beta.to_f64() == 1.0 { input.clone() } else { times(input, beta)? };
-    arith::add(&input, &product)
+    arith::add(&multiplied(input.clone(), beta)?, &product)
 }
 
 const ADD_PRODUCT: &str = "input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1";

@@ -11,9 +11,9 @@ use super::nn::{float_compute, rounded};
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{arith, reduce, rows, view};
 use crate::backend::cpu::norm as kernel;
-use crate::dtype::{DType, Real};
+use crate::dtype::{DType, Real, Scalar};
 use crate::error::{Error, Result};
-use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record};
+use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, grad_enabled, record_optional};
 use crate::layout::{Dims, MemoryFormat};
 use crate::tensor::{Tensor, write_untracked};
 use crate::{bail, ensure, with_dtype};
@@ -131,9 +131,8 @@ fn finish(
     [weight, bias]: [Option<&Tensor>; 2],
     stats: Stats,
 ) -> Result<Tensor> {
-    let inputs: smallvec::SmallVec<[&Tensor; 3]> = [Some(x), weight, bias].into_iter().flatten().collect();
     let out = rounded(out, x.dtype())?.laid_as(kind.format(x))?;
-    record(out, &inputs, |_| NormBackward {
+    record_optional(out, &[Some(x), weight, bias], |_| NormBackward {
         x: SavedTensor::input(x),
         weight: SavedTensor::optional(weight),
         mean: SavedTensor::input(&stats.mean),
@@ -227,21 +226,20 @@ impl Function for NormBackward {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let (x, weight) = (self.x.get(cx)?, self.weight.try_get(cx)?);
-        let has_params = usize::from(weight.is_some()) + usize::from(self.has_bias);
-        let Some(g) = &grads[0] else { return Ok((0..=has_params).map(|_| None).collect()) };
+        let Some(g) = &grads[0] else { return Ok(smallvec![None, None, None]) };
         let [dx, dw, db] = if grad_enabled() {
             self.composed(cx, g, &x, weight.as_ref())?
         } else {
             self.fused(cx, g, &x, weight.as_ref())?
         };
-        let mut out: Grads = smallvec![Some(dx)];
+        let mut out: Grads = smallvec![Some(dx), None, None];
         if let Some(w) = &weight {
-            out.push(Some(view::reshape_to(&dw, w.shape())?));
+            out[1] = Some(view::reshape_to(&dw, w.shape())?);
         }
         if self.has_bias {
             // Weight and bias have one shape.
             let shape = weight.as_ref().map_or(self.param_shape(&x), |w| w.shape().clone());
-            out.push(Some(view::reshape_to(&db, &shape)?));
+            out[2] = Some(view::reshape_to(&db, &shape)?);
         }
         Ok(out)
     }
@@ -249,8 +247,23 @@ impl Function for NormBackward {
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         visit("input", &self.x);
         visit("weight", &self.weight);
-        visit("mean", &self.mean);
-        visit("rstd", &self.rstd);
+        visit("result1", &self.mean);
+        visit("result2", &self.rstd);
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        match self.kind {
+            Kind::Layer { .. } => {}
+            Kind::Group { n, c, inner, groups } => {
+                for (name, value) in [("N", n), ("C", c), ("HxW", inner), ("group", groups)] {
+                    visit(name, Attribute::Int(value as i64));
+                }
+            }
+            Kind::Batch { training, .. } => {
+                visit("training", Attribute::Bool(training));
+                visit("eps", Attribute::Number(Scalar::Float(self.eps)));
+            }
+        }
     }
 }
 

@@ -474,13 +474,14 @@ impl Row {
     }
 
     /// A result in numbers of a row without a derivative.
+    /// PyTorch counts the tracked inputs alone.
     #[cold]
     fn remember_underivable(&self, out: Tensor, args: &[Arg]) -> Result<Tensor> {
         let inputs: SmallVec<[&Tensor; 2]> = args
             .iter()
             .filter_map(|a| match a {
-                Arg::T(t) => Some(*t),
-                Arg::S(_) => None,
+                Arg::T(t) if t.requires_grad() => Some(*t),
+                _ => None,
             })
             .collect();
         record(out, &inputs, |_| NotImplemented { op: self.name })

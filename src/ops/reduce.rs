@@ -16,7 +16,7 @@ use super::{arith, rows, view};
 use crate::backend::reduce::{self as kernels, Along, Fold};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
 use crate::layout::{Dims, Layout, wrap_dim};
 use crate::tensor::Tensor;
 use crate::{bail, ensure, with_dtype};
@@ -189,6 +189,11 @@ fn sum_named(
     record(out, &[t], |_| SumBackward { node, shape: t.shape().clone(), mask })
 }
 
+/// Sum of all elements.
+pub fn sum_all(t: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
+    sum_named("SumBackward0", t, dim_mask(None, t.rank())?, false, dtype)
+}
+
 /// Sums `g` down to `shape`, which broadcasts to its shape: undoes a broadcast.
 pub fn sum_to(g: &Tensor, shape: &Dims) -> Result<Tensor> {
     let lead = g.rank() - shape.len();
@@ -217,12 +222,25 @@ impl Function for SumBackward {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         Ok(smallvec![Some(expand_reduced(g, &self.shape, self.mask)?)])
     }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("self_sym_sizes", Attribute::InputShape);
+        if self.node == "SumBackward1" {
+            show_reduced(self.mask, visit);
+        }
+    }
 }
 
-fn sum_all(a: &Args) -> Result<Out> {
+/// Which dimensions a reduction was over, and whether they stay.
+fn show_reduced(mask: u64, visit: &mut Visit<'_>) {
+    visit("dim", Attribute::Dims(mask));
+    visit("keepdim", Attribute::KeepsDim);
+}
+
+fn sum_whole(a: &Args) -> Result<Out> {
     let (t, dtype) = (a.tensor(0)?, a.opt_dtype(1)?);
     check_sum(t, dtype)?;
-    Ok(sum_named("SumBackward0", t, all_dims(t.rank()), false, dtype)?.into())
+    Ok(sum_all(t, dtype)?.into())
 }
 
 fn sum(a: &Args) -> Result<Out> {
@@ -294,6 +312,14 @@ impl Function for MeanBackward {
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         Ok(smallvec![Some(expand_reduced(&arith::div(g, self.n)?, &self.shape, self.mask)?)])
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("self_sym_sizes", Attribute::InputShape);
+        visit("self_sym_numel", Attribute::InputCount);
+        if self.node == "MeanBackward1" {
+            show_reduced(self.mask, visit);
+        }
     }
 }
 

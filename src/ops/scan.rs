@@ -13,7 +13,7 @@ use crate::backend::copy;
 use crate::backend::scan::{self as kernels, Running};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record, record_all};
+use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, grad_enabled, record, record_all};
 use crate::layout::wrap_dim;
 use crate::tensor::Tensor;
 
@@ -53,6 +53,10 @@ impl Function for CumsumBackward {
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         Ok(smallvec![Some(cumsum(g, self.dim, !self.reverse, None)?)])
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("dim", Attribute::Int(self.dim as i64));
     }
 }
 
@@ -122,6 +126,10 @@ impl Function for CumprodBackward {
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         visit("self", &self.input);
         visit("result", &self.result);
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("dim", Attribute::Int(self.dim as i64));
     }
 }
 

@@ -8,7 +8,7 @@ use super::{arith, reduce, rows};
 use crate::backend::softmax::{self as kernel, Along, Kind};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::graph::{self, Cx, Function, Grads, SavedTensor, grad_enabled, record};
+use crate::graph::{self, Attribute, Cx, Function, Grads, SavedTensor, Visit, grad_enabled, record};
 use crate::layout::wrap_dim;
 use crate::tensor::Tensor;
 
@@ -100,6 +100,10 @@ impl Function for SoftmaxBackward {
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         visit("result", &self.y);
     }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("dim", Attribute::Int(self.dim as i64));
+    }
 }
 
 /// Passes on the gradient of the logits, which the loss has computed already, except in a differentiable backward.
@@ -124,6 +128,10 @@ impl Function for UnderLoss {
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         self.0.saved(visit);
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        self.0.attributes(visit);
     }
 }
 

@@ -12,7 +12,7 @@ use super::schema::Op;
 use crate::backend::copy;
 use crate::dtype::DType;
 use crate::error::{Result, warn};
-use crate::graph::{Cx, Function, Grads, record};
+use crate::graph::{Attribute, Cx, Function, Grads, Visit, record};
 use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
 use crate::tensor::{Tensor, as_view, scatter_view};
 use crate::{bail, ensure};
@@ -27,6 +27,8 @@ type Order = SmallVec<[usize; 6]>;
 struct Reshape {
     node: &'static str,
     shape: Dims,
+    /// The dimension that it was asked for, if one.
+    dim: Option<usize>,
 }
 
 impl Function for Reshape {
@@ -38,10 +40,23 @@ impl Function for Reshape {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         Ok(smallvec![Some(reshape_to(g, &self.shape)?)])
     }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        if let Some(d) = self.dim {
+            visit("dim", Attribute::Int(d as i64));
+        }
+        if self.node != "UnsqueezeBackward0" {
+            visit("self_sym_sizes", Attribute::InputShape);
+        }
+    }
 }
 
 fn reshaped(t: &Tensor, layout: Layout, node: &'static str) -> Result<Tensor> {
-    as_view(t, layout, || Reshape { node, shape: t.shape().clone() })
+    reshaped_at(t, layout, node, None)
+}
+
+fn reshaped_at(t: &Tensor, layout: Layout, node: &'static str, dim: Option<usize>) -> Result<Tensor> {
+    as_view(t, layout, || Reshape { node, shape: t.shape().clone(), dim })
 }
 
 /// `t` viewed in `shape`.
@@ -62,7 +77,11 @@ pub fn reshape_to(t: &Tensor, shape: &Dims) -> Result<Tensor> {
         Some(l) => reshaped(t, l, "ViewBackward0"),
         None => {
             let out = t.copied(t.dtype())?.with_layout(Layout::contiguous(shape.clone()));
-            record(out, &[t], |_| Reshape { node: "UnsafeViewBackward0", shape: t.shape().clone() })
+            record(out, &[t], |_| Reshape {
+                node: "UnsafeViewBackward0",
+                shape: t.shape().clone(),
+                dim: None,
+            })
         }
     }
 }
@@ -70,7 +89,15 @@ pub fn reshape_to(t: &Tensor, shape: &Dims) -> Result<Tensor> {
 /// The result of an operation in the shape that it should have had: no view to the user, as nobody sees `t`.
 pub fn unsafe_view(t: &Tensor, shape: &Dims) -> Result<Tensor> {
     let out = t.with_layout(Layout::contiguous(shape.clone()));
-    record(out, &[t], |_| Reshape { node: "UnsafeViewBackward0", shape: t.shape().clone() })
+    record(out, &[t], |_| Reshape { node: "UnsafeViewBackward0", shape: t.shape().clone(), dim: None })
+}
+
+/// As [`unsafe_view`], without dimension `dim`, which has size 1.
+pub fn unsafe_squeeze(t: &Tensor, dim: usize) -> Result<Tensor> {
+    let mut shape = t.shape().clone();
+    shape.remove(dim);
+    let out = t.with_layout(Layout::contiguous(shape));
+    record(out, &[t], |_| Reshape { node: "SqueezeBackward4", shape: t.shape().clone(), dim: Some(dim) })
 }
 
 struct Expand {
@@ -85,6 +112,10 @@ impl Function for Expand {
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         Ok(smallvec![Some(super::reduce::sum_to(g, &self.shape)?)])
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("self_sym_sizes", Attribute::InputShape);
     }
 }
 
@@ -144,6 +175,18 @@ impl Function for Permute {
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         Ok(smallvec![Some(permute_dims(g, &self.inverse, self.node)?)])
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        let mut dims: SmallVec<[i64; 6]> = SmallVec::from_elem(0, self.inverse.len());
+        (0..).zip(&self.inverse).for_each(|(i, &d)| dims[d] = i);
+        if self.node == "PermuteBackward0" {
+            visit("dims", Attribute::Ints(&dims));
+        } else if self.node == "TransposeBackward0" {
+            let moved = || (0..dims.len() as i64).zip(&dims).filter(|(i, d)| i != *d).map(|(_, &d)| d);
+            visit("dim0", Attribute::Int(moved().last().unwrap_or(0)));
+            visit("dim1", Attribute::Int(moved().next().unwrap_or(0)));
+        }
     }
 }
 
@@ -294,26 +337,32 @@ pub fn unflatten(t: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
 }
 
 /// The geometry of `t` without the dimensions of size 1 for which `drop` holds.
-fn squeezed(t: &Tensor, node: &'static str, drop: impl Fn(usize) -> bool) -> Result<Tensor> {
+fn squeezed(
+    t: &Tensor,
+    node: &'static str,
+    dim: Option<usize>,
+    drop: impl Fn(usize) -> bool,
+) -> Result<Tensor> {
     let kept: Order = (0..t.rank()).filter(|&d| t.shape()[d] != 1 || !drop(d)).collect();
-    reshaped(t, t.layout().permute(&kept), node)
+    reshaped_at(t, t.layout().permute(&kept), node, dim)
 }
 
 /// Without the dimensions of size 1: all of them, or those among `dims`.
 pub fn squeeze(t: &Tensor, dims: Option<&[i64]>) -> Result<Tensor> {
-    let Some(dims) = dims else { return squeezed(t, "SqueezeBackward0", |_| true) };
+    let Some(dims) = dims else { return squeezed(t, "SqueezeBackward0", None, |_| true) };
     let wrapped: Order = dims.iter().map(|&d| wrap_dim(d, t.rank())).collect::<Result<_>>()?;
     for (i, d) in wrapped.iter().enumerate() {
         ensure!(!wrapped[..i].contains(d), Runtime, "dim {d} appears multiple times in the list of dims");
     }
     let node = if dims.len() == 1 { "SqueezeBackward1" } else { "SqueezeBackward2" };
-    squeezed(t, node, |d| wrapped.contains(&d))
+    let asked = if wrapped.len() == 1 { Some(wrapped[0]) } else { None };
+    squeezed(t, node, asked, |d| wrapped.contains(&d))
 }
 
 /// With a new dimension of size 1 at `dim`.
 pub fn unsqueeze(t: &Tensor, dim: i64) -> Result<Tensor> {
     let d = wrap_dim(dim, t.rank() + 1)?;
-    reshaped(t, t.layout().unsqueeze(d), "UnsqueezeBackward0")
+    reshaped_at(t, t.layout().unsqueeze(d), "UnsqueezeBackward0", Some(d))
 }
 
 /// `t` repeated to `sizes` without a copy; -1 keeps a size.
@@ -374,6 +423,8 @@ pub fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
 struct Strided {
     view: Layout,
     base: Layout,
+    /// The offset that was asked for.
+    offset: Option<i64>,
 }
 
 impl Function for Strided {
@@ -385,12 +436,19 @@ impl Function for Strided {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         Ok(smallvec![Some(scatter_view(g, &self.view, &self.base)?)])
     }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("size", Attribute::Sizes(&self.view.shape));
+        let strides: SmallVec<[i64; 6]> = self.view.strides.iter().map(|&s| s as i64).collect();
+        visit("stride", Attribute::Ints(&strides));
+        visit("storage_offset", self.offset.map_or(Attribute::Nothing, Attribute::Int));
+    }
 }
 
 /// A view of the storage of `t` with any geometry that stays inside.
 pub fn as_strided(t: &Tensor, size: &[i64], stride: &[i64], offset: Option<i64>) -> Result<Tensor> {
     let view = strided_layout(t, size, stride, offset)?;
-    as_view(t, view.clone(), || Strided { view, base: t.layout().clone() })
+    as_view(t, view.clone(), || Strided { view, base: t.layout().clone(), offset })
 }
 
 fn strided_layout(t: &Tensor, size: &[i64], stride: &[i64], offset: Option<i64>) -> Result<Layout> {

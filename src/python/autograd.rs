@@ -27,6 +27,12 @@ impl PyTensor {
     #[setter]
     fn set_requires_grad(&self, on: &Bound<'_, PyAny>) -> PyResult<()> {
         let on = on.cast::<PyBool>().map_err(|_| PyRuntimeError::new_err("requires_grad must be a bool"))?;
+        // Unlike the method, the attribute is refused also where it would change nothing.
+        if on.is_true() && self.inner().history().py()?.is_some() {
+            return Err(PyRuntimeError::new_err(
+                "you can only change requires_grad flags of leaf variables.",
+            ));
+        }
         self.inner().set_requires_grad(on.is_true()).py()
     }
 
@@ -170,6 +176,11 @@ impl PyTensor {
         }
         PyTensor::replace(slf, me.with_data(&value));
         Ok(())
+    }
+
+    #[deleter]
+    fn delete_data(&self) -> PyResult<()> {
+        Err(PyRuntimeError::new_err("Deleting tensor data is not allowed. Delete tensor instead!"))
     }
 
     fn detach(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
@@ -327,6 +338,18 @@ fn gradient_of(obj: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
             type_name(obj)
         ))),
     }
+}
+
+/// Counts a write to each tensor that code outside made; one of inference mode has no count.
+#[pyfunction(name = "_increment_version")]
+pub fn increment_version(tensors: Vec<Bound<'_, PyTensor>>) {
+    tensors.iter().map(|t| t.get().inner()).filter(|t| !t.is_inference()).for_each(|t| t.bump_version());
+}
+
+/// Has tensors pass for written as often as `versions` say.
+#[pyfunction(name = "_unsafe_set_version_counter")]
+pub fn unsafe_set_version_counter(tensors: Vec<Bound<'_, PyTensor>>, versions: Vec<u32>) {
+    tensors.iter().zip(versions).for_each(|(t, version)| t.get().inner().set_version(version));
 }
 
 /// Says once that a leaf whose gradient has a history holds itself.

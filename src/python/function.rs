@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{OnceLock, Weak};
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
@@ -13,6 +14,7 @@ use super::convert::{opt_tensor_list, size};
 use super::dtype::{PyDevice, dtype_object, type_name};
 use super::error::{IntoPy, foreign};
 use super::hooks::{grads_tuple, visit_objects};
+use super::node::node_object;
 use super::tensor::{PyTensor, wrap};
 use crate::error::Result;
 use crate::graph::{
@@ -24,6 +26,8 @@ use crate::tensor::{Tensor, check_inplace, rebase};
 #[pyclass(frozen)]
 pub struct Saved {
     tensors: Vec<SavedTensor>,
+    /// The node has run, and what was saved is gone.
+    freed: AtomicBool,
     /// An output that was saved gets its history from here.
     node: OnceLock<Weak<Node>>,
 }
@@ -44,6 +48,11 @@ impl Saved {
             held.visit(&mut visit);
         }
         done
+    }
+
+    /// The node of the function, while the graph has it.
+    fn node(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.node.get().and_then(GradFn::upgrade).map(|n| node_object(py, &n)).transpose()
     }
 
     fn unpack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
@@ -83,6 +92,19 @@ impl UserFunction {
         visit(&self.ctx);
         visit(&self.call);
         visit(self.saved.as_any());
+    }
+
+    /// How many tensors it saved, and each of them.
+    pub fn count(&self) -> usize {
+        self.saved.get().tensors.len()
+    }
+
+    pub fn is_freed(&self) -> bool {
+        self.saved.get().freed.load(Ordering::Relaxed)
+    }
+
+    pub fn place(&self, place: usize) -> Option<&SavedTensor> {
+        self.saved.get().tensors.get(place)
     }
 
     /// What it saved and still has.
@@ -140,6 +162,7 @@ impl Function for UserFunction {
     }
 
     fn release(&self) {
+        self.saved.get().freed.store(true, Ordering::Relaxed);
         self.saved.get().tensors.iter().for_each(SavedTensor::free);
     }
 }
@@ -228,7 +251,7 @@ pub fn record_function<'py>(
         })
         .collect();
     graph::check_saved().py()?;
-    let saved = Py::new(py, Saved { tensors, node: OnceLock::new() })?;
+    let saved = Py::new(py, Saved { tensors, freed: AtomicBool::new(false), node: OnceLock::new() })?;
     ctx.setattr("_saved", saved.clone_ref(py))?;
     ctx.setattr("_to_save", PyTuple::empty(py))?;
     let meta = made

@@ -32,10 +32,10 @@ impl Callable {
 }
 
 impl TensorHook for Callable {
-    fn call(&self, grad: &Tensor) -> Result<Option<Tensor>> {
+    fn call(&self, grad: Option<&Tensor>) -> Result<Option<Tensor>> {
         Python::attach(|py| {
-            let result = self.f.call1(py, (wrap(py, grad.clone())?,))?;
-            self.replacement(result.bind(py), Some(grad))
+            let shown = grad.map_or_else(|| Ok(py.None()), |g| wrap(py, g.clone()))?;
+            self.replacement(self.f.call1(py, (shown,))?.bind(py), grad)
         })
         .map_err(foreign)
     }

@@ -1,5 +1,6 @@
 //! The Python module `rgrad._C`: converts arguments, enters Rust, converts errors. No arithmetic here.
 
+mod attributes;
 mod autograd;
 mod convert;
 mod display;
@@ -39,7 +40,7 @@ mod _C {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use super::autograd::{backward, grad, gradient_edge};
+    use super::autograd::{backward, grad, gradient_edge, increment_version, unsafe_set_version_counter};
     #[pymodule_export]
     use super::display::{get_printoptions, set_printoptions};
     #[pymodule_export]
@@ -66,7 +67,8 @@ mod _C {
     };
     #[pymodule_export]
     use super::node::{
-        PyNode, PySavedTensor, current_graph_task_id, is_checkpoint_valid, will_engine_execute_node,
+        PyInputMetadata, PyNode, PySavedTensor, current_graph_task_id, is_checkpoint_valid, queue_callback,
+        will_engine_execute_node,
     };
     #[pymodule_export]
     use super::safetensors::{index, save};

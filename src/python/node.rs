@@ -9,13 +9,15 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType, PyWeakrefReference};
 
-use super::convert::tensors_or_none;
+use super::attributes;
+use super::convert::{size, tensors_or_none};
+use super::dtype::{PyDevice, dtype_object};
 use super::error::{IntoPy, foreign};
 use super::function::UserFunction;
 use super::hooks::{Callable, PackHooks, PyHookHandle, callable, visit_objects};
 use super::tensor::wrap;
 use crate::engine::{apply, current};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::{GradFn, Held, HeldGuard, SavedTensor, anomaly, anything_held};
 
 /// A node of the graph. Each kind of node has a subclass by its name, made when the first one is asked for.
@@ -79,7 +81,14 @@ fn class_of<'py>(py: Python<'py>, node: &GradFn) -> PyResult<Bound<'py, PyType>>
         return Ok(class.cast_into()?);
     }
     let namespace = PyDict::new(py);
+    // What is set is not kept, as the object of a node is made anew when it is asked for again.
+    namespace.set_item("__slots__", PyTuple::empty(py))?;
     namespace.set_item("__module__", if user { "rgrad.autograd.function" } else { "builtins" })?;
+    if user {
+        // Such a node passes for its ctx, which keeps what is set.
+        let set = py.import("rgrad.autograd.function")?.getattr("_set_on_ctx")?;
+        namespace.set_item("__setattr__", set)?;
+    }
     let bases = (py.get_type::<PyNode>(),);
     let class = py.get_type::<PyType>().call1((name, bases, namespace))?.cast_into::<PyType>()?;
     classes.set_item((user, name), &class)?;
@@ -124,7 +133,10 @@ impl PyNode {
         let mut items = places.into_iter().map(get).collect::<PyResult<Vec<_>>>()?;
         Ok(match items.len() {
             0 => None,
-            1 => items.pop().map(|item| item.into_bound(py)),
+            // A list is a tuple of however many.
+            1 if name != "indices" || !self.node.name().starts_with("Index") => {
+                items.pop().map(|item| item.into_bound(py))
+            }
             _ => Some(PyTuple::new(py, items)?.into_any()),
         })
     }
@@ -132,6 +144,9 @@ impl PyNode {
 
 /// Calls `f` with the saved tensor at a place.
 fn with_saved<R>(node: &GradFn, place: usize, f: impl FnOnce(&SavedTensor) -> R) -> Option<R> {
+    if let Some(function) = user_function(node) {
+        return function.place(place).map(f);
+    }
     let (mut f, mut result, mut i) = (Some(f), None, 0);
     node.function().saved(&mut |_, s| {
         if i == place
@@ -212,13 +227,23 @@ impl PyNode {
         let (py, me) = (slf.py(), slf.get());
         if let Some(name) = name.strip_prefix(RAW_SAVED) {
             let raw = |place| Ok(Py::new(py, PySavedTensor { node: me.node.clone(), place })?.into_any());
+            if let ("tensors", Some(function)) = (name, user_function(&me.node)) {
+                if function.is_freed() {
+                    return Err(Error::FreedGraph).py();
+                }
+                let all = (0..function.count()).map(raw).collect::<PyResult<Vec<_>>>()?;
+                return Ok(PyTuple::new(py, all)?.into_any());
+            }
             if let Some(found) = me.each(py, name, raw)? {
                 return Ok(found);
             }
-        } else if let Some(name) = name.strip_prefix(SAVED)
-            && let Some(found) = me.each(py, name, |place| unpack(py, &me.node, place))?
-        {
-            return Ok(found);
+        } else if let Some(name) = name.strip_prefix(SAVED) {
+            if let Some(found) = me.each(py, name, |place| unpack(py, &me.node, place))? {
+                return Ok(found);
+            }
+            if let Some(found) = attributes::get(py, &me.node, name)? {
+                return Ok(found);
+            }
         }
         if let Some(function) = user_function(&me.node) {
             return function.ctx().bind(py).getattr(name);
@@ -244,6 +269,9 @@ impl PyNode {
             names.append(format!("{SAVED}{name}"))?;
             names.append(format!("{RAW_SAVED}{name}"))?;
         }
+        for name in attributes::names(&slf.get().node) {
+            names.append(format!("{SAVED}{name}"))?;
+        }
         Ok(names)
     }
 
@@ -252,11 +280,8 @@ impl PyNode {
     fn __call__(&self, py: Python<'_>, grads: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
         let expected = self.node.outputs().len();
         if grads.len() != expected {
-            let plural = if expected == 1 { "" } else { "s" };
             let got = grads.len();
-            return Err(PyTypeError::new_err(format!(
-                "expected {expected} argument{plural}, got {got} instead"
-            )));
+            return Err(PyTypeError::new_err(format!("expected {expected} arguments, got {got} instead")));
         }
         let wrong = |found| format!("expected a Tensor or None, got {found}");
         let given = tensors_or_none(grads.as_any(), wrong)?.into_iter().collect();
@@ -274,9 +299,9 @@ impl PyNode {
     /// Pairs of the nodes that the gradients go to and which of their inputs is meant.
     #[getter]
     fn next_functions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let items = self
-            .node
-            .edges()
+        // The condition of `where` has no edge in PyTorch.
+        let hidden = usize::from(self.node.edges().len() == 3 && self.node.name() == "WhereBackward0");
+        let items = self.node.edges()[hidden..]
             .iter()
             .map(|e| match e {
                 Some(e) => Ok((node_object(py, &e.node)?, e.input())),
@@ -310,6 +335,35 @@ impl PyNode {
 
     fn _sequence_nr(&self) -> u64 {
         self.node.seq
+    }
+
+    #[getter]
+    fn requires_grad(&self) -> bool {
+        true
+    }
+
+    /// What the gradients by output look like.
+    #[getter]
+    fn _input_metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let items = self.node.outputs().iter().map(|o| {
+            let device = Py::new(py, PyDevice::of(o.device))?.into_any();
+            let (shape, dtype) = (size(py, &o.shape)?, dtype_object(py, o.dtype)?.into_any());
+            Py::new(py, PyInputMetadata { shape, dtype, device })
+        });
+        PyTuple::new(py, items.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// The ctx of a user's function.
+    fn _ctx(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        user_function(&self.node).map(|f| f.ctx().clone_ref(py))
+    }
+
+    /// Has the gradient by the first output go through the hooks of a dict, as they are when it comes.
+    fn _register_hook_dict(slf: &Bound<'_, Self>, hooks: &Bound<'_, PyAny>) -> PyResult<()> {
+        let run = slf.py().import("rgrad.autograd.function")?.getattr("_run_hook_dict")?;
+        let partial = slf.py().import("functools")?.getattr("partial")?.call1((run, hooks))?;
+        slf.get().node.add_tensor_hook(0, Arc::new(Callable::new(partial.unbind())));
+        Ok(())
     }
 
     /// What is saved, with names; what was freed is left out.
@@ -349,8 +403,16 @@ impl PyNode {
     }
 }
 
+/// What one gradient that enters a node looks like.
+#[pyclass(frozen, get_all, name = "_InputMetadata", module = "rgrad._C._autograd")]
+pub struct PyInputMetadata {
+    shape: Py<PyAny>,
+    dtype: Py<PyAny>,
+    device: Py<PyAny>,
+}
+
 /// A place where a node keeps a tensor.
-#[pyclass(frozen, name = "SavedTensor", module = "rgrad._C")]
+#[pyclass(frozen, name = "SavedTensor", module = "rgrad._C._autograd")]
 pub struct PySavedTensor {
     node: GradFn,
     place: usize,
@@ -358,6 +420,11 @@ pub struct PySavedTensor {
 
 #[pymethods]
 impl PySavedTensor {
+    #[new]
+    fn new() -> PyResult<PySavedTensor> {
+        Err(PyRuntimeError::new_err("Trying to create a SavedTensor object from Python is forbidden."))
+    }
+
     fn unpack(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         unpack(py, &self.node, self.place)
     }
@@ -375,6 +442,16 @@ impl PySavedTensor {
 #[pyfunction(name = "_current_graph_task_id")]
 pub fn current_graph_task_id() -> i64 {
     current::id().map_or(-1, |id| i64::from(id) - 1)
+}
+
+/// Calls `callback` when the innermost backward of this thread has run all its nodes.
+#[pyfunction(name = "_queue_callback")]
+pub fn queue_callback(callback: Py<PyAny>) -> PyResult<()> {
+    let call = move || Python::attach(|py| callback.call0(py)).map(drop).map_err(foreign);
+    if current::queue(Box::new(call)) {
+        return Ok(());
+    }
+    Err(PyRuntimeError::new_err("Final callbacks can only be installed during backward pass."))
 }
 
 /// Whether the innermost backward of this thread runs a node.

@@ -175,6 +175,10 @@ impl Storage {
     }
 
     #[inline]
+    pub fn set_version(&self, version: u32) {
+        self.header().version.store(version, Ordering::Relaxed);
+    }
+
     pub fn bump_version(&self) {
         self.header().version.fetch_add(1, Ordering::Relaxed);
     }

@@ -48,7 +48,9 @@ fn check_writable(t: &Tensor, others: bool) -> Result<bool> {
 
 /// Whether a write makes a view a function of its base.
 fn check_history(t: &Tensor, others: bool) -> Result<bool> {
-    check_inference(t)?;
+    // PyTorch looks at leaves first.
+    let writes_leaf = || grad_enabled() && t.requires_grad() && t.is_leaf();
+    check_inference(t).or_else(|e| if writes_leaf() { Ok(()) } else { Err(e) })?;
     if !grad_enabled() || !(others || t.requires_grad()) {
         return Ok(false);
     }

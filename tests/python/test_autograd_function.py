@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 import rgrad as torch
-from rgrad.autograd.function import once_differentiable
+from rgrad.autograd.function import Function, once_differentiable
 
 
 def function(forward, backward=None, **more):
@@ -221,3 +221,130 @@ def test_what_is_no_tensor_is_not_saved_and_named_by_its_place():
 
     with pytest.raises(TypeError, match="save_for_backward can only save variables, but argument 2 is of type int"):
         Saves.apply(torch.ones(1))
+
+
+class Scaled(Function):
+    @staticmethod
+    def forward(ctx, x, factor=2):
+        ctx.factor = factor
+        ctx.save_for_backward(x)
+        return x * factor
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return (g * ctx.factor, (g * x).sum())[: len(ctx.needs_input_grad)]
+
+
+def test_arguments_by_name_take_their_places_and_are_differentiated_by():
+    x, factor = torch.ones(3, requires_grad=True), torch.tensor(3.0, requires_grad=True)
+    for y in Scaled.apply(x, factor=factor), Scaled.apply(factor=factor, x=x):
+        assert y.grad_fn.needs_input_grad == (True, True)
+        assert [g.tolist() for g in torch.autograd.grad(y.sum(), (x, factor))] == [[3.0] * 3, 3.0]
+    assert Scaled.apply(x).grad_fn.needs_input_grad == (True,)
+
+
+def test_arguments_by_name_that_forward_does_not_have_are_refused():
+    x = torch.ones(3, requires_grad=True)
+    with pytest.raises(TypeError, match=r"forward\(\) got an unexpected keyword argument 'other'"):
+        Scaled.apply(x, other=1)
+    with pytest.raises(TypeError, match=r"forward\(\) got multiple values for argument 'x'"):
+        Scaled.apply(x, x=x)
+    with pytest.raises(TypeError, match=r"forward\(\) missing required argument: 'x' \(position 0\)"):
+        Scaled.apply(factor=1)
+
+
+def test_a_forward_without_ctx_has_its_defaults_among_the_inputs():
+    seen = []
+
+    class Plain(Function):
+        @staticmethod
+        def forward(x, factor=2):
+            return x * factor
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            seen.append(inputs[1])
+
+        @staticmethod
+        def backward(ctx, g):
+            return g, None
+
+    x = torch.ones(3, requires_grad=True)
+    for y in Plain.apply(x), Plain.apply(x, factor=4), Plain.apply(factor=5, x=x):
+        y.sum().backward()
+    assert seen == [2, 4, 5]
+
+
+def test_a_ctx_answers_as_its_node():
+    class Asks(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x, None)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            assert ctx.name() == "AsksBackward"
+            assert [n.name() for n, _ in ctx.next_functions] == ["torch::autograd::AccumulateGrad"]
+            assert ctx.metadata == {"note": 1}
+            assert ctx.note == 2
+            return g * 2
+
+    x = torch.ones(3, requires_grad=True)
+    y = Asks.apply(x)
+    node = y.grad_fn
+    node.metadata["note"] = 1
+    # Set on the node, found on the ctx.
+    node.note = 2
+    assert isinstance(node._ctx(), Asks._backward_cls)
+    kept, nothing = node._raw_saved_tensors
+    kept.register_hooks(lambda t: t * 2, lambda t: t)
+    with pytest.raises(RuntimeError, match="None is forbidden"):
+        nothing.register_hooks(lambda t: t, lambda t: t)
+    assert node.saved_tensors[0].tolist() == [2.0] * 3
+    y.sum().backward()
+    with pytest.raises(RuntimeError, match="after it has been freed"):
+        kept.register_hooks(lambda t: t, lambda t: t)
+    with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+        _ = node._raw_saved_tensors
+
+
+def test_only_tensors_are_marked():
+    class Marks(Function):
+        @staticmethod
+        def forward(ctx, x, how):
+            getattr(ctx, how)(1)
+            return x * 2
+
+    x = torch.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="mark_dirty can only accept variables, but argument 0 is of type int"):
+        Marks.apply(x, "mark_dirty")
+    with pytest.raises(RuntimeError, match="mark_non_differentiable only accepts variable arguments, but got int"):
+        Marks.apply(x, "mark_non_differentiable")
+
+
+def test_what_maps_and_forward_mode_ask_for_says_that_it_is_not_there():
+    assert Scaled.generate_vmap_rule is False
+    with pytest.raises(NotImplementedError, match="override the vmap staticmethod"):
+        Scaled.vmap(None, (None,), None)
+    with pytest.raises(NotImplementedError, match="You must implement the jvp function"):
+        Scaled.jvp(None)
+
+
+def test_the_node_that_refuses_a_second_derivative_has_pytorchs_name():
+    class Once(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx, g):
+            return g * 2
+
+    x = torch.ones(3, requires_grad=True)
+    (g,) = torch.autograd.grad(Once.apply(x), x, torch.ones(3, requires_grad=True), create_graph=True)
+    assert g.grad_fn.name() == "torch::autograd::Error"
+    with pytest.raises(RuntimeError, match="trying to differentiate twice"):
+        g.sum().backward()

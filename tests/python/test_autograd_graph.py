@@ -414,7 +414,7 @@ def test_a_node_can_be_called_without_its_hooks():
     y.grad_fn.register_prehook(lambda grads: pytest.fail("a hook ran"))
     first, second = y.grad_fn(torch.ones(2))
     assert first.tolist() == [3.0, 4.0] and second is None
-    with pytest.raises(TypeError, match="expected 1 argument, got 2 instead"):
+    with pytest.raises(TypeError, match="expected 1 arguments, got 2 instead"):
         y.grad_fn(torch.ones(2), torch.ones(2))
     x.exp().grad_fn.next_functions[0][0](torch.ones(2))
     assert x.grad.tolist() == [1.0, 1.0]
@@ -462,3 +462,52 @@ def test_flat_functions_without_a_derivative_say_so():
     for y, name in ((x // 2, "floor_divide"), (torch.heaviside(x, x.detach()), "heaviside")):
         with pytest.raises(RuntimeError, match=f"derivative for aten::{name} is not implemented"):
             y.sum().backward()
+
+
+def test_callbacks_are_called_when_all_nodes_have_run_and_may_queue_more():
+    log, x = [], leaf(1.0)
+    queue = torch.autograd.graph.queue_callback
+
+    def first() -> None:
+        log.append("first")
+        torch.autograd.Variable._execution_engine.queue_callback(lambda: log.append("second"))
+
+    x.register_post_accumulate_grad_hook(lambda t: log.append("leaf"))
+    y = x * 2
+    y.register_hook(lambda g: queue(first))
+    y.backward()
+    assert log == ["leaf", "first", "second"]
+    with pytest.raises(RuntimeError, match="can only be installed during backward pass"):
+        queue(first)
+
+
+def test_a_callback_belongs_to_the_innermost_backward_and_may_fail():
+    log, x = [], leaf(1.0)
+    queue = torch.autograd.graph.queue_callback
+
+    def inside(_: torch.Tensor) -> None:
+        with torch.enable_grad():
+            z = leaf(1.0) * 2
+            z.register_hook(lambda g: queue(lambda: log.append("inner")))
+            z.backward()
+        log.append("after the inner one")
+
+    y = x * 2
+    y.register_hook(inside)
+    y.backward()
+    assert log == ["inner", "after the inner one"]
+    y = x * 2
+    y.register_hook(lambda g: queue(lambda: {}["absent"]))
+    with pytest.raises(KeyError, match="absent"):
+        y.backward()
+
+
+def test_writes_may_be_left_uncounted():
+    x = leaf(2.0)
+    y = x * 1
+    z = y * y
+    with torch.autograd._unsafe_preserve_version_counter(y):
+        y.fill_(5.0)
+    assert y._version == 0
+    z.backward()
+    assert x.grad.tolist() == [10.0]

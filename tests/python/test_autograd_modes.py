@@ -132,3 +132,32 @@ def test_anomaly_mode_goes_back_through_the_backward_that_made_a_node():
     text = _messages(record)
     assert "Error detected in BrokenBackward. Traceback of forward call that caused the error:" in text
     assert "Previous calculation was induced by TwiceBackward. Traceback of forward call that induced" in text
+
+
+def test_forward_mode_says_what_there_is_instead():
+    with pytest.raises(AttributeError, match="no autograd.forward_ad: derivatives are computed backward only"):
+        _ = torch.autograd.forward_ad
+
+
+def test_the_modules_of_modes_have_pytorchs_names():
+    from rgrad.autograd import anomaly_mode, grad_mode
+
+    assert anomaly_mode.detect_anomaly is torch.autograd.detect_anomaly
+    assert repr(grad_mode.set_grad_enabled(True)) == "rgrad.autograd.grad_mode.set_grad_enabled(mode=True)"
+    with pytest.raises(TypeError, match=r"set_anomaly_enabled\(\): argument 'enabled' \(position 1\) must be bool"):
+        torch.autograd.set_detect_anomaly("yes")
+
+
+def test_in_anomaly_mode_a_version_error_points_at_the_trace():
+    x = torch.ones(2, requires_grad=True)
+    with pytest.warns(UserWarning), torch.autograd.detect_anomaly():
+        y = x.exp()
+        y.add_(1)
+        with pytest.raises(RuntimeError, match="Hint: the backtrace further above shows the operation"):
+            y.sum().backward()
+
+
+def test_gradients_beyond_the_outputs_are_not_looked_at():
+    x = torch.ones(2, requires_grad=True)
+    (g,) = torch.autograd.grad((x * 2).sum(), x, [torch.tensor(3.0), torch.tensor(5.0)])
+    assert g.tolist() == [6.0, 6.0]

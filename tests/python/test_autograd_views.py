@@ -303,3 +303,29 @@ def test_a_write_that_is_refused_leaves_the_hooks_of_a_view():
         view.add_(1)
     view.sum().backward()
     assert x.grad.tolist() == [10.0] * 3
+
+
+def test_a_leaf_that_wants_no_gradient_any_more_gets_none():
+    x = torch.ones(3, requires_grad=True)
+    y = x * 2
+    x.requires_grad_(False)
+    y.sum().backward()
+    assert x.grad is None
+    x = torch.ones(3, requires_grad=True)
+    y = x * 2
+    x.detach_()
+    y.sum().backward()
+    assert x.grad is None
+
+
+def test_the_data_of_a_tensor_is_not_deleted():
+    x = torch.ones(3)
+    with pytest.raises(RuntimeError, match="Deleting tensor data is not allowed. Delete tensor instead!"):
+        del x.data
+
+
+def test_a_leaf_made_in_inference_mode_is_refused_as_a_leaf():
+    with torch.inference_mode():
+        x = torch.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place operation"):
+        x.add_(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rgrad as torch
-from rgrad.utils.checkpoint import checkpoint, checkpoint_sequential, set_checkpoint_debug_enabled
+from rgrad.utils.checkpoint import CheckpointError, checkpoint, checkpoint_sequential, set_checkpoint_debug_enabled
 
 
 def test_a_checkpointed_region_gives_the_gradients_of_a_plain_one():
@@ -111,8 +111,30 @@ def test_the_reentrant_form_refuses_grad_and_inputs():
     assert torch.autograd.grad(y, x)[0].tolist() == x.cos().tolist()
 
 
-def test_logging_of_operations_is_refused_wherever_it_is_asked_for():
-    with set_checkpoint_debug_enabled(True), pytest.raises(NotImplementedError, match="operations are not logged"):
-        checkpoint(lambda t: t, torch.ones(1, requires_grad=True), use_reentrant=False)
+@pytest.mark.parametrize("around", [True, False])
+def test_an_error_tells_where_each_run_saved_if_it_is_asked_to(around):
+    runs = []
+
+    def differs(t):
+        runs.append(1)
+        return t.sin() if len(runs) == 1 else t.sum().sin() * t
+
+    x = torch.ones(2, requires_grad=True)
+    with set_checkpoint_debug_enabled(True if around else None):
+        y = checkpoint(differs, x, use_reentrant=False, debug=not around)
+    with pytest.raises(CheckpointError, match="dumping logs of latest computation") as e:
+        y.sum().backward()
+    before, again = str(e.value).split("Tensors saved during recomputation")
+    assert "torch.float32 [2], saved at" in before
+    assert "in differs" in before
+    assert "torch.float32 [], saved at" in again
+    assert "different metadata" in str(e.value.__cause__)
+
+
+def test_logs_are_not_kept_where_the_block_says_so_nor_beside_contexts():
+    x = torch.ones(1, requires_grad=True)
     with set_checkpoint_debug_enabled(False):
-        checkpoint(lambda t: t, torch.ones(1, requires_grad=True), use_reentrant=False, debug=True)
+        y = checkpoint(lambda t: t.sin(), x, use_reentrant=False, debug=True)
+    y.backward()
+    with pytest.raises(ValueError, match="debug=True is incompatible with non-default context_fn"):
+        checkpoint(lambda t: t, x, use_reentrant=False, debug=True, context_fn=lambda: (None, None))

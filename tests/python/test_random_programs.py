@@ -514,14 +514,15 @@ class Program:
         self.env["calls"] = self.calls
         match kind:
             case "tensor":
-                self.run(f"{x.name}.register_hook(lambda g: g * {factor})")
+                self.run(f"{x.name}.register_hook(lambda g: g if g is None else g * {factor})")
             case "pre":
                 self.run(f"{x.name}.grad_fn.register_prehook(lambda gs: {scale})")
             case "post":
                 self.run(f"{x.name}.grad_fn.register_hook(lambda gs, _: {scale})")
             case _:
                 key = f"hook{len(self.lines)}"
-                self.run(f"{x.name}.register_hook(lambda g: calls.update({key}=calls.get('{key}', 0) + 1))")
+                count = f"calls.update({key}=calls.get('{key}', 0) + 1)"
+                self.run(f"{x.name}.register_hook(lambda g: g if g is None else {count})")
                 return
         if not x.view:
             for p in x.base.jet.parts[1:]:
@@ -533,7 +534,7 @@ class Program:
     def leaf_hook(self) -> None:
         leaf = self.r.choice(self.leaves)
         factor = self.r.choice([2.0, -0.5]) if self.order == 1 else 1.0
-        self.run(f"{leaf.name}.register_hook(lambda g: g * {factor})")
+        self.run(f"{leaf.name}.register_hook(lambda g: g if g is None else g * {factor})")
         self.leaf_factors[leaf.name] = self.leaf_factors.get(leaf.name, 1.0) * factor
 
     # -- the whole

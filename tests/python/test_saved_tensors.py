@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rgrad as torch
+from rgrad.autograd import graph
 from rgrad.autograd.graph import (
     disable_saved_tensors_hooks,
     get_gradient_edge,
@@ -194,3 +195,31 @@ def test_anomaly_mode_looks_for_nan_unless_told_otherwise():
     with torch.autograd.set_detect_anomaly(True, check_nan=False):
         assert torch.is_anomaly_enabled() and not torch.is_anomaly_check_nan_enabled()
     assert torch.is_anomaly_check_nan_enabled() and not torch.is_anomaly_enabled()
+
+
+def test_saved_tensors_may_be_written_where_that_is_allowed():
+    x = torch.tensor([2.0, 3.0], requires_grad=True)
+    with graph.allow_mutation_on_saved_tensors():
+        y = x.clone()
+        loss = (y * y).sum()
+        y.zero_()
+        loss.backward()
+        assert x.grad.tolist() == [4.0, 6.0]
+        with pytest.raises(RuntimeError, match="contexts cannot be nested"), graph.allow_mutation_on_saved_tensors():
+            pass
+        late = (y * x).sum()
+    with pytest.raises(AssertionError, match="outside of the 'allow_mutation_on_saved_tensors' context"):
+        late.backward()
+
+
+def test_a_write_from_outside_is_counted_by_hand():
+    x = torch.tensor([2.0, 3.0], requires_grad=True)
+    y = x * 1
+    loss = (y * y).sum()
+    graph.increment_version(y)
+    graph.increment_version([y, x])
+    assert (y._version, x._version) == (2, 1)
+    with pytest.raises(RuntimeError, match="is at version 2; expected version 0"):
+        loss.backward()
+    with pytest.raises(RuntimeError, match=r"increment_version expect a Iterable\[Tensor\] as input"):
+        graph.increment_version(1)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import types
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 from rgrad import _C
 from rgrad._C import Tensor
 
 from .function import Function
 from .grad_mode import (
+    _unsafe_preserve_version_counter,  # noqa: F401 - PyTorch's own place for it
     detect_anomaly,
     enable_grad,
     inference_mode,
@@ -41,6 +44,18 @@ __all__ = [
     "set_multithreading_enabled",
 ]
 
+
+# Where PyTorch keeps the class of `node._raw_saved_self`.
+_C._autograd = types.SimpleNamespace(SavedTensor=_C.SavedTensor, Node=_C.Node)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "forward_ad":
+        raise AttributeError(
+            "there is no autograd.forward_ad: derivatives are computed backward only. autograd.functional.jvp gives "
+            "the product of a Jacobian with a vector."
+        )
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 def _as_tuple(x):
@@ -109,7 +124,8 @@ def grad(
     if allow_unused is None:
         allow_unused = materialize_grads
     roots, wanted = _as_tuple(outputs), _as_tuple(inputs)
-    grads = (None,) * len(roots) if grad_outputs is None else _as_tuple(grad_outputs)
+    # As in PyTorch, gradients beyond the outputs are not looked at.
+    grads = (None,) * len(roots) if grad_outputs is None else _as_tuple(grad_outputs)[: len(roots)]
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if is_grads_batched:

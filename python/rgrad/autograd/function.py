@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rgrad import _C
 from rgrad._C import Tensor
+
+__all__ = ["BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "once_differentiable"]
 
 
 class FunctionCtx:
@@ -39,10 +42,12 @@ class FunctionCtx:
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Says which inputs forward wrote in place."""
+        _expect_tensors("mark_dirty can only accept variables, but argument {} is of type {}", tensors)
         self._dirty = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
         """Says which outputs have no gradient."""
+        _expect_tensors("mark_non_differentiable only accepts variable arguments, but got {1}", tensors)
         self._non_differentiable = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
@@ -55,14 +60,85 @@ class FunctionCtx:
         saved = self.__dict__.get("_saved")
         return () if saved is None else saved.unpack()
 
+    @property
+    def saved_variables(self) -> tuple[Tensor | None, ...]:
+        """The old name of `saved_tensors`."""
+        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
+        return self.saved_tensors
 
-class _Meta(type):
+
+def _expect_tensors(message: str, tensors: tuple) -> None:
+    for i, t in enumerate(tensors):
+        if not isinstance(t, Tensor):
+            raise RuntimeError(message.format(i, type(t).__name__))
+
+
+class BackwardCFunction(FunctionCtx):
+    """A ctx as the node that it belongs to: what nodes answer, it answers too."""
+
+    def _node(self, name: str) -> Any:
+        saved = self.__dict__.get("_saved")
+        node = None if saved is None else saved.node()
+        if node is None:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}' outside the graph")
+        return node
+
+    def name(self) -> str:
+        """The node's name."""
+        return type(self).__name__
+
+    @property
+    def next_functions(self) -> tuple:
+        """The nodes that the gradients by input go to."""
+        return self._node("next_functions").next_functions
+
+    @property
+    def metadata(self) -> dict:
+        """The node's dict of notes."""
+        return self._node("metadata").metadata
+
+    @property
+    def _raw_saved_tensors(self) -> tuple:
+        return self._node("_raw_saved_tensors")._raw_saved_tensors
+
+    @property
+    def _input_metadata(self) -> tuple:
+        return self._node("_input_metadata")._input_metadata
+
+    def _sequence_nr(self) -> int:
+        return self._node("_sequence_nr")._sequence_nr()
+
+    def register_hook(self, fn: Callable) -> Any:
+        """Calls ``fn`` with the gradients by input and by output when the node has run."""
+        return self._node("register_hook").register_hook(fn)
+
+    def register_prehook(self, fn: Callable) -> Any:
+        """Calls ``fn`` with the gradients by output before the node runs."""
+        return self._node("register_prehook").register_prehook(fn)
+
+
+def _set_on_ctx(node: Any, name: str, value: Any) -> None:
+    """Setting an attribute of a user function's node."""
+    setattr(node._ctx(), name, value)
+
+
+def _run_hook_dict(hooks: Mapping[int, Callable], grad: Tensor | None) -> Tensor | None:
+    """The gradient after all hooks of a dict."""
+    for hook in list(hooks.values()):
+        new = hook(grad)
+        grad = grad if new is None else new
+    return grad
+
+
+class FunctionMeta(type):
+    """Gives each user function the class of its ctx."""
+
     def __init__(cls, name: str, bases: tuple, namespace: dict) -> None:
         super().__init__(name, bases, namespace)
-        cls._ctx_class = type(name + "Backward", (FunctionCtx,), {"_forward_cls": cls})
+        cls._backward_cls = type(name + "Backward", (BackwardCFunction,), {"_forward_cls": cls})
 
 
-class Function(metaclass=_Meta):
+class Function(metaclass=FunctionMeta):
     """Base class of differentiable functions: subclass it, write `forward` and `backward`, call `apply`.
 
     >>> import rgrad
@@ -82,7 +158,9 @@ class Function(metaclass=_Meta):
     tensor(6.)
     """
 
-    _ctx_class: type
+    _backward_cls: type
+    # Asked for by functions that are to be mapped over; nothing is mapped here.
+    generate_vmap_rule = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(
@@ -120,18 +198,36 @@ class Function(metaclass=_Meta):
 
     vjp = backward
 
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """The derivative along a direction, which nothing here asks for."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, *args: Any) -> Any:
+        """The function of a batch, which nothing here asks for."""
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
+            "generate_vmap_rule=True."
+        )
+
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Runs forward and records the function. Tensors among `kwargs` are not differentiated by."""
-        ctx = cls._ctx_class()
+        """Runs forward and records the function. Arguments by name take their places among the others."""
+        plain = cls.setup_context is Function.setup_context
+        if kwargs or not plain:
+            args = _placed(cls.forward, args, kwargs, plain)
+        ctx = cls._backward_cls()
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
         recorded = _C.is_grad_enabled() and any(ctx.needs_input_grad)
         before = _C._set_grad_enabled(False)
         try:
-            if cls.setup_context is Function.setup_context:
-                output = cls.forward(ctx, *args, **kwargs)
+            if plain:
+                output = cls.forward(ctx, *args)
             else:
-                output = cls.forward(*args, **kwargs)
+                output = cls.forward(*args)
                 cls.setup_context(ctx, args, output)
         finally:
             _C._set_grad_enabled(before)
@@ -147,6 +243,32 @@ class Function(metaclass=_Meta):
         tensors = tuple(output[i] for i in places)
         passed = dict(zip(places, _C._record_function(ctx, _call_backward, args, tensors, recorded), strict=True))
         return tuple(passed.get(i, o) for i, o in enumerate(output))
+
+
+def _placed(forward: Callable, args: tuple, kwargs: dict[str, Any], plain: bool) -> tuple:
+    """The arguments of forward by position. One that has a ctx gets no default in front of an argument by name."""
+    if not plain:
+        if not kwargs and getattr(forward, "__defaults__", None) is None:
+            return args
+        bound = inspect.signature(forward).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.args
+    placed, left = list(args), dict(kwargs)
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = [p.name for p in inspect.signature(forward).parameters.values() if p.kind in by_place][1:]
+    for i, name in enumerate(names):
+        if i < len(args):
+            if name in left:
+                raise TypeError(f"forward() got multiple values for argument '{name}'")
+        elif name in left:
+            if len(placed) < i:
+                raise TypeError(
+                    f"forward() missing required argument: '{names[len(placed)]}' (position {len(placed)})"
+                )
+            placed.append(left.pop(name))
+    if left:
+        raise TypeError(f"forward() got an unexpected keyword argument '{next(iter(left))}'")
+    return tuple(placed)
 
 
 def _call_backward(ctx: FunctionCtx, grads: tuple) -> tuple:
@@ -209,6 +331,10 @@ class _Refuse(Function):
     @staticmethod
     def backward(ctx, g):
         raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+
+# PyTorch's name of such a node.
+_Refuse._backward_cls.__name__ = "torch::autograd::Error"
 
 
 def _refuse(t: Tensor) -> Tensor:

@@ -147,6 +147,9 @@ class set_grad_enabled(_Switch):
     def __exit__(self, *exc: object) -> None:
         _C._set_grad_enabled(self._before)
 
+    def __repr__(self) -> str:
+        return f"{__name__}.set_grad_enabled(mode={self.mode})"
+
     def clone(self) -> _Switch:
         return type(self)(self.mode)
 
@@ -179,6 +182,22 @@ class inference_mode(_Switch):
         return type(self)(self.mode)
 
 
+class _unsafe_preserve_version_counter:
+    """Writes to the tensors in the block are not counted: a backward that needs the old values gets the new ones."""
+
+    def __init__(self, tensors: _C.Tensor | tuple[_C.Tensor, ...]) -> None:
+        self.tensors = (tensors,) if isinstance(tensors, _C.Tensor) else tensors
+        if not isinstance(self.tensors, tuple):
+            raise AssertionError("Expected tensors to be a tuple")
+        self._before = [t._version for t in self.tensors]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        _C._unsafe_set_version_counter(list(self.tensors), self._before)
+
+
 class set_detect_anomaly:
     """Switches anomaly mode at once; as a context manager, until the block ends.
 
@@ -188,6 +207,10 @@ class set_detect_anomaly:
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        if not isinstance(mode, bool):
+            raise TypeError(
+                f"set_anomaly_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
+            )
         self._before = _C._set_anomaly_enabled(mode, check_nan)
 
     def __enter__(self) -> None:

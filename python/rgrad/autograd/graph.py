@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rgrad import _C
@@ -15,11 +15,15 @@ from rgrad.utils.hooks import RemovableHandle
 __all__ = [
     "GradientEdge",
     "Node",
+    "allow_mutation_on_saved_tensors",
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
+    "increment_version",
+    "queue_callback",
     "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",
+    "set_warn_on_accumulate_grad_stream_mismatch",
 ]
 
 
@@ -101,6 +105,80 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
         yield
     finally:
         _C._set_saved_tensors_hooks_error(before)
+
+
+def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
+    """Counts a write that autograd did not see, so that a backward that needs the old values fails.
+
+    Args:
+        tensor: the tensor that was written, or several.
+    """
+    tensors = (tensor,) if isinstance(tensor, Tensor) else tensor
+    if not isinstance(tensors, Iterable):
+        raise RuntimeError("increment_version expect a Iterable[Tensor] as input")
+    _C._increment_version(list(tensors))
+
+
+def queue_callback(callback: Callable[[], Any]) -> None:
+    """Calls ``callback`` when the backward that is under way has run all its nodes."""
+    _C._queue_callback(callback)
+
+
+def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
+    """Whether to warn of gradients that come on another stream than their leaf's. There is one stream, so none do."""
+
+
+class _AllowMutationOnSavedContext:
+    """What `allow_mutation_on_saved_tensors` holds: the values of saved tensors at the time they were saved."""
+
+    def __init__(self) -> None:
+        self.cloned: list[Tensor] = []
+        self.open = True
+
+    def clear(self) -> None:
+        """Lets go of them."""
+        self.cloned.clear()
+
+    def pack(self, tensor: Tensor) -> int:
+        self.cloned.append(tensor.detach().clone())
+        return len(self.cloned) - 1
+
+    def unpack(self, place: int) -> Tensor:
+        if not self.open:
+            raise AssertionError(
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context"
+                "in which the graph was originally recorded."
+            )
+        return self.cloned[place]
+
+
+_mutation = threading.local()
+
+
+@contextlib.contextmanager
+def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
+    """Tensors that are saved in the block may be written in place before backward, which has to be in the block too.
+
+    >>> import rgrad as torch
+    >>> x = torch.tensor([2.0], requires_grad=True)
+    >>> with torch.autograd.graph.allow_mutation_on_saved_tensors():
+    ...     y = x.clone()
+    ...     loss = (y * y).sum()
+    ...     _ = y.zero_()
+    ...     loss.backward()
+    >>> x.grad
+    tensor([4.])
+    """
+    if getattr(_mutation, "open", False):
+        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+    context = _AllowMutationOnSavedContext()
+    _mutation.open = True
+    try:
+        with saved_tensors_hooks(context.pack, context.unpack):
+            yield context
+    finally:
+        context.clear()
+        context.open = _mutation.open = False
 
 
 class _MultiHandle(RemovableHandle):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from rgrad import _C
@@ -15,6 +16,15 @@ class _TensorLike(type):
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, _C.Tensor)
+
+
+class _Engine:
+    """What PyTorch's engine offers to Python by this way."""
+
+    @staticmethod
+    def queue_callback(callback: Callable[[], Any]) -> None:
+        """Calls ``callback`` when the backward that is under way has run all its nodes."""
+        _C._queue_callback(callback)
 
 
 class Variable(metaclass=_TensorLike):
@@ -30,6 +40,8 @@ class Variable(metaclass=_TensorLike):
     >>> torch.autograd.Variable(torch.ones(2), requires_grad=True)
     tensor([1., 1.], requires_grad=True)
     """
+
+    _execution_engine = _Engine()
 
     def __new__(
         cls,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import traceback
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -87,6 +88,7 @@ class Region:
         context_fn: Callable[[], tuple[Any, Any]],
         describe: Callable[[Tensor], Any],
         early_stop: bool,
+        debug: bool,
     ) -> None:
         self.function = function
         self.args = args
@@ -99,6 +101,8 @@ class Region:
         self.placeholders: list[weakref.ref[Placeholder]] = []
         self.descriptions: list[Any] = []
         self.finished = False
+        # What the two runs saved, and where in the program, if that is to be told.
+        self.logs: tuple[list[str], list[str]] | None = ([], []) if debug else None
         # The backwards that the region has run again for.
         self.runs: set[int] = set()
 
@@ -125,14 +129,25 @@ class Region:
         self.placeholders.append(weakref.ref(placeholder))
         with rgrad.no_grad():
             self.descriptions.append(self.describe(x))
+        self._log(0, x)
         return placeholder
+
+    def _log(self, run: int, x: Tensor) -> None:
+        if self.logs is not None:
+            stack = "".join(traceback.format_stack()[:-2])
+            self.logs[run].append(f"{len(self.logs[run])}: {x.dtype} {list(x.shape)}, saved at\n{stack}")
 
     def _unpack(self, placeholder: Placeholder) -> Tensor:
         run = _C._current_graph_task_id()
         if run == -1:
             run = next(_numbers_outside)
         if run not in self.runs:
-            self._run_again(run)
+            try:
+                self._run_again(run)
+            except CheckpointError as e:
+                if self.logs is None:
+                    raise
+                raise CheckpointError(self._report()) from e
         if run not in placeholder.tensors:
             raise CheckpointError(
                 "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. "
@@ -140,6 +155,15 @@ class Region:
                 "open an issue with details on your use case."
             )
         return placeholder.tensors.pop(run)
+
+    def _report(self) -> str:
+        before, again = ("\n".join(log) for log in self.logs or ([], []))
+        return (
+            " An error happened while unpacking tensors; dumping logs of latest computation\n"
+            "because you passed `debug=True` to `torch.utils.checkpoint.checkpoint()`.\n"
+            f"\nTensors saved in the original forward:\n\n{before}\n"
+            f"\nTensors saved during recomputation:\n\n{again}\n"
+        )
 
     def _check_inputs(self) -> None:
         for x, version in zip(self.args, self.versions, strict=True):
@@ -155,12 +179,15 @@ class Region:
         self._check_inputs()
         saved = 0
         lenient = False
+        if self.logs is not None:
+            self.logs[1].clear()
         here: dict[int, Any] = {}
 
         def pack(x: Tensor) -> Tensor:
             nonlocal saved, lenient
             x = x.detach() if x.requires_grad else x
             place, saved = saved, saved + 1
+            self._log(1, x)
             if place >= len(self.placeholders):
                 # A backward inside the region itself comes before the first run has saved everything.
                 lenient = not self.finished

@@ -138,7 +138,7 @@ def checkpoint(
             and neither `grad` nor keyword arguments can be used. False is the better choice.
         context_fn: makes two contexts, for the first and the second run.
         determinism_check: ``"default"`` compares shape, dtype and device of what both runs save, ``"none"`` nothing.
-        debug: not offered, as operations are not logged here.
+        debug: have an error in the second run tell where in the program each run saved what it did.
         early_stop: end the second run as soon as all that is needed is computed.
         preserve_rng_state: whether the second run draws the random numbers of the first.
         **kwargs: keyword arguments of the function.
@@ -164,8 +164,9 @@ def checkpoint(
                 "is only supported when use_reentrant=False."
             )
         return CheckpointFunction.apply(function, preserve_rng_state, *args)
-    if debug if _debug is None else _debug:
-        raise NotImplementedError("checkpoint(debug=True): operations are not logged here")
+    logs = debug if _debug is None else _debug
+    if logs and context_fn is not noop_context_fn:
+        raise ValueError("debug=True is incompatible with non-default context_fn")
     if determinism_check not in DETERMINISM_CHECKS:
         raise ValueError(f"determinism_check should be one of {list(DETERMINISM_CHECKS)}, but got {determinism_check}")
     region = Region(
@@ -176,6 +177,7 @@ def checkpoint(
         context_fn,
         DETERMINISM_CHECKS[determinism_check],
         early_stop if _early_stop is None else _early_stop,
+        logs,
     )
     return region.forward()
 

@@ -12,7 +12,9 @@ pub use crate::backend::conv::{ConvShape, Product};
 use crate::backend::cpu::conv::backward_bias;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record};
+use crate::graph::{
+    Attribute, Cx, Function, Grads, SavedTensor, Visit, grad_enabled, record, record_optional,
+};
 use crate::layout::{Dims, MemoryFormat};
 use crate::ops::{nn, reduce, rows, view};
 use crate::tensor::Tensor;
@@ -46,10 +48,11 @@ pub fn product(
         a: SavedTensor::input_if(b.requires_grad(), a),
         b: SavedTensor::input_if(a.requires_grad(), b),
         shapes: [a.shape().clone(), b.shape().clone()],
+        biased: bias.is_some(),
     };
-    match bias {
-        Some(bias) => record(result, &[a, b, bias], node),
-        None => record(result, &[a, b], node),
+    match which {
+        Product::Weight => record(result, &[a, b], node),
+        _ => record_optional(result, &[Some(a), Some(b), bias], node),
     }
 }
 
@@ -69,6 +72,7 @@ struct Convolution {
     a: SavedTensor,
     b: SavedTensor,
     shapes: [Dims; 2],
+    biased: bool,
 }
 
 impl Function for Convolution {
@@ -110,6 +114,31 @@ impl Function for Convolution {
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         visit("input", &self.a);
         visit("weight", &self.b);
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        let n = self.shapes[0].len().saturating_sub(2).min(3);
+        let s = &self.s;
+        for (name, axes) in [("stride", &s.stride), ("padding", &s.padding), ("dilation", &s.dilation)] {
+            visit(name, Attribute::Sizes(&axes[3 - n..]));
+        }
+        let transposed = self.which == Product::Input;
+        let more = |a: usize| {
+            let reach = (s.output[a] - 1) * s.stride[a] + s.dilation[a] * (s.kernel[a] - 1) + 1;
+            if transposed { (s.input[a] + 2 * s.padding[a]).saturating_sub(reach) } else { 0 }
+        };
+        visit("output_padding", Attribute::Sizes(&[more(0), more(1), more(2)][3 - n..]));
+        visit("transposed", Attribute::Bool(transposed));
+        visit("groups", Attribute::Int(s.groups as i64));
+        // PyTorch shows a 0 for a bias that is absent.
+        let channels = if !self.biased {
+            0
+        } else if transposed {
+            s.c_in
+        } else {
+            s.c_out
+        };
+        visit("bias_sym_sizes_opt", Attribute::Sizes(&[channels]));
     }
 }
 

@@ -6,7 +6,7 @@ use super::mask::nonzero_tuple;
 use crate::backend::index::{Combine, Lattice, Pick, Rule, gather, scatter};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
 use crate::layout::{Dims, Layout, MemoryFormat, broadcast, result_layout};
 use crate::ops::schema::{Args, Out};
 use crate::ops::{reduce, view};
@@ -174,6 +174,10 @@ impl Function for IndexBackward {
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         self.picks.iter().for_each(|s| visit("indices", s));
     }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("self_sym_sizes", Attribute::InputShape);
+    }
 }
 
 /// Writes `values`, which broadcast, to the picked elements of `t` itself; no checks of autograd, no history.
@@ -259,6 +263,10 @@ impl Function for IndexPut {
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         self.picks.iter().for_each(|s| visit("indices", s));
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("accumulate", Attribute::Bool(self.accumulate));
     }
 }
 

@@ -1,15 +1,16 @@
 //! One index per element, along a dimension: gather and the scatters.
 
+use smallvec::{SmallVec, smallvec};
 use std::sync::atomic::AtomicBool;
-
-use smallvec::smallvec;
 
 use super::mask::masked_fill;
 use crate::backend::index::{Combine, gather_along, scatter_along};
 use crate::backend::{View, copy};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Result, warn_once};
-use crate::graph::{Cx, Function, Grads, NotImplemented, SavedTensor, grad_enabled, record};
+use crate::graph::{
+    Attribute, Cx, Function, Grads, NotImplemented, SavedTensor, Visit, grad_enabled, record,
+};
 use crate::layout::{Dims, Layout, wrap_dim};
 use crate::ops::pointwise::Arg;
 use crate::ops::schema::{Args, Out};
@@ -86,6 +87,11 @@ impl Function for Gather {
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         visit("index", &self.index);
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("dim", Attribute::Int(self.dim as i64));
+        visit("sparse_grad", Attribute::Bool(false));
     }
 }
 
@@ -213,6 +219,10 @@ impl Function for Scatter {
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         visit("index", &self.index);
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("dim", Attribute::Int(self.dim));
     }
 }
 
@@ -433,7 +443,8 @@ fn scatter_op(a: &Args) -> Result<Out> {
     };
     let spec = ScatterSpec { dim, reduce, include_self: true, node: "ScatterReduceBackward0" };
     let out = scatter_reduce(&t.detach(), index, &src.detach(), spec)?;
-    Ok(record(out, &[t, &src], |_| NotImplemented { op: "scatter" })?.into())
+    let tracked: SmallVec<[&Tensor; 2]> = [t, &src].into_iter().filter(|t| t.requires_grad()).collect();
+    Ok(record(out, &tracked, |_| NotImplemented { op: "scatter" })?.into())
 }
 
 fn scatter_reduce_op(a: &Args) -> Result<Out> {

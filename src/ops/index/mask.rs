@@ -5,7 +5,7 @@ use smallvec::smallvec;
 use crate::backend::{copy, index as kernel};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
 use crate::layout::{Dims, MemoryFormat, broadcast};
 use crate::ops::index::take;
 use crate::ops::pointwise::{Arg, result_type};
@@ -154,7 +154,8 @@ impl Function for MaskedFill {
 pub fn masked_select(t: &Tensor, mask: &Tensor) -> Result<Tensor> {
     ensure!(mask.dtype() == DType::Bool, Runtime, "masked_select: expected BoolTensor for mask");
     let shape = broadcast("masked_select", t.shape(), mask.shape())?;
-    let (t, mask) = (expand_to(t, &shape)?, expand_to(mask, &shape)?.dense(DType::Bool)?);
+    let whole = if t.shape() == &shape { t.clone() } else { expand_to(t, &shape)? };
+    let (t, mask) = (whole, expand_to(mask, &shape)?.dense(DType::Bool)?);
     let out = compressed(&t, &mask)?;
     record(out, &[&t], |_| MaskedSelect { mask: SavedTensor::input(&mask), node: "MaskedSelectBackward0" })
 }
@@ -193,7 +194,13 @@ impl Function for MaskedSelect {
     }
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
-        visit("mask", &self.mask);
+        visit(if self.node == "IndexBackward0" { "indices" } else { "mask" }, &self.mask);
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        if self.node == "IndexBackward0" {
+            visit("self_sym_sizes", Attribute::InputShape);
+        }
     }
 }
 

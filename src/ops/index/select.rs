@@ -6,7 +6,7 @@ use super::mask::fill_where;
 use crate::backend::index::{Combine, Lattice, Pick, Rule, gather, scatter};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
-use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
 use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
 use crate::ops::pointwise::Arg;
 use crate::ops::schema::{Args, Out};
@@ -107,6 +107,11 @@ impl Function for IndexSelect {
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         visit("index", &self.index);
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("dim", Attribute::Int(self.dim as i64));
+        visit("self_sym_sizes", Attribute::InputShape);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::backend::softmax::{self as kernel, Along, Targets};
 use crate::dtype::DType;
 use crate::ensure;
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record};
+use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, grad_enabled, record};
 use crate::layout::Dims;
 use crate::ops::schema::{Args, Out};
 use crate::ops::softmax::{lanes, log_softmax, log_softmax_under_loss};
@@ -212,6 +212,18 @@ impl Function for NllLoss {
         visit("self", &self.logp);
         visit("target", &self.class);
         visit("weight", &self.weight);
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        let reduction = if self.each {
+            0
+        } else if self.total.is_some() {
+            1
+        } else {
+            2
+        };
+        visit("reduction", Attribute::Int(reduction));
+        visit("ignore_index", Attribute::Int(self.ignore_index));
     }
 }
 

@@ -34,13 +34,13 @@ fn masked(t: &Tensor, mask: &Tensor, scale: f64) -> Result<Tensor> {
     if t.device().is_gpu() {
         let scaled = rows::mul.call(&[(&t.detach()).into(), scale.into()], &[])?;
         let kept = rows::select_where.call(&[mask.into(), (&scaled).into(), 0.0.into()], &[])?;
-        return record(kept, &[t], |_| Dropout { mask: SavedTensor::input(mask), scale });
+        return record(kept, &[t, mask], |_| Dropout { mask: SavedTensor::input(mask), scale });
     }
     let (x, out) = (t.dense(compute)?, Tensor::empty(t.shape().clone(), compute)?);
     with_dtype!(float compute, T => apply::<T>(x.slice()?, mask.slice()?, T::of(scale), out.slice_mut()?),
         else bail!(Error::DtypeNotImplemented { op: "dropout", dtype: compute }));
     let out = rounded(out, t.dtype())?.laid_like(t)?;
-    record(out, &[t], |_| Dropout { mask: SavedTensor::input(mask), scale })
+    record(out, &[t, mask], |_| Dropout { mask: SavedTensor::input(mask), scale })
 }
 
 /// Elements of one piece of work.
@@ -66,8 +66,8 @@ impl Function for Dropout {
     }
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
-        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        Ok(smallvec![Some(masked(g, &self.mask.get(cx)?, self.scale)?)])
+        let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
+        Ok(smallvec![Some(masked(g, &self.mask.get(cx)?, self.scale)?), None])
     }
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {

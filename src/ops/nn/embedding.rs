@@ -7,7 +7,7 @@ use crate::backend::index::{self as kernel, Lattice, Pick, Rule};
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
 use crate::layout::{Dims, Layout};
 use crate::ops::index::{first_outside, index_fill, scatter_add, take};
 use crate::ops::reduce::vector_norm;
@@ -66,6 +66,13 @@ impl Function for EmbeddingBackward {
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         visit("indices", &self.index);
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("padding_idx", Attribute::Int(self.options.padding.map_or(-1, |p| p as i64)));
+        visit("scale_grad_by_freq", Attribute::Bool(self.options.by_frequency));
+        visit("sparse", Attribute::Bool(false));
+        visit("weight_sym_argsize_0", Attribute::Int(self.count as i64));
     }
 }
 

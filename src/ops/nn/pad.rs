@@ -5,7 +5,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::backend::copy;
 use crate::dtype::Scalar;
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, record};
+use crate::graph::{Attribute, Cx, Function, Grads, Visit, record};
 use crate::layout::{Dims, Layout};
 use crate::ops::schema::{Args, Call, Op, Out, Overload, Surface};
 use crate::tensor::Tensor;
@@ -73,6 +73,10 @@ impl Function for PadBackward {
         // What was added is cropped, what was cropped is zero.
         let back: Pads = self.pads.iter().map(|p| -p).collect();
         Ok(smallvec![Some(pad_constant(g, &back, Scalar::Int(0))?)])
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("pad", Attribute::Ints(&self.pads));
     }
 }
 

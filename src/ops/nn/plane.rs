@@ -6,8 +6,9 @@ use smallvec::smallvec;
 
 use super::{number_compute, rounded};
 use crate::backend::plane::{self as kernel, Divisor, Map, PoolShape, ResizeShape};
+use crate::dtype::Scalar;
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
 use crate::layout::{Dims, MemoryFormat};
 use crate::tensor::Tensor;
 
@@ -128,5 +129,24 @@ impl Function for MapBackward {
 
     fn release(&self) {
         self.mark.free();
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        if !self.node.starts_with("Upsample") {
+            return;
+        }
+        visit("self_sym_sizes", Attribute::InputShape);
+        visit("output_size", Attribute::OutputShape(2));
+        if let PlaneMap::Nearest(_, scales) = *self.map {
+            // The last scales are those of the plane's dimensions.
+            let names: &[&'static str] = match self.from.len() {
+                3 => &["scales"],
+                4 => &["scales_h", "scales_w"],
+                _ => &["scales_d", "scales_h", "scales_w"],
+            };
+            for (name, scale) in names.iter().rev().zip(scales.iter().rev()) {
+                visit(name, scale.map_or(Attribute::Nothing, |s| Attribute::Number(Scalar::Float(s))));
+            }
+        }
     }
 }

@@ -13,7 +13,7 @@ use crate::ensure;
 use crate::error::{Error, Result};
 use crate::formula::ARGS;
 use crate::formula::record::{Prim, Step, Steps};
-use crate::graph::{Cx, Function, Grads, ModeGuard, SavedTensor, grad_enabled};
+use crate::graph::{Attribute, Cx, Function, Grads, ModeGuard, SavedTensor, Visit, grad_enabled};
 use crate::layout::Layout;
 use crate::ops::rows;
 use crate::tensor::Tensor;
@@ -106,6 +106,19 @@ impl PointwiseBackward {
     #[inline(always)]
     fn inputs(&self) -> &[Kept] {
         &self.inputs[..usize::from(self.count).min(INPUTS)]
+    }
+
+    fn has_tensor_bound(&self) -> bool {
+        self.row.name == "clamp" && self.inputs()[1..].iter().any(|k| !matches!(k, Kept::Number(_)))
+    }
+
+    /// PyTorch's name of an input.
+    fn shown(&self, input: &'static str) -> &'static str {
+        match input {
+            "input" => "self",
+            "other" if self.row.name == "pow" => "exponent",
+            _ => input,
+        }
     }
 
     /// The inputs that have an edge, in its order.
@@ -206,7 +219,8 @@ impl Function for PointwiseBackward {
         let number =
             self.inputs().iter().zip(self.row.meta.number_nodes).find(|(i, _)| matches!(i, Kept::Number(_)));
         match number {
-            Some((_, name)) if !name.is_empty() => name,
+            // A bound that is no number shows that the absent one is none either.
+            Some((_, name)) if !name.is_empty() && !self.has_tensor_bound() => name,
             _ => self.row.plan().node,
         }
     }
@@ -260,7 +274,7 @@ impl Function for PointwiseBackward {
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         static NOTHING: SavedTensor = SavedTensor::unused();
         for (i, (kept, &name)) in self.inputs().iter().zip(self.row.inputs).enumerate() {
-            let name = if name == "input" { "self" } else { name };
+            let name = self.shown(name);
             match kept {
                 Kept::Tensor(s) => visit(name, s),
                 Kept::Nothing if self.row.derivatives_read(i) => visit(name, &NOTHING),
@@ -270,6 +284,43 @@ impl Function for PointwiseBackward {
         if self.row.derivatives_read(self.inputs().len()) {
             visit("result", if let Kept::Tensor(s) = &self.result { s } else { &NOTHING });
         }
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        let row = self.row.name;
+        let gone = self.freed.load(Ordering::Relaxed);
+        for (i, (kept, &name)) in self.inputs().iter().zip(self.row.inputs).enumerate() {
+            let Kept::Number(s) = *kept else { continue };
+            let unbounded = row == "clamp" && s.to_f64().is_infinite();
+            visit(
+                self.shown(name),
+                match s {
+                    _ if unbounded => Attribute::Nothing,
+                    s if i > 0 && self.row.meta.number_nodes.is_empty() => Attribute::Tensor(s, gone),
+                    s => Attribute::Number(s),
+                },
+            );
+        }
+        for ((name, _), &value) in self.row.params.iter().zip(&self.params) {
+            visit(if *name == "limit" { "threshold" } else { name }, Attribute::Number(value));
+        }
+        // What PyTorch has as an argument and a row has as another row.
+        let (name, value) = match row {
+            "add" | "sub" => ("alpha", Attribute::Int(1)),
+            "div" => ("rounding_mode", Attribute::Nothing),
+            "square" => ("exponent", Attribute::Int(2)),
+            "cube" => ("exponent", Attribute::Int(3)),
+            "pow_half" => ("exponent", Attribute::Number(Scalar::Float(0.5))),
+            "pow_inverse" => ("exponent", Attribute::Int(-1)),
+            "logit_open" => ("eps", Attribute::Nothing),
+            "gelu_erf" => ("approximate", Attribute::Text("none")),
+            "gelu_tanh" => ("approximate", Attribute::Text("tanh")),
+            "squared_error" | "smooth_l1" | "huber" | "bce" | "bce_logits" => {
+                ("reduction", Attribute::Int(0))
+            }
+            _ => return,
+        };
+        visit(name, value);
     }
 
     fn release(&self) {

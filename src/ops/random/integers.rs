@@ -73,7 +73,9 @@ pub(super) fn random_(a: &Args, from: i64, to: Option<i64>, generator: usize) ->
     let write = |t: &Tensor| {
         whole_numbers(t, from, to.unwrap_or(whole_range(t.dtype())), a.opt_generator(generator)?)
     };
-    Ok(overwrite(a.tensor(0)?, "RandomBackward0", write)?.into())
+    // By the numbers in front of the generator: both ends, the upper one, none.
+    let node = ["RandomBackward2", "RandomBackward1", "RandomBackward0"][generator.clamp(1, 3) - 1];
+    Ok(overwrite(a.tensor(0)?, node, write)?.into())
 }
 
 /// Integers in [low, high); the size and the generator follow `high` in the signature, then the options.

@@ -6,7 +6,7 @@ use super::{Chosen, along, along_memory, dim_mask, folded, reduced_shape, restor
 use crate::backend::reduce::{self as kernels, Fold};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, SavedTensor, record, record_all};
+use crate::graph::{Cx, Function, Grads, SavedTensor, Visit, record, record_all};
 use crate::layout::wrap_dim;
 use crate::ops::schema::{Args, Out};
 use crate::ops::{arith, rows};
@@ -220,5 +220,11 @@ impl Function for Shared {
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         visit("self", &self.input);
         self.results.iter().for_each(|s| visit("result", s));
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        if self.node.ends_with("0") {
+            super::show_reduced(self.mask, visit);
+        }
     }
 }

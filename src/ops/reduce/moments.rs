@@ -4,9 +4,10 @@ use smallvec::smallvec;
 
 use super::{along_memory, compute_float, dim_mask, mean_mask, reduced_count, reduced_shape, restored};
 use crate::backend::reduce as kernels;
+use crate::dtype::Scalar;
 use crate::ensure;
 use crate::error::{Result, warn};
-use crate::graph::{Cx, Function, Grads, SavedTensor, record, record_all};
+use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record, record_all};
 use crate::ops::schema::{Args, Out};
 use crate::ops::{arith, rows};
 use crate::tensor::Tensor;
@@ -122,7 +123,18 @@ impl Function for Spread {
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         visit("self", &self.input);
-        visit("result", &self.std);
+        if self.node.starts_with("Std") {
+            visit("result", &self.std);
+        }
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        super::show_reduced(self.mask, visit);
+        // As a whole number where it is one, as users give it.
+        let whole = self.correction as i64;
+        let given =
+            if whole as f64 == self.correction { Scalar::Int(whole) } else { Scalar::Float(self.correction) };
+        visit("correction", Attribute::Number(given));
     }
 }
 

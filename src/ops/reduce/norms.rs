@@ -5,9 +5,9 @@ use smallvec::smallvec;
 use super::extremum::amin;
 use super::{amax, dim_mask, folded, reduced_count, restored, sum_mask};
 use crate::backend::reduce::Fold;
-use crate::dtype::DType;
+use crate::dtype::{DType, Scalar};
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
 use crate::layout::wrap_dim;
 use crate::ops::linalg::svdvals;
 use crate::ops::pointwise::{Arg, Row};
@@ -134,6 +134,11 @@ impl Function for NormBackward {
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         visit("self", &self.input);
         visit("result", &self.result);
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        super::show_reduced(self.mask, visit);
+        visit("ord", Attribute::Number(Scalar::Float(self.p)));
     }
 }
 
@@ -338,6 +343,10 @@ impl Function for LogsumexpBackward {
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         visit("self", &self.input);
         visit("result", &self.result);
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        super::show_reduced(self.mask, visit);
     }
 }
 

@@ -6,7 +6,7 @@ use super::{along_memory, dim_mask, folded, folded_integers, reduced_shape, rest
 use crate::backend::reduce::{self as kernels, Fold};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
 use crate::layout::{Dims, wrap_dim};
 use crate::ops::schema::{Args, Out};
 use crate::ops::{arith, rows, scan, view};
@@ -69,6 +69,13 @@ impl Function for ProdBackward {
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         visit("self", &self.input);
         visit("result", &self.result);
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        if let Some(d) = self.dim {
+            visit("dim", Attribute::Int(d as i64));
+            visit("keepdim", Attribute::KeepsDim);
+        }
     }
 }
 

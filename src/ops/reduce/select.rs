@@ -6,7 +6,7 @@ use super::restored;
 use crate::backend::cpu::reduce::Along;
 use crate::dtype::{DType, Element};
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, SavedTensor, record};
+use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
 use crate::layout::Dims;
 use crate::tensor::Tensor;
 use crate::with_dtype;
@@ -92,6 +92,12 @@ impl Function for Chosen {
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         visit("indices", &self.indices);
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("dim", Attribute::Int(self.dim as i64));
+        visit("self_sym_sizes", Attribute::InputShape);
+        visit("keepdim", Attribute::KeepsDim);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The table of reductions.
 
-use super::{extremum, mean, mean_whole, moments, nanmean, nansum, norms, order, products, sum, sum_all};
+use super::{extremum, mean, mean_whole, moments, nanmean, nansum, norms, order, products, sum, sum_whole};
 use crate::ops::schema::{Call, Op, Overload, Surface};
 
 const REDUCTION: &str = "input: Tensor, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None";
@@ -24,7 +24,7 @@ pub static OPS: &[Op] = &[
         doc: "Sum of all elements, or over the dimensions `dim`.",
         surface: Surface::BOTH.and(Surface::OUT),
         overloads: &[
-            Overload { sig: WHOLE_AS, call: Call::Fn(sum_all) },
+            Overload { sig: WHOLE_AS, call: Call::Fn(sum_whole) },
             Overload { sig: SOME_AS, call: Call::Fn(sum) },
         ],
         ..Op::NEW

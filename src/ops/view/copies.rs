@@ -6,7 +6,7 @@ use super::{cut, expand_to, flatten, permute, reshape_to, squeeze, t_of, transpo
 use crate::backend::copy;
 use crate::dtype::DType;
 use crate::error::{Result, warn};
-use crate::graph::{Cx, Function, Grads, record};
+use crate::graph::{Attribute, Cx, Function, Grads, Visit, record};
 use crate::layout::{Dims, Layout, MemoryFormat, infer_shape, wrap_dim};
 use crate::ops::creation::arange;
 use crate::ops::schema::{Args, Out};
@@ -43,6 +43,10 @@ impl Function for Flip {
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         Ok(smallvec![Some(flip(g, &self.dims)?)])
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("dims", Attribute::Ints(&self.dims));
     }
 }
 
@@ -97,6 +101,11 @@ impl Function for Roll {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         let back: SmallVec<[i64; 6]> = self.shifts.iter().map(|s| -s).collect();
         Ok(smallvec![Some(roll(g, &back, &self.dims)?)])
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("shifts", Attribute::Ints(&self.shifts));
+        visit("dims", Attribute::Ints(&self.dims));
     }
 }
 
@@ -169,6 +178,12 @@ impl Function for Repeat {
         let times = (0..self.interleaved.len()).step_by(2).fold(0, |mask, d| mask | 1 << d);
         let sum = reduce::sum_mask(&g, times, false, Some(g.dtype()))?;
         Ok(smallvec![Some(reshape_to(&sum, &self.shape)?)])
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        let repeats: SmallVec<[usize; 6]> = self.interleaved.iter().step_by(2).copied().collect();
+        visit("repeats", Attribute::Sizes(&repeats));
+        visit("self_sym_sizes", Attribute::InputShape);
     }
 }
 

@@ -7,7 +7,7 @@ use smallvec::smallvec;
 use super::reshaped;
 use crate::backend::copy;
 use crate::error::{Error, Result};
-use crate::graph::{Cx, Function, Grads, record};
+use crate::graph::{Attribute, Cx, Function, Grads, Visit, record};
 use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
 use crate::ops::arith;
 use crate::ops::schema::{Args, Out};
@@ -101,6 +101,33 @@ impl Function for CutBackward {
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         Ok(smallvec![Some(put_back(g, self.cut, &self.shape)?)])
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("self_sym_sizes", Attribute::InputShape);
+        let mut int = |name, n: i64| visit(name, Attribute::Int(n));
+        match self.cut {
+            Cut::Select { dim, index } => {
+                int("dim", dim as i64);
+                int("index", index as i64);
+            }
+            Cut::Slice { dim, start, length, step } => {
+                int("dim", dim as i64);
+                int("start", start as i64);
+                int("end", (start + length.saturating_sub(1) * step + length.min(1)) as i64);
+                int("step", step as i64);
+            }
+            Cut::Diagonal { offset, dim1, dim2 } => {
+                int("offset", offset);
+                int("dim1", dim1 as i64);
+                int("dim2", dim2 as i64);
+            }
+            Cut::Unfold { dim, size, step } => {
+                int("dimension", dim as i64);
+                int("size", size as i64);
+                int("step", step as i64);
+            }
+        }
     }
 }
 

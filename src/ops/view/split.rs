@@ -1,11 +1,11 @@
 //! Views that come in tuples.
 
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 
 use super::cut::{Cut, narrow};
 use crate::device::Device;
 use crate::error::Result;
-use crate::graph::{Cx, Function, Grads, record_all};
+use crate::graph::{Attribute, Cx, Function, Grads, Visit, record_all};
 use crate::layout::{Dims, MemoryFormat, wrap_dim};
 use crate::ops::join::{cat, stack};
 use crate::ops::schema::{Args, Out};
@@ -54,6 +54,23 @@ impl Function for Parts {
         let joined =
             if self.node == UNBIND { stack(&parts, self.dim as i64)? } else { cat(&parts, self.dim as i64)? };
         Ok(smallvec![Some(joined)])
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("dim", Attribute::Int(self.dim as i64));
+        let lengths: SmallVec<[usize; 6]> =
+            self.shapes.iter().filter_map(|s| s.get(self.dim).copied()).collect();
+        match self.node {
+            "SplitBackward0" => {
+                visit("split_size", Attribute::Int(lengths.first().copied().unwrap_or(0) as i64));
+                visit("self_sym_sizes", Attribute::InputShape);
+            }
+            "SplitWithSizesBackward0" => {
+                visit("split_sizes", Attribute::Sizes(&lengths));
+                visit("self_sym_sizes", Attribute::InputShape);
+            }
+            _ => {}
+        }
     }
 }
 

@@ -1,0 +1,7 @@
+"""Anomaly mode, by the name that PyTorch has for its module."""
+
+from __future__ import annotations
+
+from .grad_mode import detect_anomaly, set_detect_anomaly
+
+__all__ = ["detect_anomaly", "set_detect_anomaly"]

@@ -44,6 +44,43 @@ def test_operands_that_are_broadcast_give_the_numbers_of_the_cpu(shape, other, d
         assert torch.equal(f(a.to("gpu"), b.to("gpu")).cpu(), f(a, b))
 
 
+ALL = ["float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_large_tensors_give_the_numbers_of_the_cpu_in_every_dtype_and_layout(name):
+    # From 65,536 elements on, an invocation on software computes many; sizes that are no whole blocks stay as they were.
+    torch.manual_seed(0)
+    dtype = getattr(torch, name)
+    flat, other, cube, rows, columns, planes = (
+        torch.randint(0, 100, shape).to(dtype)
+        for shape in ((65_600,), (65_600,), (4, 128, 256), (256,), (128, 1), (4, 1, 256))
+    )
+
+    def run(flat, other, cube, rows, columns, planes):
+        yield flat.where(flat < other, other)
+        yield flat[16:] * other[:-16]
+        yield flat[:-3] == other[:-3]
+        yield flat.float()
+        yield flat.clone().mul_(other)
+        yield (cube * rows, cube[:, :, 128:] * cube[:, :, :128], cube * columns, cube * planes)
+        yield rows * columns.expand(4, 128, 256)
+        yield cube.clone().mul_(rows)
+        yield cube.flip(0) * cube
+
+    tensors = (flat, other, cube, rows, columns, planes)
+    found, expected = run(*(t.to("gpu") for t in tensors)), run(*tensors)
+    for on_gpu, on_cpu in zip(found, expected, strict=True):
+        pairs = zip(on_gpu, on_cpu, strict=True) if isinstance(on_gpu, tuple) else [(on_gpu, on_cpu)]
+        for f, e in pairs:
+            assert torch.equal(f.cpu(), e)
+
+
+def test_functions_of_large_tensors_are_those_of_small_ones():
+    x = torch.linspace(-3, 3, 65_544, device="gpu")
+    assert torch.equal(x.tanh()[:8], x[:8].tanh()) and torch.equal(x.exp()[-8:], x[-8:].exp())
+
+
 def test_sizes_that_a_float_cannot_hold_are_divided_exactly():
     # Three columns: no fours, and positions above 2^24.
     rows = torch.tensor(0, dtype=torch.uint8).to("gpu").expand(6_000_000, 3)

@@ -93,7 +93,16 @@ fn policy(operation: &str, gpu: bool) -> Option<Policy> {
         | "mm"
         | "prelu"
         | "scaled_dot_product_attention"
-        | "vecdot" => Lower,
+        | "vecdot"
+        | "_einsum"
+        | "_chain_matmul" => Lower,
+        "_tensordot" => {
+            if gpu {
+                Widest
+            } else {
+                Lower
+            }
+        }
         "binary_cross_entropy_with_logits"
         | "cdist"
         | "huber_loss"

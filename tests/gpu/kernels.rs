@@ -171,7 +171,7 @@ fn a_norm_is_the_same_by_an_invocation_and_by_a_workgroup() {
         let tensors = [(&[count, n][..], 1), (&[count, n], 2), (&[weights], 3), (&[weights], 4)];
         let [x, g, w, b] = tensors.map(|(shape, seed)| numbers(shape, seed).on_device(GPU).unwrap());
         let [alone, together] = [Walk::Alone, Walk::Together].map(|walk| {
-            let like = |t: &Tensor, shape: &[usize]| t.new_empty(shape.into()).unwrap();
+            let like = |t: &Tensor, shape: &[usize]| t.new_empty(shape).unwrap();
             let (y, mean, rstd, dx) =
                 (like(&x, &[count, n]), like(&x, &[count]), like(&x, &[count]), like(&x, &[count, n]));
             let (affine, out) = ([Some(w.raw()), Some(b.raw())], [y.raw(), mean.raw(), rstd.raw()]);

@@ -34,7 +34,7 @@ fn needed(dtypes: impl IntoIterator<Item = DType>) -> Capabilities {
     })
 }
 
-const FORMS: [Form; 11] = [
+const FORMS: [Form; 12] = [
     Form::Dense,
     Form::Quads,
     Form::Rows(2, 0),
@@ -42,10 +42,11 @@ const FORMS: [Form; 11] = [
     Form::Strided(1),
     Form::Strided(6),
     Form::Scattered(3),
-    Form::Blocks(Blocks { rank: 0, run: 16, rows: 1, splat: 0, once: 0, level: true }),
-    Form::Blocks(Blocks { rank: 0, run: 8, rows: 1, splat: 0, once: 0, level: false }),
-    Form::Blocks(Blocks { rank: 2, run: 8, rows: 4, splat: 0, once: 1, level: false }),
-    Form::Blocks(Blocks { rank: 3, run: 8, rows: 4, splat: 1, once: 0, level: false }),
+    Form::Blocks(Blocks { rank: 0, run: 16, rows: 1, splat: 0, once: 0, level: 1 }),
+    Form::Blocks(Blocks { rank: 0, run: 8, rows: 1, splat: 0, once: 0, level: 0 }),
+    Form::Blocks(Blocks { rank: 2, run: 8, rows: 4, splat: 0, once: 1, level: 0 }),
+    Form::Blocks(Blocks { rank: 3, run: 8, rows: 4, splat: 1, once: 0, level: 0 }),
+    Form::Blocks(Blocks { rank: 2, run: 8, rows: 4, splat: 0, once: 0, level: 1 }),
 ];
 
 /// A formula of a row in a dtype.

@@ -20,8 +20,8 @@ pub struct Blocks {
     pub splat: u8,
     /// Those that have one place for all of the dimension before it.
     pub once: u8,
-    /// Whether all tensors begin at the same vector: what is loaded and stored then lies at one offset, found once.
-    pub level: bool,
+    /// Those that lie as the result does, from the same vector on: the place of an element is then found once for both.
+    pub level: u8,
 }
 
 impl Blocks {
@@ -121,36 +121,40 @@ impl Pointwise<'_> {
             let word = |e: usize| format!("u64({}) | (u64({}) << 32u)", half(e), half(e + 4 / size));
             (0..b.run).step_by(8 / size).map(word).collect()
         };
-        let at = match b.rank {
-            0 => format!("params.first + i * {}u", b.run / b.vector(self.result)),
-            rank => format!(
-                "params.first + ((q{0} * {1}u + {m}u) * params.n{0} + c{0}) * {2}u",
-                rank - 1,
-                b.rows,
-                b.run / b.vector(self.result)
-            ),
-        };
+        let at = place(b, self.result, m);
         for (v, parts) in parts.chunks(count).enumerate() {
             line(s, format!("        result[{at} + {v}u] = {kind}({});", parts.join(", ")));
         }
     }
 }
 
+/// The first vector of row `m` of what an invocation computes.
+fn place(b: Blocks, dtype: DType, m: usize) -> String {
+    let vectors = b.run / b.vector(dtype);
+    match b.rank {
+        0 => format!("params.first + i * {vectors}u"),
+        rank => {
+            let (d, rows) = (rank - 1, b.rows);
+            format!("params.first + ((q{d} * {rows}u + {m}u) * params.n{d} + c{d}) * {vectors}u")
+        }
+    }
+}
+
+/// The first vector of row `m` of an input, or its element where the row has one.
+fn place_of(b: Blocks, k: usize, vectors: usize, m: usize) -> String {
+    if b.rank == 0 {
+        return format!("params.first{k} + i * {vectors}u");
+    }
+    let (row, rows) = (b.rank - 2, b.rows);
+    let outer: String = (0..row).map(|d| format!(" + c{d} * params.s{k}_{d}")).collect();
+    let along = if b.is_splat(k) { String::new() } else { format!(" + c{} * {vectors}u", row + 1) };
+    format!("params.first{k}{outer} + (c{row} * {rows}u + {m}u) * params.s{k}_{row}{along}")
+}
+
 /// Loads what row `m` of an input holds: `x{k}_{m}`, or vectors `x{k}_{m}_{v}` and their words `w{k}_{m}_{w}`.
 fn block_loads(s: &mut String, b: Blocks, k: usize, dtype: DType, m: usize) {
     let vectors = b.run / b.vector(dtype);
-    let mut at = if b.level { "params.first".into() } else { format!("params.first{k}") };
-    match b.rank {
-        0 => at += &format!(" + i * {vectors}u"),
-        rank => {
-            (0..rank - 2).for_each(|d| at += &format!(" + c{d} * params.s{k}_{d}"));
-            let row = rank - 2;
-            at += &format!(" + (c{row} * {}u + {m}u) * params.s{k}_{row}", b.rows);
-            if !b.is_splat(k) {
-                at += &format!(" + c{} * {vectors}u", rank - 1);
-            }
-        }
-    }
+    let at = if b.level >> k & 1 == 1 { place(b, dtype, m) } else { place_of(b, k, vectors, m) };
     if b.is_splat(k) {
         return line(s, format!("        let x{k}_{m} = load{k}({at});"));
     }

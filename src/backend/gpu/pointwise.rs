@@ -226,12 +226,12 @@ fn blocks(
     if !out.layout.is_contiguous() {
         return None;
     }
+    let same = |v: View| v.layout.offset == out.layout.offset && v.dtype.size() == out.dtype.size();
     if views().all(|(_, v)| v.layout.is_contiguous()) {
         let run = if short { 16 } else { 8 };
         let whole = |v: View| v.layout.offset.is_multiple_of(run);
         let fits = n.is_multiple_of(run) && whole(out) && views().all(|(_, v)| whole(v));
-        let same = |v: View| v.layout.offset == out.layout.offset && v.dtype.size() == out.dtype.size();
-        let level = views().all(|(_, v)| same(v));
+        let level = views().filter(|(_, v)| same(*v)).fold(0, |m, (k, _)| m | 1 << k);
         return fits.then_some(Form::Blocks(Blocks { rank: 0, run, rows: 1, splat: 0, once: 0, level }));
     }
     let (run, rows) = (8, 4);
@@ -243,7 +243,7 @@ fn blocks(
     if !fits {
         return None;
     }
-    let (mut splat, mut once) = (0, 0);
+    let (mut splat, mut once, mut level) = (0, 0, 0);
     for (k, v) in views() {
         let in_runs = || {
             let whole = strides[k][..last].iter().all(|s| s % run as isize == 0);
@@ -255,8 +255,9 @@ fn blocks(
             _ => return None,
         }
         once |= u8::from(strides[k][last - 1] == 0) << k;
+        level |= u8::from(same(v) && strides[k] == strides[ARGS]) << k;
     }
-    Some(Form::Blocks(Blocks { rank: shape.len(), run, rows, splat, once, level: false }))
+    Some(Form::Blocks(Blocks { rank: shape.len(), run, rows, splat, once, level }))
 }
 
 /// Which operands have one element for all of the last dimension, where all others can be read in fours along it.
@@ -354,7 +355,7 @@ fn variant(part: u8, compute: DType, inputs: &[Input], result: DType, form: Form
     };
     let mut v: SmallVec<[u8; 24]> = smallvec![part, compute as u8, result as u8, tag, rank, splat];
     if let Form::Blocks(b) = form {
-        v.extend([b.run as u8, b.once, b.level.into()]);
+        v.extend([b.run as u8, b.once, b.level]);
     }
     v.extend(inputs.iter().map(|i| match i {
         Input::Unread => 0,

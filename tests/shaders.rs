@@ -9,6 +9,7 @@ use rgrad::DType;
 use rgrad::backend::cpu::pointwise::compute_type;
 #[cfg(feature = "gpu")]
 use rgrad::backend::gpu::wide::{is_wide, lower};
+use rgrad::formula::blocks::Blocks;
 use rgrad::formula::record::{Prim, Step};
 use rgrad::formula::wgsl::{Form, Input, Pointwise};
 use rgrad::ops::pointwise::{Class, Row};
@@ -33,7 +34,7 @@ fn needed(dtypes: impl IntoIterator<Item = DType>) -> Capabilities {
     })
 }
 
-const FORMS: [Form; 7] = [
+const FORMS: [Form; 12] = [
     Form::Dense,
     Form::Quads,
     Form::Rows(2, 0),
@@ -41,6 +42,11 @@ const FORMS: [Form; 7] = [
     Form::Strided(1),
     Form::Strided(6),
     Form::Scattered(3),
+    Form::Blocks(Blocks { rank: 0, run: 16, rows: 1, splat: 0, once: 0, level: 1 }),
+    Form::Blocks(Blocks { rank: 0, run: 8, rows: 1, splat: 0, once: 0, level: 0 }),
+    Form::Blocks(Blocks { rank: 2, run: 8, rows: 4, splat: 0, once: 1, level: 0 }),
+    Form::Blocks(Blocks { rank: 3, run: 8, rows: 4, splat: 1, once: 0, level: 0 }),
+    Form::Blocks(Blocks { rank: 2, run: 8, rows: 4, splat: 0, once: 0, level: 1 }),
 ];
 
 /// A formula of a row in a dtype.
@@ -70,7 +76,8 @@ impl Case {
     fn capabilities(&self) -> Capabilities {
         let stored =
             self.inputs.iter().filter_map(|i| if let Input::Tensor(d) = i { Some(*d) } else { None });
-        needed(stored.chain([self.compute, self.result]))
+        let words = self.form.blocks().map(|_| DType::I64);
+        needed(stored.chain([self.compute, self.result]).chain(words))
     }
 }
 

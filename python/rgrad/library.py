@@ -138,6 +138,15 @@ def _on_one_gpu(name: str, tensors: Sequence[Tensor]) -> Any:
     return tensors[0].device
 
 
+def _expect_valid(name: str, source: str) -> None:
+    """Raises what is wrong with a text as WGSL, if that is what is wrong with it."""
+    try:
+        _C._WgslKernel(name, source)
+    except RuntimeError as e:
+        if "is not valid WGSL" in str(e):
+            raise
+
+
 class _Kernel:
     """A whole module."""
 
@@ -170,6 +179,7 @@ class _Formula:
             raise TypeError(f"wgsl_op '{name}': a formula has the shape of its arguments; result= is for kernels")
         head = re.search(rf"\bfn\s+{re.escape(name)}\s*\(([^)]*)\)\s*->\s*(\w+)", source)
         if head is None:
+            _expect_valid(name, source)
             raise RuntimeError(f"wgsl_op '{name}': there is neither 'fn {name}(…) -> …' nor '@compute fn main'")
         self.name, self._source, self._type = name, source, head[2]
         self._arguments = re.findall(r"(\w+)\s*:\s*(\w+)", head[1])
@@ -223,6 +233,9 @@ class _Formula:
         which = tuple(isinstance(v, Tensor) for v in values)
         tensors = [v for v in values if isinstance(v, Tensor)]
         device = _on_one_gpu(self.name, tensors)
+        for (argument, kind), value in zip(self._arguments, values, strict=True):
+            if isinstance(value, Tensor) and value.dtype != getattr(rgrad, _DTYPES[kind]):
+                raise TypeError(f"{self.name}(): '{argument}' is {kind}, but the tensor is of {value.dtype}")
         inputs = [_dense(t) for t in rgrad.broadcast_tensors(*tensors)]
         out = rgrad.empty(*inputs[0].shape, dtype=getattr(rgrad, _DTYPES[self._type]), device=device)
         if out.numel():

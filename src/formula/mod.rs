@@ -4,6 +4,7 @@
 //! it is the CPU kernel; run on [`record::Sym`] it writes down its steps, from which follow what backward saves,
 //! the differentiable backward, and the WGSL text.
 
+pub mod blocks;
 pub mod record;
 pub mod template;
 pub mod wgsl;

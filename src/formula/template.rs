@@ -41,14 +41,23 @@ pub fn binding(n: usize, access: &str, name: &str, element: &str) -> String {
 /// The expression of element `i` of a binding, of some number type.
 pub fn load(name: &str, dtype: DType) -> String {
     let (count, bits) = lanes(dtype);
-    let word = format!("{name}[i >> {}u]", count.ilog2());
-    let range = format!("(i & {}u) * {bits}u, {bits}u", count - 1);
+    match stored(dtype) {
+        "u32" => {
+            let word = format!("{name}[i >> {}u]", count.ilog2());
+            unpack(dtype, &word, &format!("(i & {}u) * {bits}u, {bits}u", count - 1))
+        }
+        _ => format!("{name}[i]"),
+    }
+}
+
+/// The expression of an element that lies in some bits of a word.
+pub fn unpack(dtype: DType, word: &str, range: &str) -> String {
     match dtype {
-        DType::F32 | DType::F64 | DType::I32 | DType::I64 => format!("{name}[i]"),
         DType::Bool | DType::U8 => format!("extractBits({word}, {range})"),
         DType::I8 | DType::I16 => format!("extractBits(bitcast<i32>({word}), {range})"),
         DType::F16 => format!("decode_half(extractBits({word}, {range}))"),
         DType::BF16 => format!("decode_bfloat16(extractBits({word}, {range}))"),
+        _ => format!("bitcast<{}>({word})", stored(dtype)),
     }
 }
 

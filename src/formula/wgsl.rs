@@ -3,6 +3,7 @@
 //! A shader is a frame (`shaders/pointwise.wgsl`) whose slots are filled with what depends on the formula, on the dtypes
 //! and on the layouts, and those functions of the prelude that it reaches. Nothing here needs a device.
 
+use super::blocks::{self, Blocks};
 use super::record::{Prim, Step, reads};
 use super::template::{
     Item, binding, coordinates, encode, fill, lanes, library, line, load, mask, reached, store, stored, types,
@@ -33,6 +34,8 @@ pub enum Form {
     Strided(usize),
     /// So many strides for each input and for the result.
     Scattered(usize),
+    /// As quads and rows, of any dtypes and with more for an invocation to do.
+    Blocks(Blocks),
 }
 
 impl Form {
@@ -40,6 +43,7 @@ impl Form {
         match self {
             Form::Dense | Form::Quads => 0,
             Form::Rows(rank, _) | Form::Strided(rank) | Form::Scattered(rank) => rank,
+            Form::Blocks(b) => b.rank,
         }
     }
 }
@@ -61,7 +65,7 @@ impl Pointwise<'_> {
     /// The whole shader, or the reason why no device can run it.
     ///
     /// Binding 1 holds the result, 2 and up the tensors that are read, in order. Binding 0 holds the parameters: the
-    /// count of elements (of quads, where those are computed), the zero, the row's parameters and the numbers in type
+    /// count of elements (of quads or blocks, where those are computed), the zero, the row's parameters and the numbers in type
     /// `compute`, the first element of each tensor that is read, the first element of the result (its first word,
     /// where an invocation computes a word), the sizes, the strides of each tensor, and those of the result.
     pub fn render(&self) -> Result<String, String> {
@@ -108,7 +112,7 @@ impl Pointwise<'_> {
     }
 
     /// Those of them that are tensors.
-    fn tensors(&self) -> impl Iterator<Item = (usize, DType)> {
+    pub(super) fn tensors(&self) -> impl Iterator<Item = (usize, DType)> {
         self.arguments()
             .filter_map(|k| if let Input::Tensor(d) = self.inputs[k] { Some((k, d)) } else { None })
     }
@@ -137,6 +141,13 @@ impl Pointwise<'_> {
 
     /// The declarations of the tensors, and the functions that load an element of each.
     fn bindings(&self) -> (String, String) {
+        if let Some(b) = self.form.blocks() {
+            let mut bindings = binding(1, "read_write", "result", &blocks::element(b, None, self.result));
+            for (n, (k, dtype)) in self.tensors().enumerate() {
+                bindings += &binding(n + 2, "read", &format!("x{k}"), &blocks::element(b, Some(k), dtype));
+            }
+            return (bindings, self.block_functions(b));
+        }
         let quads = self.in_fours();
         let element = |dtype, fours: bool| {
             if fours { format!("vec4<{}>", stored(dtype)) } else { stored(dtype).into() }
@@ -185,7 +196,7 @@ impl Pointwise<'_> {
     }
 
     /// The formula applied to tensors' elements, which `tensor` gives.
-    fn call(&self, tensor: impl Fn(usize) -> String) -> String {
+    pub(super) fn call(&self, tensor: impl Fn(usize) -> String) -> String {
         let arguments = self.arguments().map(|k| match self.inputs[k] {
             Input::Number => format!("params.x{k}"),
             _ => tensor(k),
@@ -232,7 +243,7 @@ impl Pointwise<'_> {
     }
 
     fn element(&self) -> String {
-        if self.in_fours() {
+        if self.in_fours() || self.form.blocks().is_some() {
             return String::new();
         }
         let value = self.call(|k| format!("load{k}({})", self.at(&format!("first{k}"), &format!("s{k}"))));
@@ -281,6 +292,7 @@ impl Pointwise<'_> {
                 let store = format!("result[place(word)] = {kind}(element(word));");
                 s = format!("    if word < params.count {{\n        {store}\n    }}\n");
             }
+            Form::Blocks(b) => s = self.block(b),
             Form::Dense | Form::Strided(_) => s = store(self.result),
         }
         s

@@ -319,7 +319,7 @@ pub fn layer_norm(
     let n: usize = normalized.iter().product();
     if x.device().is_gpu() {
         let kind = Kind::Layer { n };
-        let (out, stats, _) = device::normalized(x, kind, [weight, bias], eps, None)?;
+        let (out, stats) = device::normalized_by_itself(x, kind, [weight, bias], eps)?;
         return finish(out, kind, eps, x, [weight, bias], stats);
     }
     let rows = x.numel().checked_div(n).unwrap_or(0);
@@ -375,7 +375,7 @@ pub fn group_norm(
     }
     if x.device().is_gpu() {
         let kind = Kind::Group { n, c, inner, groups };
-        let (out, stats, _) = device::normalized(x, kind, [weight, bias], eps, None)?;
+        let (out, stats) = device::normalized_by_itself(x, kind, [weight, bias], eps)?;
         return finish(out, kind, eps, x, [weight, bias], stats);
     }
     let op = "GroupNormKernelImpl";

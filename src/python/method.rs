@@ -24,10 +24,10 @@ use super::dtype::type_name;
 use super::error::{IntoPy, panicked, to_py, warn};
 use super::matching::{Positional, Values, find};
 use super::signature::{Signature, parse};
-use super::subclass::{may_override, overridden};
+use super::subclass::{is_watched, may_override, overridden};
 use super::tensor::{DETACH_FROM, PyTensor, wrap};
 use crate::ops::schema::{Op, Out, Surface, Value};
-use crate::ops::{self};
+use crate::ops::{self, autocast};
 use crate::tensor::check_replaced;
 
 /// What a trampoline leads to.
@@ -146,10 +146,10 @@ fn dispatch(
     let Some(entry) = ENTRIES.get().and_then(|e| e.get(i)) else {
         return Err(PyTypeError::new_err("operation table is not loaded"));
     };
-    if may_override()
-        && let Some(out) = overridden_entry(py, entry, args, names, keywords)?
+    if is_watched()
+        && let Some(out) = watched(py, entry, args, names, keywords)?
     {
-        return Ok(out.unbind());
+        return Ok(out);
     }
     let mut out: Option<Bound<PyAny>> = None;
     let mut given: SmallVec<[(Bound<PyString>, &Bound<PyAny>); 4]> = SmallVec::new();
@@ -196,8 +196,35 @@ fn dispatch(
     }
 }
 
-/// As [`overridden`], for an entry.
+/// What a class among the arguments makes of a call, or autocast; None where neither has to do with it.
 #[cold]
+fn watched(
+    py: Python<'_>,
+    entry: &Entry,
+    args: Positional,
+    names: Option<&Bound<'_, PyTuple>>,
+    keywords: &[Bound<'_, PyAny>],
+) -> PyResult<Option<Py<PyAny>>> {
+    if let Some(out) = overridden_entry(py, entry, args, names, keywords)? {
+        return Ok(Some(out.unbind()));
+    }
+    if entry.inplace || entry.replaces || !autocast::concerns(entry.op.name) {
+        return Ok(None);
+    }
+    let mut given: SmallVec<[(Bound<PyString>, &Bound<PyAny>); 4]> = SmallVec::new();
+    for (name, v) in names.into_iter().flatten().zip(keywords) {
+        if name.eq("out")? && !v.is_none() {
+            return Ok(None);
+        }
+        given.push((interned(name.cast_into::<PyString>()?), v));
+    }
+    let mut values = Values::new();
+    let signature = find(entry.name, &entry.signatures, args, &given, &mut values)?;
+    let result = py.detach(|| autocast::call(entry.op, signature.overload, &mut values)).py()?;
+    convert::out(py, result).map(Some)
+}
+
+/// As [`overridden`], for an entry.
 fn overridden_entry<'py>(
     py: Python<'py>,
     entry: &Entry,

@@ -8,9 +8,10 @@ use pyo3::types::{PyDict, PyTuple};
 
 use super::convert;
 use super::error::IntoPy;
+use super::subclass::is_watched;
 use super::tensor::{Operand, PyTensor, wrap};
 use crate::ops::schema::{Op, Value};
-use crate::ops::{self, matmul};
+use crate::ops::{self, autocast, matmul};
 
 /// An operation of the table, looked up once.
 struct Named {
@@ -48,7 +49,13 @@ impl From<Operand> for Value {
 
 fn power(py: Python<'_>, base: Value, exponent: Value) -> PyResult<Py<PyAny>> {
     let op = POW.get()?;
-    let out = py.detach(|| ops::call(op, &op.overloads[0], &[base, exponent])).py()?;
+    let (overload, mut values) = (&op.overloads[0], [base, exponent]);
+    // Autocast is asked by calls by name, of which this is none.
+    let out = if is_watched() {
+        py.detach(|| autocast::call(op, overload, &mut values)).py()?
+    } else {
+        py.detach(|| ops::call(op, overload, &values)).py()?
+    };
     convert::out(py, out)
 }
 

@@ -15,6 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 
 use super::tensor::PyTensor;
+use crate::ops::autocast::WATCHED;
 
 /// Whether there is a subclass that takes part.
 static MET: AtomicBool = AtomicBool::new(false);
@@ -23,16 +24,18 @@ thread_local! {
     static DISABLED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether arguments need looking at.
+/// Whether a call needs looking at: for the classes of its arguments, or for autocast.
 #[inline(always)]
-pub fn may_override() -> bool {
-    MET.load(Ordering::Relaxed)
+pub fn is_watched() -> bool {
+    WATCHED.load(Ordering::Relaxed) != 0
 }
 
 /// To be called when a subclass that takes part is made.
 #[pyfunction(name = "_meet_subclass")]
 pub fn meet_subclass() {
-    MET.store(true, Ordering::Relaxed);
+    if !MET.swap(true, Ordering::Relaxed) {
+        WATCHED.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// Sets whether `__torch_function__` is passed over on this thread; returns what was set before.
@@ -99,7 +102,7 @@ pub fn overridden<'py>(
     args: &[&Bound<'py, PyAny>],
     kwargs: &[(&Bound<'py, PyAny>, &Bound<'py, PyAny>)],
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    if DISABLED.get() {
+    if !MET.load(Ordering::Relaxed) || DISABLED.get() {
         return Ok(None);
     }
     let classes = classes_of(args.iter().copied().chain(kwargs.iter().map(|(_, v)| *v)))?;

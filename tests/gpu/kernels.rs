@@ -3,10 +3,12 @@
 use rgrad::backend::conv::{ConvShape, Product};
 use rgrad::backend::gpu::conv;
 use rgrad::backend::gpu::matmul::{DIRECT, Kernel, run};
+use rgrad::backend::gpu::norm::{lanes_backward_by, lanes_by};
 use rgrad::backend::gpu::softmax::{Walk, softmax_backward_by, softmax_by};
+use rgrad::backend::norm::Lanes;
 use rgrad::backend::softmax::{self, Along, Kind};
 use rgrad::ops::matmul;
-use rgrad::{DType, Tensor};
+use rgrad::{DType, Device, Tensor};
 
 use crate::families::numbers;
 use crate::{GPU, near, needs_gpu};
@@ -155,6 +157,31 @@ fn a_softmax_is_the_same_by_an_invocation_and_by_a_workgroup() {
                 near(&found[0], &y, 2.0, &format!("{kind:?} of {outer} × {n}, {walk:?}"));
                 near(&found[1], &dx, 2.0, &format!("gradient of {kind:?} of {outer} × {n}, {walk:?}"));
             }
+        }
+    }
+}
+
+#[test]
+fn a_norm_is_the_same_by_an_invocation_and_by_a_workgroup() {
+    needs_gpu!();
+    // A layer, and groups of two channels of three elements.
+    for (count, n, inner, groups) in [(5, 700, 1, 1), (3, 1, 1, 1), (70, 6, 3, 2)] {
+        let d = Lanes { count, n, inner, groups };
+        let weights = n * groups / inner;
+        let tensors = [(&[count, n][..], 1), (&[count, n], 2), (&[weights], 3), (&[weights], 4)];
+        let [x, g, w, b] = tensors.map(|(shape, seed)| numbers(shape, seed).on_device(GPU).unwrap());
+        let [alone, together] = [Walk::Alone, Walk::Together].map(|walk| {
+            let like = |t: &Tensor, shape: &[usize]| t.new_empty(shape).unwrap();
+            let (y, mean, rstd, dx) =
+                (like(&x, &[count, n]), like(&x, &[count]), like(&x, &[count]), like(&x, &[count, n]));
+            let (affine, out) = ([Some(w.raw()), Some(b.raw())], [y.raw(), mean.raw(), rstd.raw()]);
+            lanes_by(walk, x.raw(), affine, 1e-5, d, out).unwrap();
+            let stats = [mean.raw(), rstd.raw()];
+            lanes_backward_by(walk, g.raw(), x.raw(), stats, Some(w.raw()), d, dx.raw()).unwrap();
+            [y, mean, rstd, dx].map(|t| t.on_device(Device::Cpu).unwrap())
+        });
+        for (a, t) in alone.iter().zip(&together) {
+            near(t, a, 8.0, &format!("{count} lanes of {n}"));
         }
     }
 }

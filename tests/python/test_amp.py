@@ -1,8 +1,11 @@
 """Autocast and the gradient scaler."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 import rgrad as torch
+import rgrad.nn.functional as F
 from rgrad.amp import GradScaler, autocast
 from rgrad.optim import SGD
 
@@ -39,6 +42,66 @@ def test_gradients_of_an_autocast_forward_have_the_weights_dtype():
         loss = (torch.ones(2, 2) @ weight).float().sum()
     loss.backward()
     assert weight.grad.dtype == torch.float32 and weight.grad.tolist() == [[2, 2], [2, 2]]
+
+
+FULL_ON_THE_CPU = {
+    "prod": lambda x: x.prod(),
+    "mse_loss": lambda x: F.mse_loss(x, x),
+    "l1_loss": lambda x: F.l1_loss(x, x),
+    "nll_loss": lambda x: F.nll_loss(x, torch.tensor([0, 1])),
+    "cross_entropy": lambda x: F.cross_entropy(x, torch.tensor([0, 1])),
+    "binary_cross_entropy": lambda x: F.binary_cross_entropy(x, x),
+    "soft_margin_loss": lambda x: F.soft_margin_loss(x, target=x),
+    "cdist": lambda x: torch.cdist(x, x),
+    "trace": lambda x: x.trace(),
+    "quantile": lambda x: x.quantile(0.5),
+}
+
+
+@pytest.mark.parametrize("name", FULL_ON_THE_CPU)
+def test_what_bfloat16_is_too_coarse_for_runs_in_float32(name):
+    x = torch.rand(2, 3).bfloat16().requires_grad_()
+    with autocast("cpu"):
+        result = FULL_ON_THE_CPU[name](x)
+    assert result.dtype == torch.float32
+    result.sum().backward()
+    assert x.grad.dtype == torch.bfloat16
+
+
+LOWER = {
+    "mm": lambda x: torch.mm(x, x),
+    "addmm": lambda x: torch.addmm(x, x, x),
+    "bmm": lambda x: torch.bmm(x[None], x[None]),
+    "baddbmm": lambda x: torch.baddbmm(x[None], x[None], x[None]),
+    "einsum": lambda x: torch.einsum("ij,jk", x, x),
+    "tensordot": lambda x: torch.tensordot(x, x, 1),
+    "attention": lambda x: F.scaled_dot_product_attention(x[None], x[None], x[None]),
+    "prelu": lambda x: F.prelu(x, torch.ones(1)),
+}
+
+
+@pytest.mark.parametrize("name", LOWER)
+def test_products_by_name_run_in_the_half_type(name):
+    with autocast("cpu"):
+        assert LOWER[name](torch.rand(3, 3)).dtype == torch.bfloat16
+
+
+def test_autocast_leaves_alone_what_is_in_place_float64_or_given_a_result():
+    x, double = torch.ones(2, 2), torch.ones(2, 2, dtype=torch.float64)
+    with autocast("cpu"):
+        assert torch.mm(double, double).dtype == torch.float64
+        assert torch.mm(x, x, out=torch.empty(2, 2)).dtype == torch.float32
+        assert x.addmm_(x, x).dtype == torch.float32
+        assert (x.bfloat16() + x).dtype == torch.float32
+        assert x.bfloat16().softmax(0).dtype == torch.bfloat16
+
+
+def test_autocast_of_another_thread_and_after_its_end_is_not_felt():
+    x = torch.ones(2, 2)
+    with autocast("cpu"), ThreadPoolExecutor(1) as pool:
+        assert pool.submit(lambda: torch.mm(x, x).dtype).result() == torch.float32
+        assert torch.mm(x, x).dtype == torch.bfloat16
+    assert torch.mm(x, x).dtype == torch.float32
 
 
 def test_autocast_refuses_what_it_does_not_know():

@@ -44,6 +44,43 @@ def test_operands_that_are_broadcast_give_the_numbers_of_the_cpu(shape, other, d
         assert torch.equal(f(a.to("gpu"), b.to("gpu")).cpu(), f(a, b))
 
 
+ALL = ["float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_large_tensors_give_the_numbers_of_the_cpu_in_every_dtype_and_layout(name):
+    # From 65,536 elements on, an invocation on software computes many; what is no whole block stays as it was.
+    torch.manual_seed(0)
+    dtype = getattr(torch, name)
+    flat, other, cube, rows, columns, planes = (
+        torch.randint(0, 100, shape).to(dtype)
+        for shape in ((65_600,), (65_600,), (4, 128, 256), (256,), (128, 1), (4, 1, 256))
+    )
+
+    def run(flat, other, cube, rows, columns, planes):
+        yield flat.where(flat < other, other)
+        yield flat[16:] * other[:-16]
+        yield flat[:-3] == other[:-3]
+        yield flat.float()
+        yield flat.clone().mul_(other)
+        yield (cube * rows, cube[:, :, 128:] * cube[:, :, :128], cube * columns, cube * planes)
+        yield rows * columns.expand(4, 128, 256)
+        yield cube.clone().mul_(rows)
+        yield cube.flip(0) * cube
+
+    tensors = (flat, other, cube, rows, columns, planes)
+    found, expected = run(*(t.to("gpu") for t in tensors)), run(*tensors)
+    for on_gpu, on_cpu in zip(found, expected, strict=True):
+        pairs = zip(on_gpu, on_cpu, strict=True) if isinstance(on_gpu, tuple) else [(on_gpu, on_cpu)]
+        for f, e in pairs:
+            assert torch.equal(f.cpu(), e)
+
+
+def test_functions_of_large_tensors_are_those_of_small_ones():
+    x = torch.linspace(-3, 3, 65_544, device="gpu")
+    assert torch.equal(x.tanh()[:8], x[:8].tanh()) and torch.equal(x.exp()[-8:], x[-8:].exp())
+
+
 def test_sizes_that_a_float_cannot_hold_are_divided_exactly():
     # Three columns: no fours, and positions above 2^24.
     rows = torch.tensor(0, dtype=torch.uint8).to("gpu").expand(6_000_000, 3)
@@ -193,3 +230,50 @@ def test_pools_of_any_window_give_the_numbers_of_the_cpu(size, stride):
                 (a * weights).sum().backward()
                 (b * weights.to("gpu")).sum().backward()
         assert torch.allclose(here.grad, there.grad.cpu(), rtol=1e-5, atol=1e-6)
+
+
+# ---- norms
+
+
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+@pytest.mark.parametrize(
+    "shape, make",
+    [
+        ((5, 7, 33), lambda affine: nn.LayerNorm(33, elementwise_affine=affine)),
+        ((4, 3, 10), lambda affine: nn.LayerNorm((3, 10), elementwise_affine=affine)),
+        ((3, 3000), lambda affine: nn.LayerNorm(3000, elementwise_affine=affine)),
+        ((3, 8, 5, 5), lambda affine: nn.GroupNorm(4, 8, affine=affine)),
+        ((3, 6), lambda affine: nn.GroupNorm(2, 6, affine=affine)),
+    ],
+)
+def test_norms_of_lanes_give_the_numbers_of_the_cpu(shape, make, dtype, affine):
+    torch.manual_seed(3)
+    x, g = torch.randn(shape).to(dtype), torch.randn(shape).to(dtype)
+    module = make(affine).to(dtype)
+    for p in module.parameters():
+        nn.init.normal_(p)
+    found = {}
+    for device in ("cpu", "gpu"):
+        module.to(device).zero_grad()
+        # Not contiguous: the first two dimensions are swapped in memory.
+        own = x.transpose(0, 1).contiguous().to(device).transpose(0, 1).requires_grad_()
+        y = module(own)
+        y.backward(g.to(device))
+        found[device] = [t.cpu().clone() for t in (y.detach(), own.grad, *(p.grad for p in module.parameters()))]
+    for on_gpu, on_cpu in zip(found["gpu"], found["cpu"], strict=True):
+        near = {"rtol": 2e-3, "atol": 4e-3} if dtype == torch.float16 else {"rtol": 1e-4, "atol": 1e-4}
+        torch.testing.assert_close(on_gpu, on_cpu, **near)
+
+
+def test_a_norm_of_lanes_is_one_launch_and_backward_two_with_two_sums():
+    x, g = (torch.randn(64, 48, device="gpu", requires_grad=r) for r in (True, False))
+    module = nn.LayerNorm(48).to("gpu")
+    with torch.gpu.profile() as profile:
+        y = module(x)
+    assert [e.kernel for e in profile.events if e.op != "fill"] == ["norm"]
+    with torch.gpu.profile() as profile:
+        torch.autograd.grad(y, [x, *module.parameters()], g)
+    kernels = [e.kernel for e in profile.events if e.op != "fill"]
+    # A sum may take two passes.
+    assert kernels[:2] == ["norm_backward", "weight_terms"] and set(kernels[2:]) == {"reduce"}

@@ -289,6 +289,33 @@ def test_autocast_on_the_gpu_runs_products_in_a_half_type(dtype):
         assert (a @ a).dtype == torch.float16
 
 
+def test_autocast_on_the_gpu_computes_in_float32_what_a_half_type_is_too_coarse_for():
+    x, full = torch.rand(2, 3, device="gpu").half(), torch.ones(2, 3, device="gpu")
+    y = torch.tensor([0, 1], device="gpu")
+    with torch.autocast("gpu"):
+        for f in (
+            lambda x: F.cross_entropy(x, y),
+            lambda x: x.softmax(1),
+            lambda x: F.layer_norm(x, (3,)),
+            lambda x: x.sum(),
+            lambda x: x**2,
+            lambda x: x.exp(),
+            lambda x: x.cumsum(0),
+            lambda x: x.norm(),
+            lambda x: F.cosine_similarity(x, x),
+            lambda x: F.poisson_nll_loss(x, x),
+        ):
+            assert f(x).dtype == torch.float32
+        assert (x + x).dtype == F.gelu(x).dtype == x.relu().dtype == x.mean().dtype == torch.float16
+        assert torch.mv(full, full[0]).dtype == torch.bmm(full[None], full.t()[None]).dtype == torch.float16
+        assert torch.scatter_add(full, 0, y[:, None], x).dtype == torch.float32
+        with pytest.raises(RuntimeError, match="BCELoss are unsafe to autocast"):
+            F.binary_cross_entropy(x, x)
+    # 70,000 is more than float16 holds.
+    with torch.autocast("gpu"):
+        assert torch.ones(70_000, device="gpu").half().sum().item() == 70_000
+
+
 def mixed_precision_losses(device, dtype):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3)).to(device)
@@ -299,7 +326,7 @@ def mixed_precision_losses(device, dtype):
     for _ in range(30):
         step.zero_grad()
         with torch.autocast(device, dtype=dtype):
-            loss = F.cross_entropy(model(x).float(), y)
+            loss = F.cross_entropy(model(x), y)
         scaler.scale(loss).backward()
         scaler.unscale_(step)
         nn.utils.clip_grad_norm_(model.parameters(), 5.0)

@@ -48,7 +48,7 @@ def test_a_formula_in_wgsl_is_an_operation_that_broadcasts():
     assert op(torch.ones(0, device="gpu"), 1.0, 1.0).shape == (0,)
     with pytest.raises(TypeError, match=r"mix\(\) takes x, y, k"):
         op(x, y)
-    with pytest.raises(TypeError, match="'op_x' is an array of f32, but the tensor is of torch.int64"):
+    with pytest.raises(TypeError, match="'x' is f32, but the tensor is of torch.int64"):
         op(torch.ones(2, device="gpu", dtype=torch.int64), 1.0, 1.0)
 
 
@@ -86,6 +86,8 @@ def test_a_kernel_in_wgsl_has_results_of_its_own_shape():
 def test_an_operation_in_wgsl_that_is_not_valid_shows_the_line_and_a_caret():
     with pytest.raises(RuntimeError, match=r"not valid WGSL(?s:.*)square:2:16(?s:.*)return x \* z;(?s:.*)\^ unknown"):
         torch.library.wgsl_op("square", "fn square(x: f32) -> f32 {\n    return x * z;\n}")
+    with pytest.raises(RuntimeError, match=r"not valid WGSL(?s:.*)square:1:18(?s:.*)\^\^ expected"):
+        torch.library.wgsl_op("square", "fn square(x: f32 -> f32 { return x; }")
     with pytest.raises(RuntimeError, match="neither 'fn cube"):
         torch.library.wgsl_op("cube", SQUARE)
     with pytest.raises(RuntimeError, match=r"arrays must stand at @binding\(1\)"):
@@ -95,6 +97,8 @@ def test_an_operation_in_wgsl_that_is_not_valid_shows_the_line_and_a_caret():
 def test_an_operation_in_wgsl_refuses_tensors_of_the_cpu_unless_it_is_told_what_to_do():
     with pytest.raises(NotImplementedError, match="'square' is not implemented for the cpu device"):
         torch.library.wgsl_op("square", SQUARE)(torch.ones(2))
+    with pytest.raises(TypeError, match="'x' is f32, but the tensor is of torch.int32"):
+        torch.library.wgsl_op("square", SQUARE)(torch.ones(2, dtype=torch.int32, device="gpu"))
     op = torch.library.wgsl_op("square", SQUARE, cpu=lambda x: x * x)
     assert op(torch.full((2,), 3.0)).tolist() == [9.0, 9.0]
 

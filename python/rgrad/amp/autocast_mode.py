@@ -23,7 +23,7 @@ def is_autocast_available(device_type: str) -> bool:
 
 class autocast:  # noqa: N801 - PyTorch's name
     """Lets matrix products and convolutions compute in a half type inside a `with` block or a decorated
-    function.
+    function, and losses and what else a half type is too coarse for in float32.
 
     Args:
         device_type: "cpu", or "gpu" under any of its names.
@@ -106,6 +106,26 @@ def _cast(value: Any, device_type: str, dtype: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(_cast(item, device_type, dtype) for item in value)
     return value
+
+
+def in_float32(*kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorates a function that is too fine for a half type: under autocast of one of some kinds of device it takes the
+    tensors there as float32, and casts nothing itself.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            for kind in kinds:
+                if _C._get_autocast(kind)[0]:
+                    with autocast(kind, enabled=False):
+                        args, kwargs = _cast(args, kind, rgrad.float32), _cast(kwargs, kind, rgrad.float32)
+                        return wrapper(*args, **kwargs)
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    return decorate
 
 
 def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) -> Any:

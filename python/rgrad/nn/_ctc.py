@@ -14,6 +14,7 @@ from typing import Any
 
 import rgrad
 from rgrad import _C
+from rgrad.amp.autocast_mode import in_float32
 
 from ..autograd import Function
 
@@ -101,6 +102,7 @@ def _lengths(name: str, value: Any, batch: int) -> Tensor:
     return lengths
 
 
+@in_float32("cpu", "gpu")
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,

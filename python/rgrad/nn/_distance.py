@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import rgrad
 from rgrad import _C
+from rgrad.amp.autocast_mode import in_float32
 
 Tensor = _C.Tensor
 
@@ -18,6 +19,7 @@ _SCALAR_TYPES = {
 }
 
 
+@in_float32("gpu")
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """Returns the cosine of the angle between ``x1`` and ``x2`` along ``dim``."""
     common = rgrad.promote_types(x1.dtype, x2.dtype)
@@ -35,6 +37,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     return (x1 - x2 + eps).norm(p, -1, keepdim=keepdim)
 
 
+@in_float32("gpu")
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norms of the differences of all pairs of rows.
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import rgrad
 from rgrad import _C
+from rgrad.amp.autocast_mode import in_float32
 
 from ._distance import pairwise_distance
 from ._reduction import choose
@@ -32,6 +33,7 @@ def _reduce(loss: Tensor, reduction: str) -> Tensor:
     raise ValueError(f"{reduction} is not a valid value for reduction")
 
 
+@in_float32("cpu", "gpu")
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -85,6 +87,7 @@ def gaussian_nll_loss(
     return _reduce(loss, reduction)
 
 
+@in_float32("cpu", "gpu")
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
@@ -101,6 +104,7 @@ def hinge_embedding_loss(
     return _reduce(apart + together, reduction)
 
 
+@in_float32("cpu", "gpu")
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
@@ -122,6 +126,7 @@ def margin_ranking_loss(
     return _reduce((-target * (input1 - input2) + margin).clamp_min(0), reduction)
 
 
+@in_float32("cpu", "gpu")
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -150,6 +155,7 @@ def cosine_embedding_loss(
     return _reduce(together + apart, reduction)
 
 
+@in_float32("cpu", "gpu")
 def soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -185,6 +191,7 @@ def _expect_labels(target: Tensor, least: int, classes: int, message: str) -> No
         raise RuntimeError(message)
 
 
+@in_float32("cpu", "gpu")
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -229,6 +236,7 @@ def multi_margin_loss(
     return _reduce(gap.scatter(-1, place, 0.0).mean(-1), reduction)
 
 
+@in_float32("cpu", "gpu")
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -298,6 +306,7 @@ def triplet_margin_with_distance_loss(
     return _reduce((margin + near - far).clamp_min(0), reduction)
 
 
+@in_float32("cpu", "gpu")
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import rgrad
 from rgrad import _C
+from rgrad.amp.autocast_mode import in_float32
 
 Tensor = _C.Tensor
 
@@ -101,6 +102,7 @@ def _taps(x: Tensor, mode: str) -> list[tuple[Tensor, Tensor]]:
     return [(left - 1, far(t + 1)), (left, near(t)), (left + 1, near(1 - t)), (left + 2, far(2 - t))]
 
 
+@in_float32("cpu")
 def grid_sample(
     input: Tensor,
     grid: Tensor,

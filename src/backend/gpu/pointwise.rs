@@ -13,6 +13,7 @@ use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::{Error, Result};
 use crate::formula::ARGS;
+use crate::formula::blocks::Blocks;
 use crate::formula::record::{Prim, Step};
 use crate::formula::template::lanes;
 use crate::formula::wgsl::{Form, Input, Pointwise};
@@ -59,6 +60,9 @@ pub fn run(
     })
 }
 
+/// Elements from which a software adapter computes in blocks: below, more pipelines would cost more than they save.
+const BLOCKS: usize = 1 << 16;
+
 /// The sum of two numbers.
 const SUM: Program = Program {
     name: "sum_of_parts",
@@ -102,7 +106,11 @@ fn whole(
         });
     }
     let collapsed = collapsed(operands, out);
-    let form = form(operands, out, &collapsed, n);
+    let form = match n >= BLOCKS && gpu.caps.is_cpu && gpu.caps.int64 {
+        true => blocks(program, operands, out, &collapsed, n),
+        false => None,
+    };
+    let form = form.unwrap_or_else(|| self::form(operands, out, &collapsed, n));
     let params = layout_params(compute, operands, numbers, out, form, &collapsed, n);
     ensure!(
         params.bytes().len() <= MAX_PARAMS,
@@ -113,6 +121,7 @@ fn whole(
     );
     let invocations = match form {
         Form::Quads | Form::Rows(..) => n.div_ceil(4),
+        Form::Blocks(b) => n / (b.run * b.rows),
         Form::Scattered(_) => n,
         Form::Dense | Form::Strided(_) => n.div_ceil(lanes(out.dtype).0),
     };
@@ -177,6 +186,80 @@ fn form(operands: &[Operand], out: View, collapsed: &Collapsed, n: usize) -> For
     }
 }
 
+/// Steps of an instruction or a few.
+const fn is_simple(p: Prim) -> bool {
+    use Prim::*;
+    matches!(
+        p,
+        Add | Sub
+            | Mul
+            | Div
+            | Neg
+            | Abs
+            | Lt
+            | Le
+            | Eq
+            | Not
+            | And
+            | Or
+            | Select
+            | Maximum
+            | Minimum
+            | BitAnd
+            | BitOr
+            | BitXor
+            | Sqrt
+    )
+}
+
+/// How a result is computed in blocks, if its sizes allow it and the formula is short enough to be repeated so often.
+fn blocks(
+    program: &Program,
+    operands: &[Operand],
+    out: View,
+    (shape, strides): &Collapsed,
+    n: usize,
+) -> Option<Form> {
+    let steps = (program.steps)();
+    let short = steps.len() <= 10 && steps.iter().all(|s| !matches!(s, Step::Do(p, _) if !is_simple(*p)));
+    let views = || operands.iter().enumerate().filter_map(|(k, o)| Some((k, read(o)?)));
+    if !out.layout.is_contiguous() {
+        return None;
+    }
+    let same = |v: View| v.layout.offset == out.layout.offset && v.dtype.size() == out.dtype.size();
+    if views().all(|(_, v)| v.layout.is_contiguous()) {
+        let run = if short { 16 } else { 8 };
+        let whole = |v: View| v.layout.offset.is_multiple_of(run);
+        let fits = n.is_multiple_of(run) && whole(out) && views().all(|(_, v)| whole(v));
+        let level = views().filter(|(_, v)| same(*v)).fold(0, |m, (k, _)| m | 1 << k);
+        return fits.then_some(Form::Blocks(Blocks { rank: 0, run, rows: 1, splat: 0, once: 0, level }));
+    }
+    let (run, rows) = (8, 4);
+    let last = shape.len().checked_sub(1).filter(|d| *d > 0)?;
+    let fits = short
+        && shape[last].is_multiple_of(run)
+        && shape[last - 1].is_multiple_of(rows)
+        && out.layout.offset.is_multiple_of(run);
+    if !fits {
+        return None;
+    }
+    let (mut splat, mut once, mut level) = (0, 0, 0);
+    for (k, v) in views() {
+        let in_runs = || {
+            let whole = strides[k][..last].iter().all(|s| s % run as isize == 0);
+            whole && v.layout.offset.is_multiple_of(run)
+        };
+        match strides[k][last] {
+            0 => splat |= 1 << k,
+            1 if in_runs() => {}
+            _ => return None,
+        }
+        once |= u8::from(strides[k][last - 1] == 0) << k;
+        level |= u8::from(same(v) && strides[k] == strides[ARGS]) << k;
+    }
+    Some(Form::Blocks(Blocks { rank: shape.len(), run, rows, splat, once, level }))
+}
+
 /// Which operands have one element for all of the last dimension, where all others can be read in fours along it.
 fn splats(operands: &[Operand], (shape, strides): &Collapsed) -> Option<u8> {
     let last = shape.len().checked_sub(1).filter(|d| shape[*d].is_multiple_of(4))?;
@@ -204,8 +287,13 @@ fn layout_params(
     (shape, strides): &Collapsed,
     n: usize,
 ) -> Params {
-    let by = if matches!(form, Form::Quads | Form::Rows(..)) { 4 } else { 1 };
-    let mut p = Params::new(n.div_ceil(by) as u32);
+    // Elements of the last dimension, and places of the one before it, that an invocation computes.
+    let (by, rows) = match form {
+        Form::Quads | Form::Rows(..) => (4, 1),
+        Form::Blocks(b) => (b.run, b.rows),
+        Form::Dense | Form::Strided(_) | Form::Scattered(_) => (1, 1),
+    };
+    let mut p = Params::new(n.div_ceil(by * rows) as u32);
     for s in numbers {
         p.number(*s, compute);
     }
@@ -215,36 +303,40 @@ fn layout_params(
         }
     }
     // How many elements a place of an operand counts.
-    let fours = |k: usize| match form {
+    let unit = |k: usize, v: View| match form {
         Form::Rows(_, splat) if splat >> k & 1 == 0 => 4,
+        Form::Blocks(b) if !b.is_splat(k) => b.vector(v.dtype),
         _ => 1,
     };
     let views = || operands.iter().enumerate().filter_map(|(k, o)| Some((k, read(o)?)));
     views().for_each(|(k, v)| {
-        p.u32((v.layout.offset / fours(k)) as u32);
+        p.u32((v.layout.offset / unit(k, v)) as u32);
     });
     let words = match form {
         Form::Dense | Form::Strided(_) => lanes(out.dtype).0,
+        Form::Blocks(b) => b.vector(out.dtype),
         Form::Quads | Form::Rows(..) | Form::Scattered(_) => 1,
     };
     p.u32((out.layout.offset / words) as u32);
     let rank = match form {
         Form::Dense | Form::Quads => return p,
         Form::Rows(rank, _) | Form::Strided(rank) | Form::Scattered(rank) => rank,
+        Form::Blocks(b) => b.rank,
     };
     // A tensor of one element has no dimension left: one of size 1 stands in.
     for d in 0..rank {
         let size = shape.get(d).copied().unwrap_or(1);
-        p.u32(if d + 1 == rank { size / by } else { size } as u32);
+        let of = [by, rows, 1][(rank - 1 - d).min(2)];
+        p.u32((size / of) as u32);
     }
     let mut all = |k: usize, by: isize| {
         for d in 0..rank {
-            // Strides may be negative: the sums wrap. Along fours they lie beside one another.
+            // Strides may be negative: the sums wrap. Along vectors they lie beside one another.
             let stride = strides[k].get(d).copied().unwrap_or(0);
             p.u32(if d + 1 == rank { stride } else { stride / by } as u32);
         }
     };
-    views().for_each(|(k, _)| all(k, fours(k) as isize));
+    views().for_each(|(k, v)| all(k, unit(k, v) as isize));
     if let Form::Scattered(_) = form {
         all(ARGS, 1);
     }
@@ -259,8 +351,12 @@ fn variant(part: u8, compute: DType, inputs: &[Input], result: DType, form: Form
         Form::Strided(rank) => (2, rank as u8, 0),
         Form::Scattered(rank) => (3, rank as u8, 0),
         Form::Rows(rank, splat) => (4, rank as u8, splat),
+        Form::Blocks(b) => (5, b.rank as u8, b.splat),
     };
     let mut v: SmallVec<[u8; 24]> = smallvec![part, compute as u8, result as u8, tag, rank, splat];
+    if let Form::Blocks(b) = form {
+        v.extend([b.run as u8, b.once, b.level]);
+    }
     v.extend(inputs.iter().map(|i| match i {
         Input::Unread => 0,
         Input::Number => 1,

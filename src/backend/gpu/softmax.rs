@@ -15,10 +15,10 @@ const SOFTMAX: &str = include_str!("../../../shaders/softmax.wgsl");
 const NLL: &str = include_str!("../../../shaders/nll.wgsl");
 
 /// Invocations in a workgroup.
-const GROUP: usize = 64;
+pub(super) const GROUP: usize = 64;
 
 /// Elements from which on a lane is worth the threads of a workgroup, where neighbours lie beside one another.
-const LONG: usize = 2 * GROUP;
+pub(super) const LONG: usize = 2 * GROUP;
 
 /// Who goes through a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +37,7 @@ impl Walk {
     }
 
     /// Which lane an invocation is for and where in it it begins, and what threads do together.
-    fn slots(self) -> (&'static str, &'static str) {
+    pub(super) fn slots(self) -> (&'static str, &'static str) {
         match self {
             Walk::Alone => (
                 "    let lane = id.x + id.y * groups.x * 64u;
@@ -194,7 +194,7 @@ fn run(
     })
 }
 
-fn no_type(op: &str, why: &str) -> Error {
+pub(super) fn no_type(op: &str, why: &str) -> Error {
     Error::NotImplemented(format!("'{op}' is not implemented on the GPU: {why}"))
 }
 

@@ -1,7 +1,8 @@
-//! Normalisation on a device: reductions, and formulas over what they leave.
+//! Normalisation on a device: a launch where statistics are those of lanes; else reductions, and formulas over what they
+//! leave.
 
-use super::{Kind, Stats};
-use crate::backend::norm as kernel;
+use super::{Broadcast, Kind, Stats, param};
+use crate::backend::norm::{self as kernel, Lanes};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::layout::Dims;
@@ -22,6 +23,49 @@ fn normalize(x: &Tensor, stats: [&Tensor; 2], affine: [Option<&Tensor>; 2]) -> R
     let affine = [&weight, &bias].map(|t| t.as_ref().map(Tensor::raw));
     kernel::normalize(x.raw(), mean.raw(), rstd.raw(), affine, out.raw())?;
     Ok(out)
+}
+
+impl Broadcast {
+    /// Statistics in the shape that broadcasts to the input.
+    fn of_stats(&self, t: &Tensor) -> Result<Tensor> {
+        let mut shape = self.x.clone();
+        (0..shape.len()).filter(|d| self.stats >> d & 1 == 1).for_each(|d| shape[d] = 1);
+        view::reshape_to(t, &shape)
+    }
+}
+
+/// The lanes that statistics are taken over, if those are beside one another and a launch goes through them.
+fn lanes(kind: Kind, x: &Tensor) -> Result<Option<Lanes>> {
+    let d = match kind {
+        Kind::Layer { n } if n > 0 => Lanes { count: x.numel() / n, n, inner: 1, groups: 1 },
+        Kind::Group { n, c, inner, groups } => {
+            Lanes { count: n * groups, n: c / groups * inner, inner, groups }
+        }
+        Kind::Layer { .. } | Kind::Batch { .. } => return Ok(None),
+    };
+    Ok((x.numel() > 0 && kernel::in_lanes(x.raw(), d)?).then_some(d))
+}
+
+/// The forward pass over statistics of the input itself, without history.
+pub fn normalized_by_itself(
+    x: &Tensor,
+    kind: Kind,
+    affine: [Option<&Tensor>; 2],
+    eps: f64,
+) -> Result<(Tensor, Stats)> {
+    let Some(d) = lanes(kind, x)? else {
+        let (out, stats, _) = normalized(x, kind, affine, eps, None)?;
+        return Ok((out, stats));
+    };
+    let compute = float_compute(kind.node(), x.dtype())?;
+    let (xs, [weight, bias]) = (x.detach().dense(compute)?, affine);
+    let (weight, bias) = (param(weight, compute)?, param(bias, compute)?);
+    let affine = [&weight, &bias].map(|t| t.as_ref().map(Tensor::raw));
+    let out = xs.new_empty(x.shape().clone())?;
+    let stat = || xs.new_empty(Dims::from([d.count]));
+    let (mean, rstd) = (stat()?, stat()?);
+    kernel::lanes(xs.raw(), affine, eps, d, [out.raw(), mean.raw(), rstd.raw()])?;
+    Ok((out, Stats { mean, rstd }))
 }
 
 /// The forward pass without history. Statistics are the given mean and variance, or those of the input; the last result
@@ -60,11 +104,12 @@ pub fn gradients(
     weight: Option<&Tensor>,
 ) -> Result<[Tensor; 3]> {
     let b = kind.broadcast(x.numel());
+    if let Some(d) = lanes(kind, x)? {
+        return lane_gradients(kind, d, compute, g, x, stats, weight);
+    }
     let (xs, g) = (in_shape(x, compute, &b.x)?, in_shape(g, compute, &b.x)?);
     let weight = weight.map(|w| in_shape(w, compute, &b.weight)).transpose()?;
-    let mut one_each = b.x.clone();
-    (0..one_each.len()).filter(|d| b.stats >> d & 1 == 1).for_each(|d| one_each[d] = 1);
-    let [mean, rstd] = [view::reshape_to(stats[0], &one_each)?, view::reshape_to(stats[1], &one_each)?];
+    let [mean, rstd] = [b.of_stats(stats[0])?, b.of_stats(stats[1])?];
     let xhat = normalize(&xs, [&mean, &rstd], [None, None])?;
     let sum = |t: &Tensor| reduce::sum_mask(t, b.params, true, None);
     let (dw, db) = (sum(&arith::mul(&g, &xhat)?)?, sum(&g)?);
@@ -85,6 +130,32 @@ pub fn gradients(
     let channels = Dims::from([kind.channels()]);
     let dx = arith::to_dtype(&view::reshape_to(&dx, x.shape())?, x.dtype())?;
     Ok([dx, view::reshape_to(&dw, &channels)?, view::reshape_to(&db, &channels)?])
+}
+
+/// As [`gradients`], a launch for what goes to the input and one for what the gradient of the weight sums.
+fn lane_gradients(
+    kind: Kind,
+    d: Lanes,
+    compute: DType,
+    g: &Tensor,
+    x: &Tensor,
+    [mean, rstd]: [&Tensor; 2],
+    weight: Option<&Tensor>,
+) -> Result<[Tensor; 3]> {
+    let b = kind.broadcast(x.numel());
+    let (xs, g) = (x.detach().dense(compute)?, g.detach().dense(compute)?);
+    let weight = param(weight, compute)?;
+    let dx = xs.new_empty(x.shape().clone())?;
+    let stats = [mean.raw(), rstd.raw()];
+    kernel::lanes_backward(g.raw(), xs.raw(), stats, weight.as_ref().map(Tensor::raw), d, dx.raw())?;
+    let wide = |t: &Tensor| view::expand_to(&b.of_stats(t)?, &b.x);
+    let (mean, rstd) = (wide(mean)?, wide(rstd)?);
+    let (xs, g) = (view::reshape_to(&xs, &b.x)?, view::reshape_to(&g, &b.x)?);
+    let terms = xs.new_empty(b.x.clone())?;
+    kernel::weight_terms([&g, &xs, &mean, &rstd].map(Tensor::raw), terms.raw())?;
+    let channels = Dims::from([kind.channels()]);
+    let sum = |t: &Tensor| view::reshape_to(&reduce::sum_mask(t, b.params, true, None)?, &channels);
+    Ok([arith::to_dtype(&dx, x.dtype())?, sum(&terms)?, sum(&g)?])
 }
 
 /// `(g - mean_g - xhat * mean_gx) * scale`, of tensors that broadcast to `g`.

@@ -1,0 +1,177 @@
+//! Blocks: the form of a pointwise shader for adapters on which memory costs by the number of accesses, not by bytes.
+//!
+//! Software loads and stores lane by lane, so an invocation takes many elements at a time, in vectors of four words of
+//! 64 bits, and of a tensor that is broadcast along rows it reads a row once for several of the result.
+
+use super::template::{coordinates, encode, lanes, line, load, stored, unpack};
+use super::wgsl::{Form, Input, Pointwise};
+use crate::dtype::DType;
+
+/// What an invocation computes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Blocks {
+    /// Dimensions, from two on; 0 where all tensors are contiguous.
+    pub rank: usize,
+    /// Elements beside one another.
+    pub run: usize,
+    /// Places of the dimension before the last; 1 where all tensors are contiguous.
+    pub rows: usize,
+    /// Inputs that have one element for all of the last dimension, by number of argument.
+    pub splat: u8,
+    /// Those that have one place for all of the dimension before it.
+    pub once: u8,
+    /// Those that lie as the result does, from the same vector on: the place of an element is then found once for both.
+    pub level: u8,
+}
+
+impl Blocks {
+    pub fn is_splat(self, k: usize) -> bool {
+        self.splat >> k & 1 == 1
+    }
+
+    /// Elements of a vector that is loaded or stored at once.
+    pub fn vector(self, dtype: DType) -> usize {
+        self.run.min(32 / dtype.size())
+    }
+}
+
+const LANES: [&str; 4] = ["x", "y", "z", "w"];
+
+/// Component `i` of a vector of `count`.
+fn component(vector: &str, count: usize, i: usize) -> String {
+    if count == 1 { vector.into() } else { format!("{vector}.{}", LANES[i]) }
+}
+
+/// The type of such a vector, and how many components it has. Bits of float64 stay what they are.
+fn vector(b: Blocks, dtype: DType) -> (String, usize) {
+    let (kind, count) = match dtype.size() {
+        8 => (stored(dtype), b.vector(dtype)),
+        size => ("u64", b.vector(dtype) * size / 8),
+    };
+    (if count == 1 { kind.into() } else { format!("vec{count}<{kind}>") }, count)
+}
+
+/// The type of a binding's elements.
+pub fn element(b: Blocks, k: Option<usize>, dtype: DType) -> String {
+    match k {
+        Some(k) if b.is_splat(k) => stored(dtype).into(),
+        _ => vector(b, dtype).0,
+    }
+}
+
+impl Pointwise<'_> {
+    /// The functions that the statements use: one for what is loaded alone, one for the bits of a result.
+    pub(super) fn block_functions(&self, b: Blocks) -> String {
+        let mut s = String::new();
+        for (k, dtype) in self.tensors().filter(|t| b.is_splat(t.0)) {
+            let value = load(&format!("x{k}"), dtype);
+            line(&mut s, format!("fn load{k}(i: u32) -> T {{ return T({value}); }}"));
+        }
+        if self.result.size() < 8 {
+            line(&mut s, format!("fn bits(value: T) -> u32 {{ return {}; }}", encode(self.result)));
+        }
+        s
+    }
+
+    /// The statements that load, compute and store what invocation `word` is for.
+    pub(super) fn block(&self, b: Blocks) -> String {
+        let mut s = String::from("    if word < params.count {\n        let i = word;\n");
+        s += &coordinates(b.rank);
+        for m in 0..b.rows {
+            for (k, dtype) in self.tensors() {
+                if m == 0 || b.once >> k & 1 == 0 {
+                    block_loads(&mut s, b, k, dtype, m);
+                }
+            }
+        }
+        for m in 0..b.rows {
+            self.block_results(&mut s, b, m);
+        }
+        s + "    }\n"
+    }
+
+    fn block_results(&self, s: &mut String, b: Blocks, m: usize) {
+        let (size, (kind, count)) = (self.result.size(), vector(b, self.result));
+        let input = |k: usize, e: usize| {
+            let Input::Tensor(dtype) = self.inputs[k] else { return String::new() };
+            let row = if b.once >> k & 1 == 1 { 0 } else { m };
+            if b.is_splat(k) {
+                return format!("x{k}_{row}");
+            }
+            let (per_word, bits) = lanes(dtype);
+            if dtype.size() == 8 {
+                let of = b.vector(dtype);
+                return format!("T({})", component(&format!("x{k}_{row}_{}", e / of), of, e % of));
+            }
+            let word = format!("w{k}_{row}_{}", e / per_word);
+            format!("T({})", unpack(dtype, &word, &format!("{}u, {bits}u", e % per_word * bits)))
+        };
+        let values = (0..b.run).map(|e| self.call(|k| input(k, e)));
+        let parts: Vec<String> = if size == 8 {
+            values.map(|v| format!("{}({v})", stored(self.result))).collect()
+        } else {
+            for (e, v) in values.enumerate() {
+                line(s, format!("        let b{m}_{e} = bits({v});"));
+            }
+            // The bits of a word of 64, from its lowest element on.
+            let half = |e: usize| {
+                let terms = (0..4 / size).map(|i| format!("(b{m}_{} << {}u)", e + i, 8 * size * i));
+                terms.collect::<Vec<_>>().join(" | ")
+            };
+            let word = |e: usize| format!("u64({}) | (u64({}) << 32u)", half(e), half(e + 4 / size));
+            (0..b.run).step_by(8 / size).map(word).collect()
+        };
+        let at = place(b, self.result, m);
+        for (v, parts) in parts.chunks(count).enumerate() {
+            line(s, format!("        result[{at} + {v}u] = {kind}({});", parts.join(", ")));
+        }
+    }
+}
+
+/// The first vector of row `m` of what an invocation computes.
+fn place(b: Blocks, dtype: DType, m: usize) -> String {
+    let vectors = b.run / b.vector(dtype);
+    match b.rank {
+        0 => format!("params.first + i * {vectors}u"),
+        rank => {
+            let (d, rows) = (rank - 1, b.rows);
+            format!("params.first + ((q{d} * {rows}u + {m}u) * params.n{d} + c{d}) * {vectors}u")
+        }
+    }
+}
+
+/// The first vector of row `m` of an input, or its element where the row has one.
+fn place_of(b: Blocks, k: usize, vectors: usize, m: usize) -> String {
+    if b.rank == 0 {
+        return format!("params.first{k} + i * {vectors}u");
+    }
+    let (row, rows) = (b.rank - 2, b.rows);
+    let outer: String = (0..row).map(|d| format!(" + c{d} * params.s{k}_{d}")).collect();
+    let along = if b.is_splat(k) { String::new() } else { format!(" + c{} * {vectors}u", row + 1) };
+    format!("params.first{k}{outer} + (c{row} * {rows}u + {m}u) * params.s{k}_{row}{along}")
+}
+
+/// Loads what row `m` of an input holds: `x{k}_{m}`, or vectors `x{k}_{m}_{v}` and their words `w{k}_{m}_{w}`.
+fn block_loads(s: &mut String, b: Blocks, k: usize, dtype: DType, m: usize) {
+    let vectors = b.run / b.vector(dtype);
+    let at = if b.level >> k & 1 == 1 { place(b, dtype, m) } else { place_of(b, k, vectors, m) };
+    if b.is_splat(k) {
+        return line(s, format!("        let x{k}_{m} = load{k}({at});"));
+    }
+    let count = vector(b, dtype).1;
+    for v in 0..vectors {
+        let name = format!("x{k}_{m}_{v}");
+        line(s, format!("        let {name} = x{k}[{at} + {v}u];"));
+        for i in 0..if dtype.size() == 8 { 0 } else { count } {
+            let (word, part) = (2 * (v * count + i), component(&name, count, i));
+            line(s, format!("        let w{k}_{m}_{word} = u32({part});"));
+            line(s, format!("        let w{k}_{m}_{} = u32({part} >> 32u);", word + 1));
+        }
+    }
+}
+
+impl Form {
+    pub const fn blocks(self) -> Option<Blocks> {
+        if let Form::Blocks(b) = self { Some(b) } else { None }
+    }
+}

@@ -37,6 +37,7 @@ impl Factor {
 
 /// The results of dense float64 matrices of `n` columns, one after the other; `out` holds the right sides, where there are
 /// any, in the places of the solutions.
+#[cfg_attr(not(feature = "gpu"), expect(unused_variables, reason = "the GPU's errors name it"))]
 pub fn factor(op: &str, what: Factor, n: usize, a: View, out: View) -> Result<()> {
     by_device!(same_device([out, a])?,
         cpu => {

@@ -8,6 +8,7 @@ pub use cpu::index::Combine;
 use crate::dtype::{Bool8, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
+#[cfg(feature = "gpu")]
 use crate::storage::Storage;
 use crate::{bail, with_dtype};
 

@@ -89,6 +89,7 @@ pub fn same_device<'a>(views: impl IntoIterator<Item = View<'a>>) -> Result<Devi
 }
 
 /// Whether a device computes in a dtype.
+#[cfg_attr(not(feature = "gpu"), expect(unused_variables, reason = "the host computes in all"))]
 pub fn computes(device: Device, dtype: DType) -> bool {
     match device {
         #[cfg(feature = "gpu")]

@@ -84,6 +84,7 @@ pub fn out_of_bounds(class: i64) -> Error {
 /// The negative log likelihoods of `logp`, seen as `[n, classes, inner]`; 0 where ignored. The total weight is
 /// returned where the host knows it; else each position's is written to `weights`, and a class that is none is an
 /// error of the next call that waits for the device.
+#[cfg_attr(not(feature = "gpu"), expect(unused_variables, reason = "the GPU's weights"))]
 pub fn nll(
     logp: View,
     d: Along,

@@ -1,6 +1,7 @@
 //! The list of GPUs, their memory and counters: what `rgrad.gpu` is made of.
 
 use pyo3::prelude::*;
+#[cfg(feature = "gpu")]
 use pyo3::types::PyDict;
 
 use super::dtype::{PyDevice, device_of};

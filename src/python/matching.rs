@@ -1,6 +1,6 @@
 //! Arguments of a call matched against the signatures of an operation.
 
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -86,6 +86,12 @@ impl Deref for Values {
     #[inline(always)]
     fn deref(&self) -> &[Value] {
         if self.len <= FEW { &self.few[..self.len] } else { &self.many }
+    }
+}
+
+impl DerefMut for Values {
+    fn deref_mut(&mut self) -> &mut [Value] {
+        if self.len <= FEW { &mut self.few[..self.len] } else { &mut self.many }
     }
 }
 

@@ -24,7 +24,7 @@ use super::dtype::type_name;
 use super::error::{IntoPy, panicked, to_py, warn};
 use super::matching::{Positional, Values, find};
 use super::signature::{Signature, parse};
-use super::subclass::{is_watched, may_override, overridden};
+use super::subclass::{is_watched, overridden};
 use super::tensor::{DETACH_FROM, PyTensor, wrap};
 use crate::ops::schema::{Op, Out, Surface, Value};
 use crate::ops::{self, autocast};

@@ -135,7 +135,9 @@ fn explain(name: &str, s: &Parameters, args: Positional, given: &Given, why: Mis
                     type_name(&x)
                 ),
                 (Some((i, x)), _) => not_unpacked(name, p, i + 1, &x),
-                (None, Ty::Size) if found.is_instance_of::<PyInt>() => not_unpacked(name, p, 1, &found),
+                (None, Ty::Size) if found.is_instance_of::<PyInt>() && found.extract::<i64>().is_err() => {
+                    not_unpacked(name, p, 1, &found)
+                }
                 _ => {
                     format!(
                         "{name}(): argument '{}'{place} must be {wanted}, not {}",

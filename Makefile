@@ -19,7 +19,7 @@ $(VENV)/.ready: pyproject.toml
 	@touch $@
 
 $(EXT): $(RUST_FILES)
-	cargo build --quiet --locked --profile $(PROFILE) --features python --lib
+	cargo rustc --quiet --locked --profile $(PROFILE) --features python --lib --crate-type cdylib
 	cp target/$(PROFILE)/librgrad.so $@
 
 .PHONY: dev

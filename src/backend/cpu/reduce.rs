@@ -391,7 +391,7 @@ monoid!(MaxNumber<Real> -> T: -T::INFINITY, |x| x, |a, b| if b > a { b } else { 
 monoid!(NonZeros<Real> @rare -> T: T::ZERO, |x| if x == T::ZERO { T::ZERO } else { T::ONE }, |a, b| a + b);
 monoid!(SumOfMagnitudes<Real> -> T: T::ZERO, |x| x.abs(), |a, b| a + b);
 monoid!(SumOfSquares<Real> -> T: T::ZERO, |x| x * x, |a, b| a + b);
-monoid!(MaxMagnitude<Real> -> T: T::ZERO, |x| x.abs(), |a, b| max_nan(a, b));
+monoid!(MaxMagnitude<Real> @rare -> T: T::ZERO, |x| x.abs(), |a, b| max_nan(a, b));
 monoid!(MinMagnitude<Real> @rare -> T: T::INFINITY, |x| x.abs(), |a, b| min_nan(a, b));
 monoid!(SumOfPowers<Math>(p: T) @rare -> T: T::ZERO, |x| x.abs().m_pow(p), |a, b| a + b);
 

@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 
 use super::{Along, Fold, Greatest, Monoid, Reduction, TILE, fold, reduce};
+use crate::backend::cpu::simd::Isa;
 use crate::dtype::Element;
 
 /// Numbers whose order can be turned round, so that one kernel finds the largest and the smallest.
@@ -61,6 +62,8 @@ fn replaces<T: Element>(a: T, b: T) -> bool {
 }
 
 impl<T: Ordered> Reduction for Located<T> {
+    /// Few programs are bound by looking for an extremum among numbers of 8 bytes.
+    const BEST: Isa = if size_of::<T>() == 4 { Isa::Avx2 } else { Isa::Baseline };
     type In = T;
     type Acc = (T, i64);
 

@@ -298,6 +298,7 @@ def test_bad_parameters_are_refused():
         (lambda ps: optim.SGD(ps, nesterov=True), "Nesterov momentum requires a momentum and zero dampening"),
         (lambda ps: optim.Adam(ps, eps=-1), "Invalid epsilon value: -1"),
         (lambda ps: optim.Adam(ps, betas=(1.0, 0.9)), "Invalid beta parameter at index 0: 1.0"),
+        (lambda ps: optim.Adam(ps, betas=(torch.tensor(0.9),) * 2, foreach=True), r"betas\[0\] as a Tensor is not"),
         (lambda ps: optim.AdamW(ps, weight_decay=-2), "Invalid weight_decay value: -2"),
         (lambda ps: optim.Adadelta(ps, rho=1.5), "Invalid rho value: 1.5"),
         (lambda ps: optim.RMSprop(ps, alpha=-0.5), "Invalid alpha value: -0.5"),
@@ -437,6 +438,8 @@ def test_lbfgs_continues_from_its_state():
     [
         (lambda ps: optim.Rprop(ps, etas=(1.2, 0.5)), "Invalid eta values: 1.2, 0.5"),
         (lambda ps: optim.ASGD(ps, lr=-1), "Invalid learning rate: -1"),
+        (lambda ps: optim.ASGD(ps, lambd=-1), "Invalid lambd value: -1"),
+        (lambda ps: optim.ASGD(ps, alpha=-1), "Invalid alpha value: -1"),
         (lambda ps: optim.Adafactor(ps, lr=-1), "Learning rate should be >= 0 but is: -1"),
         (lambda ps: optim.Adafactor(ps, d=0.5), "Clipping threshold d should be >= 1 but is: 0.5"),
         (lambda ps: optim.LBFGS([{"params": ps[:1]}, {"params": ps[1:]}]), "LBFGS doesn't support per-parameter"),

@@ -55,6 +55,8 @@ class Adam(Optimizer):
             or (isinstance(betas[0], rgrad.Tensor) and isinstance(betas[1], rgrad.Tensor))
         ):
             raise ValueError("betas must be either both floats or both Tensors")
+        if isinstance(betas[0], rgrad.Tensor) and foreach and not capturable:
+            raise ValueError("betas[0] as a Tensor is not supported for capturable=False and foreach=True")
         check_fused(fused, foreach)
         defaults = {
             "lr": lr,

@@ -42,7 +42,7 @@ class ASGD(Optimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check_settings(lr=lr, weight_decay=weight_decay, differentiable=differentiable)
+        check_settings(lr=lr, lambd=lambd, alpha=alpha, weight_decay=weight_decay, differentiable=differentiable)
         super().__init__(params, arguments(locals()))
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

@@ -40,7 +40,7 @@ def test_every_operation_gives_the_numbers_of_the_cpu(part):
 def test_every_operation_that_takes_tensors_has_a_sample_that_runs():
     for op in OPS:
         calls = list(samples(op))
-        assert not calls or any(_runs(s, d) for s in calls for d in ("float32", "int64")), op["name"]
+        assert not calls or any(_runs(s, d) for s in calls for d in ("float32", "int64", "float64")), op["name"]
 
 
 def _runs(sample, dtype):

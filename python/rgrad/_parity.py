@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -58,6 +59,13 @@ def check(sample: Sample, dtype: str, device: str = "gpu", layout: Layout = "con
         layout: How its tensors lie in memory.
         grad: Whether to compare gradients too, where the dtype has them.
     """
+    with warnings.catch_warnings():
+        # Some are given once a process: on the first device alone.
+        warnings.simplefilter("ignore")
+        return _checked(sample, dtype, device, layout, grad)
+
+
+def _checked(sample: Sample, dtype: str, device: str, layout: Layout, grad: bool) -> Verdict:
     grad = grad and getattr(rgrad, dtype).is_floating_point and sample.name not in _NO_GRADIENT
     grad = grad and not (layout == "broadcast" and sample.name in _LEVEL_WHERE_ALIKE)
     try:

@@ -94,19 +94,28 @@ fn at(t: &Tensor, d: usize, i: i64, named: usize) -> Result<Tensor> {
     cut::take(t, Cut::Select { dim: d, index: wrapped as usize })
 }
 
-/// A slice of dimension `d`, as a view; None where it is all of it.
+/// Where a slice starts, where it ends, and how far it steps.
+type Bounds = (Option<i64>, Option<i64>, Option<i64>);
+
+/// Dimension `d` within bounds, and whether that is all of it.
 #[inline]
-fn sliced(t: &Tensor, d: usize, bounds: (Option<i64>, Option<i64>, Option<i64>)) -> Result<Option<Tensor>> {
-    let step = bounds.2.unwrap_or(1);
+fn bounded(t: &Tensor, d: usize, (start, stop, step): Bounds) -> Result<(Cut, bool)> {
+    let step = step.unwrap_or(1);
     ensure!(step > 0, Value, "step must be greater than zero");
     let Some(&n) = t.shape().get(d) else {
         bail!(Index, "slice() cannot be applied to a 0-dim tensor.");
     };
-    let (start, length) = cut::slice_range(n, bounds.0, bounds.1, step);
-    if length == n && step == 1 {
-        return Ok(None);
+    let (start, length) = cut::slice_range(n, start, stop, step);
+    Ok((Cut::Slice { dim: d, start, length, step: step as usize }, length == n && step == 1))
+}
+
+/// A slice of dimension `d`, as a view; None where it is all of it.
+#[inline]
+fn sliced(t: &Tensor, d: usize, bounds: Bounds) -> Result<Option<Tensor>> {
+    match bounded(t, d, bounds)? {
+        (_, true) => Ok(None),
+        (slice, false) => cut::take(t, slice).map(Some),
     }
-    cut::take(t, Cut::Slice { dim: d, start, length, step: step as usize }).map(Some)
 }
 
 /// Applies the indices that give views, and says by which tensors the dimensions of the view are indexed.
@@ -194,11 +203,7 @@ fn whole_mask<'a>(t: &Tensor, picks: &'a Picks) -> Option<&'a Tensor> {
 
 /// `t[start:stop:step]`, a slice that stands alone: a view even where it is all there is.
 pub fn slice(t: &Tensor, start: i64, stop: i64, step: i64) -> Result<Tensor> {
-    let Some(&n) = t.shape().first() else {
-        bail!(Index, "slice() cannot be applied to a 0-dim tensor.");
-    };
-    let (start, length) = cut::slice_range(n, Some(start), Some(stop), step);
-    cut::take(t, Cut::Slice { dim: 0, start, length, step: step as usize })
+    cut::take(t, bounded(t, 0, (Some(start), Some(stop), Some(step)))?.0)
 }
 
 /// `t[index]`.

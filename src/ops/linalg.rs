@@ -2,6 +2,7 @@
 
 mod einsum;
 mod factor;
+mod orthogonal;
 mod products;
 mod statistics;
 mod svd;
@@ -24,6 +25,7 @@ use crate::{bail, ensure};
 
 pub use einsum::einsum;
 pub use factor::OPS as FACTORS;
+pub use orthogonal::OPS as ORTHOGONAL;
 pub use products::tensordot;
 pub use statistics::OPS as STATISTICS;
 pub use svd::{svd, svdvals};

@@ -53,6 +53,7 @@ static FAMILIES: &[&[Op]] = &[
     linalg::OPS,
     linalg::STATISTICS,
     linalg::FACTORS,
+    linalg::ORTHOGONAL,
     loss::OPS,
     matmul::OPS,
     nn::OPS,

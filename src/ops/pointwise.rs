@@ -17,7 +17,7 @@ use crate::dtype::{DType, Scalar, promote};
 use crate::error::{Error, Result};
 use crate::formula::record::{Step, Steps, reads};
 use crate::graph::{
-    NotImplemented, anomaly, grad_enabled, record, record_in_place, saved_tensor_hooks_active,
+    Attribute, NotImplemented, anomaly, grad_enabled, record, record_in_place, saved_tensor_hooks_active,
 };
 use crate::layout::{Dims, Layout, broadcast};
 use crate::tensor::Tensor;
@@ -80,6 +80,12 @@ pub struct RowMeta {
     pub inplace_argument: bool,
     /// Float16 and bfloat16 have no kernel in PyTorch.
     pub no_half: bool,
+    /// PyTorch's names of inputs and parameters on the node, where they are not the row's: `(row's, PyTorch's)`.
+    pub shown_as: &'static [(&'static str, &'static str)],
+    /// What PyTorch's node shows of an argument that the row has not.
+    pub shows: Option<(&'static str, Attribute<'static>)>,
+    /// An infinite number is a bound that was not given, and bounds that are tensors have a node of their own.
+    pub bounds: bool,
     /// Refuses number parameters that do not go together.
     pub check: fn(&[Scalar]) -> Result<()>,
 }
@@ -101,6 +107,9 @@ impl RowMeta {
         rounds: Rounds::Once,
         inplace_argument: false,
         no_half: false,
+        shown_as: &[],
+        shows: None,
+        bounds: false,
         check: |_| Ok(()),
     };
 }

@@ -219,20 +219,18 @@ fn adaptive(t: &Tensor, op: &str, size: &[i64], n: usize) -> Result<(ResizeShape
         if op.contains("max") { ":" } else { "" },
         t.shape()
     );
-    ensure!(size.len() == 1 || size.len() == n, Runtime, "{op}: output_size must be {n}");
+    let size = if size.len() == 1 { vec![size[0]; n] } else { size.to_vec() };
+    ensure!(size.len() == n, Runtime, "{op}: output_size must be {n}");
     let (planes, input) = planes(t, n);
     let mut output = [1; 3];
     for (k, a) in (3 - n..3).enumerate() {
-        let wanted = if size.len() == 1 { size[0] } else { size[k] };
         ensure!(
-            wanted >= 0,
+            size[k] >= 0,
             Runtime,
-            "{op}: elements of output_size must be greater than or equal to 0 but received {}",
-            if size.len() == 1 { format!("{:?}", vec![size[0]; n]) } else { format!("{size:?}") }
-                .replace('[', "{")
-                .replace(']', "}")
+            "{op}: elements of output_size must be greater than or equal to 0 but received {{{}}}",
+            size.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")
         );
-        output[a] = wanted as usize;
+        output[a] = size[k] as usize;
     }
     // Means in planes let a batch without channels pass.
     let first = if op.contains("avg") && n < 3 { t.rank() - n } else { usize::from(t.rank() == n + 2) };

@@ -1,4 +1,4 @@
-//! What follows from factorizations: inverses, solutions, determinants, triangles, eigenvectors.
+//! What follows from factorizations into triangles: inverses, solutions, determinants.
 
 use smallvec::smallvec;
 
@@ -16,16 +16,16 @@ use crate::tensor::Tensor;
 use crate::{bail, ensure, table};
 
 /// Rows and columns.
-fn size(t: &Tensor) -> (usize, usize) {
+pub(super) fn size(t: &Tensor) -> (usize, usize) {
     (t.shape()[t.rank() - 2], t.shape()[t.rank() - 1])
 }
 
-fn expect_matrices(op: &str, t: &Tensor, name: &str) -> Result<()> {
+pub(super) fn expect_matrices(op: &str, t: &Tensor, name: &str) -> Result<()> {
     ensure!(t.rank() >= 2, Runtime, "{op}: The input tensor {name} must have at least 2 dimensions.");
     Ok(())
 }
 
-fn expect_square(op: &str, t: &Tensor) -> Result<usize> {
+pub(super) fn expect_square(op: &str, t: &Tensor) -> Result<usize> {
     expect_matrices(op, t, "A")?;
     let (m, n) = size(t);
     ensure!(m == n, Runtime, "{op}: A must be batches of square matrices, but they are {m} by {n} matrices");
@@ -33,7 +33,7 @@ fn expect_square(op: &str, t: &Tensor) -> Result<usize> {
 }
 
 /// Errors unless there are kernels for the dtype; `low` is the one that PyTorch lacks for half types.
-fn expect_float(op: &str, t: &Tensor, low: Option<&'static str>) -> Result<()> {
+pub(super) fn expect_float(op: &str, t: &Tensor, low: Option<&'static str>) -> Result<()> {
     let name = t.dtype().scalar_name();
     ensure!(
         t.dtype().is_float(),
@@ -50,7 +50,7 @@ fn expect_float(op: &str, t: &Tensor, low: Option<&'static str>) -> Result<()> {
 }
 
 /// The results of a batch of matrices, one after the other.
-struct Packed {
+pub(super) struct Packed {
     all: Tensor,
     batch: Dims,
     each: usize,
@@ -59,7 +59,7 @@ struct Packed {
 
 impl Packed {
     /// Factors `a`; the first elements of each result are those of `right`.
-    fn of(op: &str, what: Factor, a: &Tensor, right: Option<&Tensor>) -> Result<Packed> {
+    pub(super) fn of(op: &str, what: Factor, a: &Tensor, right: Option<&Tensor>) -> Result<Packed> {
         let (_, n) = size(a);
         let given = if let Factor::Qr { .. } = what { transposed(&a.detach())? } else { a.detach() };
         let batch = Dims::from(&a.shape()[..a.rank() - 2]);
@@ -88,7 +88,7 @@ impl Packed {
     }
 
     /// The same as a tensor of its own; matrices are stored by columns, as PyTorch's are.
-    fn part(&self, offset: usize, shape: &[usize], by_columns: bool) -> Result<Tensor> {
+    pub(super) fn part(&self, offset: usize, shape: &[usize], by_columns: bool) -> Result<Tensor> {
         let from = self.view(offset, shape, by_columns);
         let mut layout = Layout::contiguous(from.shape().clone());
         if let [rows, _] = shape {
@@ -100,25 +100,27 @@ impl Packed {
         Ok(out)
     }
 
+    /// The number at the end of each result, which says how its factorization went.
+    pub(super) fn ends(&self) -> Vec<f64> {
+        if self.all.numel() == 0 { vec![] } else { self.view(self.each - 1, &[], false).to_vec() }
+    }
+
     /// Where in the batch the number at the end of a result is not zero, as messages say it, and the number.
-    fn failure(&self) -> Result<Option<(String, usize)>> {
-        if self.all.numel() == 0 {
-            return Ok(None);
-        }
-        let ends = self.view(self.each - 1, &[], false).to_vec::<f64>();
-        let first = ends.iter().position(|&e| e != 0.0);
-        let place = |i| if self.batch.is_empty() { String::new() } else { format!("(Batch element {i}): ") };
-        Ok(first.map(|i| (place(i), ends[i] as usize)))
+    fn failure(&self) -> Option<(String, usize)> {
+        let ends = self.ends();
+        let first = ends.iter().position(|&e| e != 0.0)?;
+        let place = if self.batch.is_empty() { String::new() } else { format!("(Batch element {first}): ") };
+        Some((place, ends[first] as usize))
     }
 }
 
 /// `t` transposed in its last two dimensions.
-fn transposed(t: &Tensor) -> Result<Tensor> {
+pub(super) fn transposed(t: &Tensor) -> Result<Tensor> {
     view::swap(t, t.rank() - 2, t.rank() - 1)
 }
 
 /// Identities in the shape of `t`.
-fn eye(t: &Tensor) -> Result<Tensor> {
+pub(super) fn eye(t: &Tensor) -> Result<Tensor> {
     let n = size(t).1;
     view::expand_to(&identity(n, n, t)?, t.shape())
 }
@@ -128,20 +130,12 @@ fn as_factor(t: &Tensor) -> Result<Tensor> {
     view::unsqueeze(&view::unsqueeze(t, -1)?, -1)
 }
 
-/// A diagonal matrix for each row of `t`.
-fn diagonal(t: &Tensor) -> Result<Tensor> {
-    let n = t.shape()[t.rank() - 1];
-    arith::mul(&view::unsqueeze(t, -1)?, &identity(n, n, t)?)
-}
-
-// ---- inverses and solutions
-
 /// The inverse of each matrix; of a singular one, with `lenient`, that of a neighbour.
 fn inverse(op: &str, a: &Tensor, lenient: bool) -> Result<Tensor> {
     let n = expect_square(op, a)?;
     expect_float(op, a, None)?;
     let found = Packed::of(op, Factor::Solve { k: n, lenient }, a, Some(&eye(&a.detach())?))?;
-    if let (false, Some((place, i))) = (lenient, found.failure()?) {
+    if let (false, Some((place, i))) = (lenient, found.failure()) {
         bail!(
             LinAlg,
             "{op}: {place}The diagonal element {i} is zero, the inversion could not be completed because the input matrix \
@@ -174,14 +168,14 @@ impl Function for Inverse {
 }
 
 /// `X` in `A X = B`, of matrices of one batch.
-fn solution(op: &str, what: Factor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+pub(super) fn solution(op: &str, what: Factor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (n, k) = size(b);
     let found = Packed::of(op, what, a, Some(b))?;
     ensure!(
-        found.failure()?.is_none(),
+        found.failure().is_none(),
         LinAlg,
         "{}The solver failed because the input matrix is singular.",
-        found.failure()?.map_or(String::new(), |(place, _)| format!("torch.{op}: {place}"))
+        found.failure().map_or(String::new(), |(place, _)| format!("torch.{op}: {place}"))
     );
     let out = found.part(0, &[n, k], false)?;
     let record = record_all(vec![out], &[a, b], |o| Solution {
@@ -372,7 +366,7 @@ fn cholesky(op: &str, a: &Tensor, upper: bool) -> Result<Tensor> {
     expect_float(op, a, Some("cholesky_cpu"))?;
     let read = if upper { transposed(&a.detach())? } else { a.detach() };
     let found = Packed::of(op, Factor::Cholesky, &read, None)?;
-    if let Some((place, i)) = found.failure()? {
+    if let Some((place, i)) = found.failure() {
         bail!(
             LinAlg,
             "{op}: {place}The factorization could not be completed because the input is not positive-definite (the \
@@ -479,192 +473,6 @@ fn matrix_power(a: &Args) -> Result<Out> {
     Ok(if result.same(t) { arith::clone(t)? } else { result }.into())
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    Reduced,
-    Complete,
-    /// R alone.
-    R,
-}
-
-fn qr(a: &Tensor, mode: Mode) -> Result<Vec<Tensor>> {
-    let op = "linalg.qr";
-    expect_matrices(op, a, "A")?;
-    expect_float(op, a, Some("geqrf_cpu"))?;
-    let ((m, n), k) = (size(a), size(a).0.min(size(a).1));
-    let (columns, rows) = match mode {
-        Mode::Reduced => (k, k),
-        Mode::Complete => (m, m),
-        Mode::R => (0, k),
-    };
-    let found = Packed::of(op, Factor::Qr { m, q: columns, r: rows }, a, None)?;
-    let q = if mode == Mode::R { a.new_empty([0])? } else { found.part(0, &[m, columns], true)? };
-    let r = found.part(m * columns, &[rows, n], true)?;
-    record_all(vec![q, r], &[a], |o| Qr {
-        q: SavedTensor::output(&o[0]),
-        r: SavedTensor::numbered_output(&o[1], 1),
-        mode,
-    })
-}
-
-struct Qr {
-    q: SavedTensor,
-    r: SavedTensor,
-    mode: Mode,
-}
-
-/// The derivative where R is square: `(gQ + Q S) R⁻ᵀ`, S being the lower triangle of `R gRᵀ - gQᵀ Q`, mirrored upwards.
-fn qr_square(q: &Tensor, r: &Tensor, gq: Option<&Tensor>, gr: Option<&Tensor>) -> Result<Tensor> {
-    let by_r = gr.map(|g| matmul::matmul(r, &transposed(g)?)).transpose()?;
-    let by_q = gq.map(|g| matmul::matmul(&transposed(g)?, q)).transpose()?;
-    let core = match (by_r, by_q) {
-        (Some(r), Some(q)) => arith::sub(&r, &q)?,
-        (Some(r), None) => r,
-        (None, Some(q)) => arith::neg(&q)?,
-        (None, None) => return arith::mul(q, 0.0),
-    };
-    let mirrored = arith::add(&triangle(&core, 0, true)?, &transposed(&triangle(&core, -1, true)?)?)?;
-    let mut g = matmul::matmul(q, &mirrored)?;
-    if let Some(gq) = gq {
-        g = arith::add(&g, gq)?;
-    }
-    let what = Factor::Triangular { k: size(&g).0, upper: true, unit: false };
-    transposed(&solution("linalg.solve_triangular", what, r, &transposed(&g)?)?)
-}
-
-impl Function for Qr {
-    fn name(&self) -> &'static str {
-        "LinalgQrBackward0"
-    }
-
-    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
-        ensure!(
-            self.mode != Mode::R,
-            Runtime,
-            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, \
-             mode='reduced') if you are going to differentiate through linalg.qr."
-        );
-        let (q, r) = (self.q.get(cx)?, self.r.get(cx)?);
-        let ((m, _), (k, n)) = (size(&q), size(&r));
-        ensure!(
-            self.mode == Mode::Reduced || m <= n,
-            Runtime,
-            "The QR decomposition is not differentiable when mode='complete' and nrows > ncols."
-        );
-        let (gq, gr) = (grads[0].as_ref(), grads[1].as_ref());
-        if n <= k {
-            return Ok(smallvec![Some(qr_square(&q, &r, gq, gr)?)]);
-        }
-        // Of a wide matrix the first columns make Q, and the others are Q times their part of R.
-        let cut =
-            |t: &Tensor, start: usize, length: usize| view::cut::narrow(t, -1, start as i64, length as i64);
-        let (first, rest) = (cut(&r, 0, k)?, cut(&r, k, n - k)?);
-        let Some(gr) = gr else {
-            let g = qr_square(&q, &first, gq, None)?;
-            let zeros = arith::mul(&matmul::matmul(&q, &rest)?, 0.0)?;
-            return Ok(smallvec![Some(crate::ops::join::cat(&[g, zeros], -1)?)]);
-        };
-        let (by_first, by_rest) = (cut(gr, 0, k)?, cut(gr, k, n - k)?);
-        let more = matmul::matmul(&matmul::matmul(&q, &rest)?, &transposed(&by_rest)?)?;
-        let gq = gq.map_or(Ok(more.clone()), |g| arith::add(g, &more))?;
-        let g = qr_square(&q, &first, Some(&gq), Some(&by_first))?;
-        Ok(smallvec![Some(crate::ops::join::cat(&[g, matmul::matmul(&q, &by_rest)?], -1)?)])
-    }
-
-    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
-        visit("Q", &self.q);
-        visit("R", &self.r);
-    }
-}
-
-// ---- eigenvectors
-
-fn eigh(a: &Tensor, side: &str) -> Result<Vec<Tensor>> {
-    let op = "linalg.eigh";
-    let n = expect_square(op, a)?;
-    ensure!(
-        matches!(side, "L" | "U" | "l" | "u"),
-        Runtime,
-        "Expected UPLO argument to be 'L' or 'U', but got {side}"
-    );
-    if !a.dtype().is_float() || a.dtype().is_half() {
-        bail!(Error::DtypeNotImplemented { op: "linalg_eigh_cpu", dtype: a.dtype() });
-    }
-    let plain = a.detach();
-    let low = triangle(&if matches!(side, "U" | "u") { transposed(&plain)? } else { plain }, 0, true)?;
-    let whole = arith::add(&low, &transposed(&triangle(&low, -1, true)?)?)?;
-    let found = Packed::of(op, Factor::Eigh, &whole, None)?;
-    if found.all.numel() > 0 && found.view(found.each - 1, &[], false).to_vec::<f64>().contains(&0.0) {
-        bail!(
-            LinAlg,
-            "{op}: The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated \
-             eigenvalues (error code: {}).",
-            n.saturating_sub(1)
-        );
-    }
-    let out = vec![found.part(0, &[n], false)?, found.part(n, &[n, n], true)?];
-    record_all(out, &[a], |o| Eigh {
-        values: SavedTensor::output(&o[0]),
-        vectors: SavedTensor::numbered_output(&o[1], 1),
-    })
-}
-
-struct Eigh {
-    values: SavedTensor,
-    vectors: SavedTensor,
-}
-
-impl Function for Eigh {
-    fn name(&self) -> &'static str {
-        "LinalgEighBackward0"
-    }
-
-    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
-        let (values, v) = (self.values.get(cx)?, self.vectors.get(cx)?);
-        let turned = transposed(&v)?;
-        let by_values = grads[0].as_ref().map(diagonal).transpose()?;
-        let mut core = by_values;
-        if let Some(g) = &grads[1] {
-            let n = size(&v).1;
-            let apart = arith::sub(&view::unsqueeze(&values, -2)?, &view::unsqueeze(&values, -1)?)?;
-            let one = identity(n, n, &v)?;
-            let turn = matmul::matmul(&turned, g)?;
-            let skew = arith::mul(&arith::sub(&turn, &transposed(&turn)?)?, 0.5)?;
-            let off = arith::div(&skew, &arith::add(&apart, &one)?)?;
-            core = Some(core.map_or(Ok(off.clone()), |c| arith::add(&c, &off))?);
-        }
-        let Some(core) = core else { return Ok(smallvec![None]) };
-        Ok(smallvec![Some(matmul::matmul(&matmul::matmul(&v, &core)?, &turned)?)])
-    }
-
-    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
-        visit("eigenvalues", &self.values);
-        visit("eigenvectors", &self.vectors);
-    }
-}
-
-fn eigh_op(a: &Args) -> Result<Out> {
-    Ok(Out::Named("linalg_eigh", &["eigenvalues", "eigenvectors"], eigh(a.tensor(0)?, a.str(1)?)?))
-}
-
-fn qr_op(a: &Args) -> Result<Out> {
-    let mode = match a.str(1)? {
-        "reduced" => Mode::Reduced,
-        "complete" => Mode::Complete,
-        "r" => Mode::R,
-        other => bail!(
-            Runtime,
-            "qr received unrecognized mode '{other}' but expected one of 'reduced' (default), 'r', or 'complete'"
-        ),
-    };
-    Ok(Out::Named("linalg_qr", &["Q", "R"], qr(a.tensor(0)?, mode)?))
-}
-
-fn torch_qr(a: &Args) -> Result<Out> {
-    let mode = if a.bool(1)? { Mode::Reduced } else { Mode::Complete };
-    Ok(Out::Named("qr", &["Q", "R"], qr(a.tensor(0)?, mode)?))
-}
-
 const SIGN: &[&str] = &["sign", "logabsdet"];
 
 table! {
@@ -712,17 +520,5 @@ table! {
     }
     "matrix_power" LINALG | OUT | COMPOSITE "The product of `n` times each matrix; of its inverse where `n` is negative." [] {
         "A: Tensor, n: int" => matrix_power;
-    }
-    "qr" LINALG | OUT "Orthogonal columns Q and a triangle R with `Q R = A`." [] {
-        "A: Tensor, mode: str = 'reduced' -> tuple[Tensor, Tensor]" => qr_op;
-    }
-    "qr" BOTH "Orthogonal columns Q and a triangle R with `Q R = A`." [] {
-        "input: Tensor, some: bool = True -> tuple[Tensor, Tensor]" => torch_qr;
-    }
-    "eigh" LINALG | OUT "The eigenvalues of each symmetric matrix in ascending order, and its eigenvectors as columns." [] {
-        "A: Tensor, UPLO: str = 'L' -> tuple[Tensor, Tensor]" => eigh_op;
-    }
-    "eigvalsh" LINALG | OUT "The eigenvalues of each symmetric matrix in ascending order." [] {
-        "A: Tensor, UPLO: str = 'L'" => |a| Ok(eigh(a.tensor(0)?, a.str(1)?)?.swap_remove(0).into());
     }
 }

@@ -21,11 +21,11 @@ use crate::tensor::Tensor;
 /// The node of every pointwise row.
 pub(super) struct PointwiseBackward {
     row: &'static Row,
-    inputs: [Kept; INPUTS],
-    /// So many of them there are.
+    /// Of the inputs, then of the result. No row of three inputs reads its result, which a test holds to.
+    kept: [Kept; PLACES],
+    /// So many inputs there are.
     count: u8,
     params: SmallVec<[Scalar; 1]>,
-    result: Kept,
     /// The dtype computed in.
     common: DType,
     /// A derivative reads a number of which PyTorch keeps a tensor, so that it can be gone.
@@ -35,7 +35,7 @@ pub(super) struct PointwiseBackward {
 }
 
 /// No operation has more inputs.
-const INPUTS: usize = ARGS - 2;
+const PLACES: usize = ARGS - 2;
 
 /// Where the operands of a derivative stand that were saved: after the gradient the inputs, then the result.
 type Saved = [Option<Tensor>; ARGS];
@@ -63,10 +63,9 @@ impl PointwiseBackward {
     pub(super) fn new(row: &'static Row, args: &[Arg], params: &[Scalar], common: DType) -> Self {
         PointwiseBackward {
             row,
-            inputs: [const { Kept::Nothing }; INPUTS],
+            kept: [const { Kept::Nothing }; PLACES],
             count: args.len() as u8,
             params: SmallVec::from_slice(params),
-            result: Kept::Nothing,
             common,
             reads_number: false,
             freed: AtomicBool::new(false),
@@ -81,7 +80,7 @@ impl PointwiseBackward {
             Arg::T(t) if t.requires_grad() => bits | reads,
             _ => bits,
         });
-        for (i, (a, kept)) in args.iter().zip(&mut self.inputs).enumerate() {
+        for (i, (a, kept)) in args.iter().zip(&mut self.kept).enumerate() {
             let is_read = read >> (i + 1) & 1 == 1;
             match *a {
                 Arg::S(s) => {
@@ -98,33 +97,32 @@ impl PointwiseBackward {
                 Arg::T(_) => (),
             }
         }
-        if read >> (args.len() + 1) & 1 == 1 {
-            self.result = Kept::Tensor(SavedTensor::output(y));
+        if read >> (args.len() + 1) & 1 == 1
+            && let Some(result) = self.kept.get_mut(args.len())
+        {
+            *result = Kept::Tensor(SavedTensor::output(y));
         }
     }
 
     #[inline(always)]
     fn inputs(&self) -> &[Kept] {
-        &self.inputs[..usize::from(self.count).min(INPUTS)]
+        &self.kept[..usize::from(self.count).min(PLACES)]
     }
 
     fn has_tensor_bound(&self) -> bool {
-        self.row.name == "clamp" && self.inputs()[1..].iter().any(|k| !matches!(k, Kept::Number(_)))
+        self.row.meta.bounds && self.inputs()[1..].iter().any(|k| !matches!(k, Kept::Number(_)))
     }
 
-    /// PyTorch's name of an input.
-    fn shown(&self, input: &'static str) -> &'static str {
-        match input {
-            "input" => "self",
-            "other" if self.row.name == "pow" => "exponent",
-            _ => input,
-        }
+    /// PyTorch's name of an input or a parameter.
+    fn shown(&self, name: &'static str) -> &'static str {
+        let other = self.row.meta.shown_as.iter().find(|(row, _)| *row == name).map(|(_, shown)| *shown);
+        other.unwrap_or(if name == "input" { "self" } else { name })
     }
 
     /// The inputs that have an edge, in its order.
     #[inline]
     fn edges(&self) -> impl Iterator<Item = usize> {
-        let has_edge = |i: &usize| match self.inputs[*i] {
+        let has_edge = |i: &usize| match self.kept[*i] {
             Kept::Number(_) => self.row.numbers_have_edges(*i),
             _ => true,
         };
@@ -231,7 +229,7 @@ impl Function for PointwiseBackward {
         let Some(g) = &grads[0] else { return Ok(self.edges().map(|_| None).collect()) };
         // Once, as hooks may have packed them.
         let mut saved: Saved = [const { None }; ARGS];
-        for (slot, kept) in saved[1..].iter_mut().zip(self.inputs().iter().chain([&self.result])) {
+        for (slot, kept) in saved[1..].iter_mut().zip(&self.kept) {
             *slot = kept.get(cx)?;
         }
         let once = matches!(self.row.meta.rounds, Rounds::Once);
@@ -282,16 +280,18 @@ impl Function for PointwiseBackward {
             }
         }
         if self.row.derivatives_read(self.inputs().len()) {
-            visit("result", if let Kept::Tensor(s) = &self.result { s } else { &NOTHING });
+            visit(
+                "result",
+                if let Some(Kept::Tensor(s)) = self.kept.get(self.inputs().len()) { s } else { &NOTHING },
+            );
         }
     }
 
     fn attributes(&self, visit: &mut Visit<'_>) {
-        let row = self.row.name;
         let gone = self.freed.load(Ordering::Relaxed);
         for (i, (kept, &name)) in self.inputs().iter().zip(self.row.inputs).enumerate() {
             let Kept::Number(s) = *kept else { continue };
-            let unbounded = row == "clamp" && s.to_f64().is_infinite();
+            let unbounded = self.row.meta.bounds && s.to_f64().is_infinite();
             visit(
                 self.shown(name),
                 match s {
@@ -302,32 +302,18 @@ impl Function for PointwiseBackward {
             );
         }
         for ((name, _), &value) in self.row.params.iter().zip(&self.params) {
-            visit(if *name == "limit" { "threshold" } else { name }, Attribute::Number(value));
+            visit(self.shown(name), Attribute::Number(value));
         }
-        // What PyTorch has as an argument and a row has as another row.
-        let (name, value) = match row {
-            "add" | "sub" => ("alpha", Attribute::Int(1)),
-            "div" => ("rounding_mode", Attribute::Nothing),
-            "square" => ("exponent", Attribute::Int(2)),
-            "cube" => ("exponent", Attribute::Int(3)),
-            "pow_half" => ("exponent", Attribute::Number(Scalar::Float(0.5))),
-            "pow_inverse" => ("exponent", Attribute::Int(-1)),
-            "logit_open" => ("eps", Attribute::Nothing),
-            "gelu_erf" => ("approximate", Attribute::Text("none")),
-            "gelu_tanh" => ("approximate", Attribute::Text("tanh")),
-            "squared_error" | "smooth_l1" | "huber" | "bce" | "bce_logits" => {
-                ("reduction", Attribute::Int(0))
-            }
-            _ => return,
-        };
-        visit(name, value);
+        if let Some((name, value)) = self.row.meta.shows {
+            visit(name, value);
+        }
     }
 
     fn release(&self) {
         if self.reads_number {
             self.freed.store(true, Ordering::Relaxed);
         }
-        for kept in self.inputs().iter().chain([&self.result]) {
+        for kept in &self.kept {
             if let Kept::Tensor(s) = kept {
                 s.free();
             }
@@ -412,7 +398,15 @@ mod tests {
     use crate::graph::Node;
 
     #[test]
-    fn a_node_fits_four_hundred_bytes_with_its_reference_counts() {
-        assert!(size_of::<Node<PointwiseBackward>>() + 16 <= 384, "{}", size_of::<Node<PointwiseBackward>>());
+    fn a_node_fits_a_block_of_320_bytes_with_its_reference_counts() {
+        assert!(size_of::<Node<PointwiseBackward>>() + 16 <= 320, "{}", size_of::<Node<PointwiseBackward>>());
+    }
+
+    #[test]
+    fn what_a_derivative_of_any_row_reads_has_a_place_in_the_node() {
+        for row in rows::ROWS {
+            let places = row.inputs.len() + usize::from(row.derivatives_read(row.inputs.len()));
+            assert!(places <= PLACES, "{}: {places} places", row.name);
+        }
     }
 }

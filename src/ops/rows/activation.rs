@@ -5,6 +5,7 @@ use crate::dtype::Scalar;
 use crate::ensure;
 use crate::error::Result;
 use crate::formula::Num;
+use crate::graph::Attribute;
 use crate::ops::schema::Surface;
 use crate::rows;
 
@@ -62,14 +63,14 @@ rows! { ACTIVATION;
     float gelu_erf(input) = input * E::lit(0.5) * (E::one() + (input * E::lit(std::f64::consts::FRAC_1_SQRT_2)).erf())
     => d(g, y) = [g * (E::lit(0.5) * (E::one() + (input * E::lit(std::f64::consts::FRAC_1_SQRT_2)).erf())
         + input * E::lit(0.398_942_280_401_432_7) * (E::lit(-0.5) * input * input).exp())];
-    { surface: Surface::NONE, node: "GeluBackward0", least: 2, kernel: "GeluKernelImpl" }
+    { shows: Some(("approximate", Attribute::Text("none"))), surface: Surface::NONE, node: "GeluBackward0", least: 2, kernel: "GeluKernelImpl" }
     /// The approximation of x Φ(x) by tanh.
     float gelu_tanh(input) = E::lit(0.5) * input * (E::one() + tanh_inner(input).tanh())
     => d(g, y) = [{
         let t = tanh_inner(input).tanh();
         let slope = E::lit(0.797_884_560_802_865_4) * (E::one() + E::lit(3.0 * 0.044715) * input * input);
         g * E::lit(0.5) * (E::one() + t + input * (E::one() - t * t) * slope)
-    }]; { surface: Surface::NONE, node: "GeluBackward0", least: 2, kernel: "GeluKernelImpl" }
+    }]; { shows: Some(("approximate", Attribute::Text("tanh"))), surface: Surface::NONE, node: "GeluBackward0", least: 2, kernel: "GeluKernelImpl" }
     /// x sigmoid(x).
     float silu(input) = input * sigmoid_of(input)
     => d(g, y) = [g * (sigmoid_of(input) * (E::one() + input * (E::one() - sigmoid_of(input))))]; { inplace_argument: true, surface: NN, least: 2, kernel: "silu_cpu" }
@@ -83,7 +84,7 @@ rows! { ACTIVATION;
     float softplus(input; beta: "1.0", limit: "20.0") =
         E::select(limit.lt(input * beta), input, softplus_of(input * beta) / beta)
     => d(g, y) = [E::select(limit.lt(input * beta), g, g * sigmoid_of(input * beta))];
-    { surface: NN, sig: "input: Tensor, beta: float = 1.0, threshold: float = 20.0", least: 2, kernel: "softplus_cpu" }
+    { shown_as: &[("limit", "threshold")], surface: NN, sig: "input: Tensor, beta: float = 1.0, threshold: float = 20.0", least: 2, kernel: "softplus_cpu" }
     /// log(sigmoid(x)).
     float logsigmoid(input) = -softplus_of(-input) => d(g, y) = [g * sigmoid_of(-input)];
     { surface: NN, node: "LogSigmoidBackward0", least: 2, kernel: "log_sigmoid_cpu" }
@@ -117,7 +118,7 @@ rows! { ACTIVATION;
     /// x where above the threshold, else `value`.
     num threshold(input; limit: "", value: "") = E::select(input.le(limit), value, input)
     => d(g, y) = [E::select(input.le(limit), E::zero(), g)];
-    { inplace_argument: true, surface: NN.and(Surface::FUNCTION).and(Surface::INPLACE), sig: "input: Tensor, threshold: Number, value: Number", least: 1, kernel: "threshold_cpu" }
+    { shown_as: &[("limit", "threshold")], inplace_argument: true, surface: NN.and(Surface::FUNCTION).and(Surface::INPLACE), sig: "input: Tensor, threshold: Number, value: Number", least: 1, kernel: "threshold_cpu" }
     /// x sigmoid(gate).
     float glu_kernel(input, gate) = input * sigmoid_of(gate)
     => d(g, y) = [g * sigmoid_of(gate), g * (input * (sigmoid_of(gate) * (E::one() - sigmoid_of(gate))))];
@@ -125,7 +126,7 @@ rows! { ACTIVATION;
     /// Squared difference.
     float squared_error(input, target) = (input - target) * (input - target)
     => d(g, y) = [g * (E::lit(2.0) * (input - target)), g * (E::lit(2.0) * (target - input))];
-    { surface: Surface::NONE, node: "MseLossBackward0" }
+    { shows: Some(("reduction", Attribute::Int(0))), surface: Surface::NONE, node: "MseLossBackward0" }
     /// Squared difference below `beta`, absolute above, as Girshick's Fast R-CNN.
     float smooth_l1(input, target; beta: "1.0") = {
         let z = (input - target).abs();
@@ -134,7 +135,7 @@ rows! { ACTIVATION;
     => d(g, y) = [
         { let x = input - target; g * E::select(x.abs().lt(beta), x / beta, E::select(x.lt(E::zero()), -E::one(), E::one())) },
         { let x = target - input; g * E::select(x.abs().lt(beta), x / beta, E::select(x.lt(E::zero()), -E::one(), E::one())) },
-    ]; { surface: Surface::NONE, node: "SmoothL1LossBackward0" }
+    ]; { shows: Some(("reduction", Attribute::Int(0))), surface: Surface::NONE, node: "SmoothL1LossBackward0" }
     /// Huber's function of the difference.
     float huber(input, target; delta: "1.0") = {
         let z = (input - target).abs();
@@ -143,7 +144,7 @@ rows! { ACTIVATION;
     => d(g, y) = [
         { let x = input - target; g * E::select(x.abs().le(delta), x, E::select(x.lt(E::zero()), -delta, delta)) },
         { let x = target - input; g * E::select(x.abs().le(delta), x, E::select(x.lt(E::zero()), -delta, delta)) },
-    ]; { surface: Surface::NONE, node: "HuberLossBackward0" }
+    ]; { shows: Some(("reduction", Attribute::Int(0))), surface: Surface::NONE, node: "HuberLossBackward0" }
     /// -(t log x + (1 - t) log(1 - x)), the logarithms not below -100.
     float bce(input, target) = {
         let floor = E::lit(-100.0);
@@ -152,8 +153,8 @@ rows! { ACTIVATION;
     => d(g, y) = [
         g * (input - target) / ((E::one() - input) * input).maximum(E::lit(1e-12)),
         g * ((-input).log1p().maximum(E::lit(-100.0)) - input.log().maximum(E::lit(-100.0))),
-    ]; { on: (0.1, 0.9), surface: Surface::NONE, node: "BinaryCrossEntropyBackward0" }
+    ]; { shows: Some(("reduction", Attribute::Int(0))), on: (0.1, 0.9), surface: Surface::NONE, node: "BinaryCrossEntropyBackward0" }
     /// (1 - t) x + log(1 + exp(-x)), without overflow.
     float bce_logits(input, target) = (E::one() - target) * input + softplus_of(-input)
-    => d(g, y) = [g * (sigmoid_of(input) - target), -g * input]; { surface: Surface::NONE, node: "BinaryCrossEntropyWithLogitsBackward0" }
+    => d(g, y) = [g * (sigmoid_of(input) - target), -g * input]; { shows: Some(("reduction", Attribute::Int(0))), surface: Surface::NONE, node: "BinaryCrossEntropyWithLogitsBackward0" }
 }

@@ -1,6 +1,7 @@
 //! Functions of two and three numbers.
 
 use crate::formula::Arith;
+use crate::graph::Attribute;
 use crate::ops::pointwise::Rounds;
 use crate::ops::schema::Surface;
 use crate::rows;
@@ -16,15 +17,15 @@ const NUMBER_EITHER_SIDE: &str = "input: Tensor, other: Operand | input: Number,
 
 rows! { BINARY;
     /// Sum of two tensors, element by element.
-    num add(input, other) = input + other => d(g, y) = [g, g]; { surface: Surface::NONE }
+    num add(input, other) = input + other => d(g, y) = [g, g]; { shows: Some(("alpha", Attribute::Int(1))), surface: Surface::NONE }
     /// Difference of two tensors, element by element.
     num sub(input, other) = input - other => d(g, y) = [g, -g];
-    { surface: Surface::NONE, refuses_bool: "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead." }
+    { shows: Some(("alpha", Attribute::Int(1))), surface: Surface::NONE, refuses_bool: "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead." }
     /// Product of two tensors, element by element.
     num mul(input, other) = input * other => d(g, y) = [g * other, g * input]; { aliases: &["multiply"], sig: "input: Operand, other: Operand" }
     /// Quotient of two tensors, element by element.
     float div(input, other) = input / other => d(g, y) = [g / other, -g * ((input / other) / other)];
-    { on: (0.3, 2.0), surface: Surface::NONE }
+    { shows: Some(("rounding_mode", Attribute::Nothing)), on: (0.3, 2.0), surface: Surface::NONE }
     /// Quotient rounded toward minus infinity.
     num floor_divide(input, other) = input.floor_div(other); { sig: "input: Operand, other: Operand", divides: true, on: (0.3, 2.0), least: 1, kernel: "div_floor_cpu" }
     /// Quotient rounded toward zero.
@@ -42,7 +43,7 @@ rows! { BINARY;
     => d(g, y) = [
         E::select(other.eq(E::zero()), E::zero(), g * (other * input.pow(other - E::one()))),
         E::select(E::and(input.eq(E::zero()), E::zero().le(other)), E::zero(), g * (y * input.log())),
-    ]; { on: (0.3, 2.0), surface: Surface::NONE, node: "PowBackward1", number_nodes: &["PowBackward2", "PowBackward0"] }
+    ]; { shown_as: &[("other", "exponent")], on: (0.3, 2.0), surface: Surface::NONE, node: "PowBackward1", number_nodes: &["PowBackward2", "PowBackward0"] }
     /// Angle of the point (other, input), in radians.
     float atan2(input, other) = input.atan2(other)
     => d(g, y) = [g * (other / (input * input + other * other)), g * ((-input) / (input * input + other * other))];
@@ -128,7 +129,7 @@ rows! { BINARY;
         E::select(E::and(min.le(input), input.le(max)), g, E::zero()),
         E::select(E::and(input.lt(min), min.lt(max)), g, E::zero()),
         E::select(E::or(max.lt(input), max.lt(min)), g, E::zero()),
-    ]; { surface: Surface::NONE, number_nodes: &["", "ClampBackward1", "ClampBackward1"], least: 1, kernel: "clamp_scalar_cpu" }
+    ]; { bounds: true, surface: Surface::NONE, number_nodes: &["", "ClampBackward1", "ClampBackward1"], least: 1, kernel: "clamp_scalar_cpu" }
     /// The larger of `input` and `min`; NaN stays.
     num clamp_min(input, min) = input.maximum(min)
     => d(g, y) = [E::select(min.le(input), g, E::zero()), E::select(input.lt(min), g, E::zero())];

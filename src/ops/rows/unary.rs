@@ -1,6 +1,8 @@
 //! Functions of one number. Derivatives are those of any table of calculus.
 
+use crate::dtype::Scalar;
 use crate::formula::{Arith, Num};
+use crate::graph::Attribute;
 use crate::ops::schema::Surface;
 use crate::rows;
 
@@ -51,13 +53,13 @@ rows! { UNARY;
     /// As `sign`.
     num sgn(input) = sign_of(input) => d(g, y) = [E::zero()];
     /// Each element times itself.
-    num square(input) = input * input => d(g, y) = [g * (input + input)]; { surface: Surface::NONE, node: "PowBackward0" }
+    num square(input) = input * input => d(g, y) = [g * (input + input)]; { shows: Some(("exponent", Attribute::Int(2))), surface: Surface::NONE, node: "PowBackward0" }
     /// Each element to the third power.
-    num cube(input) = input * input * input => d(g, y) = [g * (lit::<E>(3.0) * input * input)]; { surface: Surface::NONE, node: "PowBackward0" }
+    num cube(input) = input * input * input => d(g, y) = [g * (lit::<E>(3.0) * input * input)]; { shows: Some(("exponent", Attribute::Int(3))), surface: Surface::NONE, node: "PowBackward0" }
     /// The square root, as a power.
-    float pow_half(input) = input.sqrt() => d(g, y) = [g * (lit::<E>(0.5) * input.pow(lit(-0.5)))]; { on: (0.1, 4.0), surface: Surface::NONE, node: "PowBackward0" }
+    float pow_half(input) = input.sqrt() => d(g, y) = [g * (lit::<E>(0.5) * input.pow(lit(-0.5)))]; { shows: Some(("exponent", Attribute::Number(Scalar::Float(0.5)))), on: (0.1, 4.0), surface: Surface::NONE, node: "PowBackward0" }
     /// The reciprocal, as a power.
-    float pow_inverse(input) = E::one() / input => d(g, y) = [-g * (E::one() / (input * input))]; { on: (0.3, 4.0), surface: Surface::NONE, node: "PowBackward0" }
+    float pow_inverse(input) = E::one() / input => d(g, y) = [-g * (E::one() / (input * input))]; { shows: Some(("exponent", Attribute::Int(-1))), on: (0.3, 4.0), surface: Surface::NONE, node: "PowBackward0" }
     /// e to the power of each element.
     float exp(input) = input.exp() => d(g, y) = [g * y];
     /// 2 to the power of each element.
@@ -138,7 +140,7 @@ rows! { UNARY;
     /// log(x / (1 - x)).
     float logit_open(input) = (input / (E::one() - input)).log()
     => d(g, y) = [E::select(E::or(input.lt(E::zero()), E::one().lt(input)), lit(f64::NAN), g / (input * (E::one() - input)))];
-    { on: (0.1, 0.9), surface: Surface::NONE, node: "LogitBackward0" }
+    { shows: Some(("eps", Attribute::Nothing)), on: (0.1, 0.9), surface: Surface::NONE, node: "LogitBackward0" }
     /// log(x / (1 - x)) of x limited to [eps, 1 - eps].
     float logit_within(input; eps: "") = { let z = input.maximum(eps).minimum(E::one() - eps); (z / (E::one() - z)).log() }
     => d(g, y) = [E::select(E::or(input.lt(eps), (E::one() - eps).lt(input)), E::zero(), g / (input * (E::one() - input)))];

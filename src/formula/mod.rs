@@ -4,6 +4,14 @@
 //! it is the CPU kernel; run on [`record::Sym`] it writes down its steps, from which follow what backward saves,
 //! the differentiable backward, and the WGSL text.
 
+/// The text of a file in `shaders`, as the build shortened it.
+macro_rules! shader_text {
+    ($file:literal) => {
+        include_str!(concat!(env!("OUT_DIR"), "/shaders/", $file))
+    };
+}
+pub(crate) use shader_text;
+
 pub mod blocks;
 pub mod record;
 pub mod template;

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use crate::dtype::DType;
 
-const STORAGE: &str = include_str!("../../shaders/storage.wgsl");
+const STORAGE: &str = shader_text!("storage.wgsl");
 
 /// What declares `T`, the type computed in.
 pub fn types(compute: DType) -> &'static str {
@@ -176,7 +176,7 @@ pub fn library(compute: DType) -> Result<&'static [Item], String> {
     macro_rules! library {
         ($file:literal) => {{
             static ITEMS: LazyLock<Vec<Item>> = LazyLock::new(|| {
-                let own = include_str!(concat!("../../shaders/", $file));
+                let own = shader_text!($file);
                 items(STORAGE).into_iter().chain(items(own)).collect()
             });
             Ok(&ITEMS)

@@ -387,7 +387,7 @@ fn is_truth(steps: &[Step]) -> bool {
     matches!(steps.last(), Some(Step::Do(Lt | Le | Eq | Not | And | Or, _)))
 }
 
-const FRAME: &str = include_str!("../../shaders/pointwise.wgsl");
+const FRAME: &str = shader_text!("pointwise.wgsl");
 
 #[cfg(test)]
 mod tests {

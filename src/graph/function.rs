@@ -270,17 +270,27 @@ pub fn record_all<F: Function>(
     inputs: &[&Tensor],
     make: impl FnOnce(&[Tensor]) -> F,
 ) -> Result<Vec<Tensor>> {
-    if !grad_enabled() || !inputs.iter().any(|t| t.requires_grad()) {
-        return Ok(outs);
+    // What does not depend on the function is compiled once.
+    #[inline(never)]
+    fn edges(inputs: &[&Tensor]) -> Result<Option<Edges>> {
+        if !grad_enabled() || !inputs.iter().any(|t| t.requires_grad()) {
+            return Ok(None);
+        }
+        inputs.iter().map(|t| t.grad_edge()).collect::<Result<_>>().map(Some)
     }
-    let edges = inputs.iter().map(|t| t.grad_edge()).collect::<Result<_>>()?;
-    // Indices have no gradient, so that the node does not count them.
-    let differentiable: Vec<_> = outs.iter().filter(|o| o.dtype().is_float()).collect();
-    let f = make(&outs);
-    check_saved()?;
-    let grad_fn = node(f, edges, &differentiable);
-    for (i, out) in outs.iter_mut().filter(|o| o.dtype().is_float()).enumerate() {
-        out.init_history(grad_fn.clone(), i);
+    #[inline(never)]
+    fn hang(outs: &mut [Tensor], grad_fn: &GradFn) {
+        for (i, out) in outs.iter_mut().filter(|o| o.dtype().is_float()).enumerate() {
+            out.init_history(grad_fn.clone(), i);
+        }
+    }
+    if let Some(edges) = edges(inputs)? {
+        let f = make(&outs);
+        check_saved()?;
+        // Indices have no gradient, so that the node does not count them.
+        let differentiable: Vec<_> = outs.iter().filter(|o| o.dtype().is_float()).collect();
+        let grad_fn = node(f, edges, &differentiable);
+        hang(&mut outs, &grad_fn);
     }
     Ok(outs)
 }

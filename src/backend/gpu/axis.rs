@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::layout::Layout;
 use crate::storage::Storage;
 
-const AXIS: &str = include_str!("../../../shaders/axis.wgsl");
+const AXIS: &str = crate::formula::shader_text!("axis.wgsl");
 
 /// For each result the elements that it is the sum of, one list after the other.
 struct Lists {

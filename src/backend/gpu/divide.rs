@@ -10,7 +10,7 @@ use crate::backend::pointwise::compute_type;
 use crate::error::Result;
 use crate::formula::template::{binding, stored};
 
-const FRAME: &str = include_str!("../../../shaders/divisor.wgsl");
+const FRAME: &str = crate::formula::shader_text!("divisor.wgsl");
 
 /// Reports a zero among dense integers; on software at once, else at the next call that waits.
 pub fn expect_divisors(x: View) -> Result<()> {

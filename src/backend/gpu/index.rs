@@ -24,9 +24,9 @@ use crate::formula::template::{binding, encode, lanes, line, mask, place, stored
 use crate::layout::{Dims, Layout};
 use crate::storage::Storage;
 
-const OFFSETS: &str = include_str!("../../../shaders/offsets.wgsl");
-const GATHER: &str = include_str!("../../../shaders/gather.wgsl");
-const SCATTER: &str = include_str!("../../../shaders/scatter.wgsl");
+const OFFSETS: &str = crate::formula::shader_text!("offsets.wgsl");
+const GATHER: &str = crate::formula::shader_text!("gather.wgsl");
+const SCATTER: &str = crate::formula::shader_text!("scatter.wgsl");
 
 /// Words as the offsets they are.
 fn list<'a>(storage: &'a Storage, layout: &'a Layout) -> View<'a> {

@@ -16,7 +16,7 @@ use crate::formula::template::binding;
 use crate::layout::{Dims, Layout};
 use crate::storage::Storage;
 
-const MASK: &str = include_str!("../../../shaders/mask.wgsl");
+const MASK: &str = crate::formula::shader_text!("mask.wgsl");
 
 /// Elements of the mask that an invocation counts: about as many as there are blocks, whose counts one sums up.
 fn block(n: usize) -> usize {

@@ -19,7 +19,7 @@ use crate::formula::ARGS;
 use crate::formula::record::{Prim, Step, Steps};
 use crate::formula::template::{self, binding, stored};
 
-const NORM: &str = include_str!("../../../shaders/norm.wgsl");
+const NORM: &str = crate::formula::shader_text!("norm.wgsl");
 
 /// Elements that a thread of many sums one after the other: more lose digits.
 const MOST: usize = 2048;

@@ -11,7 +11,7 @@ use crate::backend::optim::{NUMBERS, Part, Rule, Shared};
 use crate::error::{Error, Result};
 use crate::formula::template::{self, binding, line};
 
-const FRAME: &str = include_str!("../../../shaders/optim.wgsl");
+const FRAME: &str = crate::formula::shader_text!("optim.wgsl");
 
 /// Invocations in a workgroup.
 const GROUP: usize = 64;

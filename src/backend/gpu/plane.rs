@@ -12,7 +12,7 @@ use crate::backend::plane::{Divisor, Map, PoolShape, ResizeShape};
 use crate::error::{Error, Result};
 use crate::formula::template::{self, binding, stored};
 
-const FRAME: &str = include_str!("../../../shaders/pool.wgsl");
+const FRAME: &str = crate::formula::shader_text!("pool.wgsl");
 
 /// Invocations in a workgroup.
 const GROUP: usize = 64;

@@ -14,7 +14,7 @@ use crate::formula::template::{self, binding};
 use crate::layout::Layout;
 use crate::storage::Storage;
 
-const FRAME: &str = include_str!("../../../shaders/random.wgsl");
+const FRAME: &str = crate::formula::shader_text!("random.wgsl");
 
 /// Invocations in a workgroup.
 const GROUP: usize = 64;

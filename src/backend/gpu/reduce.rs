@@ -15,9 +15,9 @@ use crate::error::{Error, Result};
 use crate::formula::template::{self, binding, line, load, stored};
 use crate::layout::Layout;
 
-const FRAME: &str = include_str!("../../../shaders/reduce.wgsl");
-const LIST: &str = include_str!("../../../shaders/reduce_list.wgsl");
-const EXTREMUM: &str = include_str!("../../../shaders/extremum.wgsl");
+const FRAME: &str = crate::formula::shader_text!("reduce.wgsl");
+const LIST: &str = crate::formula::shader_text!("reduce_list.wgsl");
+const EXTREMUM: &str = crate::formula::shader_text!("extremum.wgsl");
 
 /// Invocations in a workgroup.
 const GROUP: usize = 64;

@@ -15,7 +15,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::formula::template::{binding, stored};
 
-const SCAN: &str = include_str!("../../../shaders/scan.wgsl");
+const SCAN: &str = crate::formula::shader_text!("scan.wgsl");
 
 /// From how many elements on a lane is cut, and from how many lanes on none is.
 const LONG: usize = 512;

@@ -11,8 +11,8 @@ use crate::backend::softmax::{Along, Kind, Targets};
 use crate::error::{Error, Result};
 use crate::formula::template::{self, binding, stored};
 
-const SOFTMAX: &str = include_str!("../../../shaders/softmax.wgsl");
-const NLL: &str = include_str!("../../../shaders/nll.wgsl");
+const SOFTMAX: &str = crate::formula::shader_text!("softmax.wgsl");
+const NLL: &str = crate::formula::shader_text!("nll.wgsl");
 
 /// Invocations in a workgroup.
 pub(super) const GROUP: usize = 64;

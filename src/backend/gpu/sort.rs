@@ -15,8 +15,8 @@ use crate::error::Result;
 use crate::formula::template::{binding, stored};
 use crate::layout::Layout;
 
-const SORT: &str = include_str!("../../../shaders/sort.wgsl");
-const SORTED: &str = include_str!("../../../shaders/sorted.wgsl");
+const SORT: &str = crate::formula::shader_text!("sort.wgsl");
+const SORTED: &str = crate::formula::shader_text!("sorted.wgsl");
 
 /// Places that a workgroup sorts in its own memory.
 const CHUNK: usize = 256;

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::formula::template::{self, binding, stored};
 use crate::layout::{Dims, Layout};
 
-const FRAME: &str = include_str!("../../../shaders/svd.wgsl");
+const FRAME: &str = crate::formula::shader_text!("svd.wgsl");
 
 /// Invocations in a workgroup.
 const GROUP: usize = 64;

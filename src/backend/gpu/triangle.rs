@@ -8,7 +8,7 @@ use crate::backend::View;
 use crate::backend::pointwise::compute_type;
 use crate::error::Result;
 
-const TRIANGLE: &str = include_str!("../../../shaders/triangle.wgsl");
+const TRIANGLE: &str = crate::formula::shader_text!("triangle.wgsl");
 
 pub fn triangle(x: View, rows: usize, columns: usize, k: i64, lower: bool, out: View) -> Result<()> {
     let n = out.layout.numel();

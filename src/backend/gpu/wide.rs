@@ -23,7 +23,7 @@ use wgpu::naga::{
     VectorSize,
 };
 
-const WIDE: &str = include_str!("../../../shaders/wide.wgsl");
+const WIDE: &str = crate::formula::shader_text!("wide.wgsl");
 
 /// What stands in the way, in words.
 type Result<T> = std::result::Result<T, String>;

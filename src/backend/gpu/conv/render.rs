@@ -5,7 +5,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::formula::template::{self, binding, line, stored};
 
-const FRAME: &str = include_str!("../../../../shaders/conv.wgsl");
+const FRAME: &str = crate::formula::shader_text!("conv.wgsl");
 
 /// Where the gradient of an input reads that of the output.
 const SOURCE_OF_INPUT: &str = "fn size_of_result() -> vec4<u32> { return params.input; }

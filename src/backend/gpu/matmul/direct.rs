@@ -4,7 +4,7 @@ use super::{Load, Shape};
 use crate::error::Result;
 use crate::formula::template::line;
 
-const FRAME: &str = include_str!("../../../../shaders/matmul.wgsl");
+const FRAME: &str = crate::formula::shader_text!("matmul.wgsl");
 
 /// Invocations in a workgroup.
 pub const GROUP: usize = 32;

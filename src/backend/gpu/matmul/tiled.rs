@@ -5,7 +5,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::formula::template::{self, line};
 
-const FRAME: &str = include_str!("../../../../shaders/matmul_tiled.wgsl");
+const FRAME: &str = crate::formula::shader_text!("matmul_tiled.wgsl");
 
 /// A multiple of the depth of every tile.
 pub const DEPTH: usize = 32;

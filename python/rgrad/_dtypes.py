@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rgrad import _C
 
 from ._size import Size
+
+TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def _check_dtype(function: str, argument: str, position: int, value: Any) -> None:

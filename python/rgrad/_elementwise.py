@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from typing import Any
 
 from rgrad import _C
 from rgrad._C import Tensor
+
+TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def _set(self: Tensor, values: Any) -> Tensor:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 from rgrad import _C
+
+TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def get_default_device() -> _C.device:

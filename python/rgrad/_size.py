@@ -5,7 +5,10 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable
-from typing import Any
+
+TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def _integer(position: int, size: Any) -> int:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import warnings
 from types import ModuleType
-from typing import Any, Self
 
 from rgrad import _C
 from rgrad._C import Generator, Tensor
+
+TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
+if TYPE_CHECKING:
+    from typing import Any, Self
 
 
 class _Named:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import types
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 from rgrad import _C
 from rgrad._C import Tensor
@@ -24,6 +23,10 @@ from .grad_mode import (
 )
 from .graph import GradientEdge
 from .variable import Variable
+
+TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "Function",
@@ -58,7 +61,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
-def _as_tuple(x):
+def _as_tuple(x: Any) -> tuple[Any, ...]:
     return (x,) if isinstance(x, Tensor | GradientEdge) else tuple(x)
 
 

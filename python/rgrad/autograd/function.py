@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from rgrad import _C
 from rgrad._C import Tensor
+
+TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "once_differentiable"]
 
@@ -247,9 +249,11 @@ class Function(metaclass=FunctionMeta):
 
 def _placed(forward: Callable, args: tuple, kwargs: dict[str, Any], plain: bool) -> tuple:
     """The arguments of forward by position. One that has a ctx gets no default in front of an argument by name."""
+    if not plain and not kwargs and getattr(forward, "__defaults__", None) is None:
+        return args
+    import inspect  # which takes long to load, and is asked seldom
+
     if not plain:
-        if not kwargs and getattr(forward, "__defaults__", None) is None:
-            return args
         bound = inspect.signature(forward).bind(*args, **kwargs)
         bound.apply_defaults()
         return bound.args

@@ -7,13 +7,16 @@ says, and hands back tensors without history unless `create_graph` is set.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from rgrad import _C
 from rgrad._C import Tensor
 
 from . import grad
 from .grad_mode import enable_grad, set_grad_enabled
+
+TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import threading
 import warnings
 from collections.abc import Callable
-from typing import Any, Self, TypeVar, cast, overload
 
 from rgrad import _C
 
-F = TypeVar("F", bound=Callable[..., Any])
+TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
+if TYPE_CHECKING:
+    from typing import Any, Self, TypeVar, overload
 
+
+    F = TypeVar("F", bound=Callable[..., Any])
 
 class _Switch:
     """A context manager that is also a decorator; entered anew for each call and each step of a generator."""
@@ -28,6 +30,12 @@ class _Switch:
         return type(self)()
 
     def __call__(self, f: F) -> F:
+        wrapped: Any = self._wrap(f)
+        return wrapped
+
+    def _wrap(self, f: Callable) -> Callable:
+        import inspect  # which takes as long to load as all of this package
+
         if inspect.isclass(f):
             warnings.warn(
                 "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
@@ -37,9 +45,10 @@ class _Switch:
                 stacklevel=2,
             )
             made = f
-            f = cast(F, lambda *args, **kwargs: made(*args, **kwargs))
+            # Nothing of the class is its name.
+            f = lambda *args, **kwargs: made(*args, **kwargs)  # noqa: E731
         if inspect.isgeneratorfunction(f):
-            return cast(F, self._wrap_generator(f))
+            return self._wrap_generator(f)
         if inspect.iscoroutinefunction(f):
 
             @functools.wraps(f)
@@ -47,14 +56,14 @@ class _Switch:
                 with self.clone():
                     return await f(*args, **kwargs)
 
-            return cast(F, awaited)
+            return awaited
 
         @functools.wraps(f)
         def called(*args, **kwargs):
             with self.clone():
                 return f(*args, **kwargs)
 
-        return cast(F, called)
+        return called
 
     def _wrap_generator(self, f: Callable) -> Callable:
         @functools.wraps(f)
@@ -93,10 +102,14 @@ class no_grad(_Switch):
     False
     """
 
-    @overload
-    def __new__(cls) -> Self: ...
-    @overload
-    def __new__(cls, orig_func: F) -> F: ...
+    if TYPE_CHECKING:
+
+        @overload
+        def __new__(cls) -> Self: ...
+
+        @overload
+        def __new__(cls, orig_func: F) -> F: ...
+
     def __new__(cls, orig_func: Callable | None = None) -> Any:
         self = super().__new__(cls)
         return self if orig_func is None else cls()(orig_func)
@@ -111,10 +124,14 @@ class no_grad(_Switch):
 class enable_grad(_Switch):
     """Operations in the block are recorded, also inside a `no_grad`."""
 
-    @overload
-    def __new__(cls) -> Self: ...
-    @overload
-    def __new__(cls, orig_func: F) -> F: ...
+    if TYPE_CHECKING:
+
+        @overload
+        def __new__(cls) -> Self: ...
+
+        @overload
+        def __new__(cls, orig_func: F) -> F: ...
+
     def __new__(cls, orig_func: Callable | None = None) -> Any:
         self = super().__new__(cls)
         return self if orig_func is None else cls()(orig_func)
@@ -157,10 +174,13 @@ class set_grad_enabled(_Switch):
 class inference_mode(_Switch):
     """As `no_grad`, for code whose results never meet autograd."""
 
-    @overload
-    def __new__(cls, mode: bool = True) -> Self: ...
-    @overload
-    def __new__(cls, mode: F) -> F: ...
+    if TYPE_CHECKING:
+
+        @overload
+        def __new__(cls, mode: bool = True) -> Self: ...
+        @overload
+        def __new__(cls, mode: F) -> F: ...
+
     def __new__(cls, mode: bool | Callable = True) -> Any:
         self = super().__new__(cls)
         if callable(mode):

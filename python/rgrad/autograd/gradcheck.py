@@ -6,8 +6,8 @@ Slow mode compares whole Jacobians. Fast mode compares one number per pair of in
 from __future__ import annotations
 
 import warnings
+from collections import namedtuple
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
 
 import rgrad
 from rgrad import _C
@@ -15,6 +15,10 @@ from rgrad._C import Tensor
 
 from . import grad
 from .function import Function
+
+TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -41,9 +45,10 @@ If the test
 """
 
 
-class _Check(NamedTuple):
+class _Check(namedtuple("_Check", "func inputs eps atol rtol nondet_tol check_grad_dtypes")):
     """One call of `gradcheck`: the function, where it is checked, and how strictly."""
 
+    __slots__ = ()
     func: Callable[..., Any]
     inputs: tuple[Any, ...]
     eps: float

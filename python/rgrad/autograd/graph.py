@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
+from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
 
 from rgrad import _C
 from rgrad._C import Node, Tensor
 from rgrad.utils.hooks import RemovableHandle
+
+TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "GradientEdge",
@@ -27,15 +31,16 @@ __all__ = [
 ]
 
 
-class GradientEdge(NamedTuple):
+class GradientEdge(namedtuple("GradientEdge", ("node", "output_nr", "ownership_token"), defaults=(None,))):
     """Where a gradient goes: an input of a node's backward, which is an output of its forward.
 
     `backward` and `grad` take an edge wherever they take a tensor, so the tensor itself need not be kept.
     """
 
+    __slots__ = ()
     node: Node
     output_nr: int
-    ownership_token: Any = None
+    ownership_token: Any
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:

@@ -7,14 +7,16 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
 
 from rgrad import _C
 
+TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
+if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
+    F = TypeVar("F", bound=Callable[..., Any])
+
 __all__ = ["RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
-
-F = TypeVar("F", bound=Callable[..., Any])
-
 
 class _HandleMeta(type):
     """Lets ``isinstance`` know the handles that the core makes, for hooks of tensors and nodes."""

@@ -23,16 +23,14 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// A shader without comments, and without what stands in its slots until they are filled. Declarations still stand out
-/// by their indentation.
+/// A shader without comments, but those that mark its slots. Declarations still stand out by their indentation.
 fn shortened(source: &str) -> String {
-    let (mut out, mut inside) = (String::new(), false);
+    let mut out = String::new();
     for line in source.lines() {
         let text = line.trim();
         let marks_slot = text.starts_with("// @");
-        inside = if marks_slot { text != "// @end" } else { inside };
         let code = if marks_slot { text } else { text.split("//").next().unwrap_or_default().trim_end() };
-        if !code.is_empty() && (marks_slot || !inside) {
+        if !code.is_empty() {
             if line.starts_with(' ') {
                 out.push(' ');
             }

@@ -137,6 +137,12 @@ pub fn coordinates(rank: usize) -> String {
     s
 }
 
+/// What a frame has in a slot by itself.
+pub fn content<'a>(frame: &'a str, slot: &str) -> &'a str {
+    let after = frame.split_once(&format!("// @slot {slot}\n")).map_or("", |f| f.1);
+    after.split_once("// @end").map_or("", |f| f.0)
+}
+
 /// Replaces what stands between a `// @slot name` line and its `// @end` line.
 pub fn fill(frame: &str, fillings: &[(&str, &str)]) -> String {
     let mut out = String::new();

@@ -12,7 +12,7 @@ use crate::backend::pointwise::{Operand, Program, compute_type};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::formula::record::{Prim, Step};
-use crate::formula::template::binding;
+use crate::formula::template::{self, binding};
 use crate::layout::{Dims, Layout};
 use crate::storage::Storage;
 
@@ -63,12 +63,11 @@ fn pass(gpu: &Gpu, pass: Pass, mask: View, starts: View, positions: Option<View>
         }
         bindings += &binding(2 + positions.is_some() as usize, "read", "mask", "u32");
         let body = match pass {
-            // What the frame has by itself.
-            Pass::Count => MASK.split("// @slot pass\n").nth(1).and_then(|s| s.split("    // @end").next()),
-            Pass::Sum => Some(SUM),
-            Pass::Write => Some(WRITE),
+            Pass::Count => template::content(MASK, "pass"),
+            Pass::Sum => SUM,
+            Pass::Write => WRITE,
         };
-        let slots = [("bindings", &*bindings), ("pass", body.unwrap_or_default())];
+        let slots = [("bindings", &*bindings), ("pass", body)];
         render("nonzero", MASK, DType::I32, &slots)
     };
     let written = [starts, positions.unwrap_or(starts)];

@@ -12,7 +12,7 @@ use crate::backend::index::{Pick, Rule};
 use crate::backend::pointwise::compute_type;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::formula::template::{binding, stored};
+use crate::formula::template::{self, binding, stored};
 use crate::layout::Layout;
 
 const SORT: &str = crate::formula::shader_text!("sort.wgsl");
@@ -82,20 +82,12 @@ fn order(gpu: &'static Gpu, x: View, n: usize, descending: bool) -> Result<Tempo
         let source = || {
             let (bindings, load) = (binding(2, "read", "x", stored(x.dtype)), loader("x", x.dtype));
             let body = match pass {
-                // What the frame has by itself.
-                Pass::Chunks => {
-                    SORT.split("// @slot pass\n").nth(1).and_then(|s| s.split("    // @end").next())
-                }
-                Pass::Apart => Some(APART),
-                Pass::Merge => Some(MERGE),
+                Pass::Chunks => template::content(SORT, "pass"),
+                Pass::Apart => APART,
+                Pass::Merge => MERGE,
             };
             let less = less(compute, descending);
-            let slots = [
-                ("bindings", &*bindings),
-                ("load", &*load),
-                ("less", &*less),
-                ("pass", body.unwrap_or_default()),
-            ];
+            let slots = [("bindings", &*bindings), ("load", &*load), ("less", &*less), ("pass", body)];
             render("sort", SORT, compute, &slots)
         };
         gpu.launch(Launch {

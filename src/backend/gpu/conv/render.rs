@@ -47,14 +47,8 @@ pub fn source(which: Product, dtype: DType, bias: bool, rows: usize, fours: usiz
 
 /// The functions that say where positions and taps meet, and where a product reads its source.
 pub fn geometry(which: Product) -> [&'static str; 2] {
-    let source = if which == Product::Input { SOURCE_OF_INPUT } else { default("source") };
-    [default("geometry"), source]
-}
-
-/// What the frame has in a slot.
-fn default(slot: &str) -> &'static str {
-    let after = FRAME.split_once(&format!("// @slot {slot}\n")).map_or("", |f| f.1);
-    after.split_once("// @end").map_or("", |f| f.0)
+    let source = if which == Product::Input { SOURCE_OF_INPUT } else { template::content(FRAME, "source") };
+    [template::content(FRAME, "geometry"), source]
 }
 
 /// Sums in a tile of `rows` by `fours` vectors.

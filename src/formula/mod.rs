@@ -52,21 +52,27 @@ pub trait Arith:
     fn remainder(self, o: Self) -> Self;
     /// Remainder with the sign of the dividend.
     fn fmod(self, o: Self) -> Self;
+    #[inline(always)]
     fn gt(self, o: Self) -> Self::Bool {
         o.lt(self)
     }
+    #[inline(always)]
     fn ge(self, o: Self) -> Self::Bool {
         o.le(self)
     }
+    #[inline(always)]
     fn ne(self, o: Self) -> Self::Bool {
         Self::not(self.eq(o))
     }
+    #[inline(always)]
     fn is_nan(self) -> Self::Bool {
         self.ne(self)
     }
+    #[inline(always)]
     fn zero() -> Self {
         Self::lit(0.0)
     }
+    #[inline(always)]
     fn one() -> Self {
         Self::lit(1.0)
     }

@@ -176,7 +176,12 @@ class _Pickler(_PythonPickler):
             # The tensor stays referenced, so that its address can't be given to another storage meanwhile.
             self.storages.append(tensor.detach())
         count = storage.nbytes() // tensor.dtype.itemsize
-        return _StorageRef(("storage", _STORAGE_GLOBALS[dtype], key, str(tensor.device), count))
+        return _StorageRef(("storage", _STORAGE_GLOBALS[dtype], key, _location(tensor.device), count))
+
+
+def _location(device: Any) -> str:
+    """PyTorch's name of a device, which it can load from and remap."""
+    return f"cuda:{device.index or 0}" if device.type == "gpu" else str(device)
 
 
 def save(
@@ -395,13 +400,15 @@ class _Storages:
                 return tensor
             target = location
         elif isinstance(chosen, dict):
-            target = str(chosen.get(location, location))
+            names = (location, location.replace("cuda", "gpu"), location.replace("gpu", "cuda"))
+            target = str(next((chosen[name] for name in names if name in chosen), location))
         else:
             target = location if chosen is None else str(chosen)
         if target == "cpu":
             return tensor
         try:
-            return tensor.to(target)
+            # Files name a GPU as PyTorch does; here that is one of any vendor, whatever the names of devices.
+            return tensor.to(target.replace("cuda", "gpu"))
         except (RuntimeError, AssertionError, NotImplementedError) as error:
             name = target.partition(":")[0]
             if name not in ("cuda", "gpu", "xpu", "mps"):

@@ -392,6 +392,16 @@ def test_a_checkpoint_without_a_map_goes_back_to_the_device_it_was_saved_from(tm
     assert torch.load(tmp_path / "t.pth", map_location=torch.device("cpu")).device.type == "cpu"
 
 
+def test_a_file_names_the_gpu_as_pytorch_does_and_a_map_may_name_it_either_way(tmp_path):
+    torch.save(torch.arange(3.0, device="gpu"), tmp_path / "t.pth")
+    seen = []
+    torch.load(tmp_path / "t.pth", map_location=lambda storage, location: seen.append(location))
+    assert seen == ["cuda:0"]
+    for names in ({"cuda:0": "cpu"}, {"gpu:0": "cpu"}):
+        assert torch.load(tmp_path / "t.pth", map_location=names).device.type == "cpu"
+    assert torch.load(tmp_path / "t.pth", map_location={"cuda:1": "cpu"}).is_cuda
+
+
 def test_resnet18_is_tuned_on_small_pictures():
     from rgrad.vision.models import resnet18
 

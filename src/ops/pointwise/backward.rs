@@ -404,7 +404,7 @@ mod tests {
 
     #[test]
     fn what_a_derivative_of_any_row_reads_has_a_place_in_the_node() {
-        for row in rows::ROWS {
+        for row in rows::ROWS.iter() {
             let places = row.inputs.len() + usize::from(row.derivatives_read(row.inputs.len()));
             assert!(places <= PLACES, "{}: {places} places", row.name);
         }

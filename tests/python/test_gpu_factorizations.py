@@ -43,6 +43,8 @@ CALLS = {
     "R": lambda a, s, b: linalg.qr(a.detach(), "r")[1],
     "eigh": lambda a, s, b: (linalg.eigh(s)[0], linalg.eigh(s)[1].abs()),
     "eigvalsh": lambda a, s, b: linalg.eigvalsh(s, UPLO="U"),
+    "pinv": lambda a, s, b: linalg.pinv(a[..., :3]),
+    "cond": lambda a, s, b: linalg.cond(a, 1),
     "matrix_power": lambda a, s, b: linalg.matrix_power(s, -2),
 }
 

@@ -1,8 +1,7 @@
 """Sample arguments of the operations that want more than tensors of any shape; read by `_samples`.
 
 An operation stands here under its documented name: `gather`, `linalg.norm`, `nn.functional.pad`. None means that
-a comparison of numbers would say nothing: the operation gives no numbers, or none that are anyone's to expect, or is
-not done on GPUs.
+a comparison of numbers would say nothing: the operation gives no numbers, or none that are anyone's to expect.
 """
 
 from __future__ import annotations
@@ -37,6 +36,11 @@ def positive(*shape: int) -> Spec:
 def unit(*shape: int) -> Spec:
     """Numbers between 0 and 1."""
     return Spec(shape, "unit")
+
+
+def dominant(*shape: int) -> Spec:
+    """Matrices whose diagonals are larger than what stands beside them."""
+    return Spec(shape, "dominant")
 
 
 def mask(*shape: int) -> Spec:
@@ -253,11 +257,16 @@ RECIPES: dict[str, list[Call] | None] = {
     "svd": _SPECTRUM,
     "linalg.svd": [call(data(4, 3), False)],
     "linalg.svdvals": _SPECTRUM,
-    **{n: [call(data(2, 4, 4), 3), call(data(3, 3), 1)] for n in ("matrix_power", "linalg.matrix_power")},
-    # There are no shaders of these.
-    **dict.fromkeys(("inverse", "det", "logdet", "slogdet", "qr", "cholesky_inverse", "cholesky_solve")),
-    **{f"linalg.{n}": None for n in ("inv", "solve", "solve_triangular", "det", "slogdet")},
-    **{f"linalg.{n}": None for n in ("cholesky", "qr", "eigh", "eigvalsh")},
+    **{
+        n: [call(data(2, 4, 4), 3), call(data(3, 3), 1), call(dominant(2, 4, 4), -2)]
+        for n in ("matrix_power", "linalg.matrix_power")
+    },
+    **{n: [call(dominant(2, 4, 4))] for n in ("inverse", "det", "logdet", "slogdet", "cholesky_inverse")},
+    **{f"linalg.{n}": [call(dominant(2, 4, 4))] for n in ("inv", "det", "slogdet", "cholesky", "eigh", "eigvalsh")},
+    **{n: [call(dominant(2, *s)) for s in ((4, 4), (4, 3), (3, 4))] for n in ("qr", "linalg.qr")},
+    "cholesky_solve": [call(data(2, 4, 3), dominant(2, 4, 4))],
+    "linalg.solve": [call(dominant(2, 4, 4), data(2, 4, 3)), call(dominant(2, 4, 4), data(2, 3, 4), left=False)],
+    "linalg.solve_triangular": [call(dominant(2, 4, 4), data(2, 4, 3), upper=u) for u in (False, True)],
     "outer": [call(data(3), data(4))],
     "inner": [call(data(2, 4), data(3, 4))],
     "vdot": [call(data(7), data(7))],

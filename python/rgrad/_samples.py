@@ -34,9 +34,9 @@ DTYPES = (*FLOATS, "int64", "int32", "int16", "int8", "uint8", "bool")
 class Spec:
     """A tensor to be: its shape and what it holds.
 
-    `data` is numbers of both signs in the dtype under test, `positive` is above 0 and `unit` within (0, 1); `real`
-    is numbers in the dtype under test that take no gradient; `index` is int64 in [0, below), `mask` is bool, and
-    `special` is NaN, infinities, zeros of both signs and denormals.
+    `data` is numbers of both signs in the dtype under test, `positive` is above 0 and `unit` within (0, 1);
+    `dominant` is matrices far from singular; `real` is numbers in the dtype under test that take no gradient; `index`
+    is int64 in [0, below), `mask` is bool, and `special` is NaN, infinities, zeros of both signs and denormals.
     """
 
     shape: tuple[int, ...]
@@ -253,6 +253,9 @@ class _Maker:
         t = self._data(spec, n)
         if spec.sorted:
             t = t.reshape(shape).sort(-1).values if shape else t
+        if spec.holds == "dominant":
+            diagonal = rgrad.eye(*shape[-2:]) * rgrad.arange(12, 12 + 3 * shape[-1], 3)
+            return t.reshape(shape) + diagonal.to(t.dtype)
         return t.reshape(shape)
 
     def _data(self, spec: Spec, n: int) -> Tensor:

@@ -107,6 +107,14 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     return result
 
 
+def _wide(t: Tensor) -> Tensor:
+    """The tensor in double precision, where its device has that."""
+    try:
+        return t.double()
+    except NotImplementedError:
+        return t
+
+
 class _PseudoInverse(Function):
     """With ``P`` the pseudo-inverse, ``dP = -P dA P + P Pᵀ dAᵀ (1 - A P) + (1 - P A) dAᵀ Pᵀ P``."""
 
@@ -122,7 +130,7 @@ class _PseudoInverse(Function):
         A, P = ctx.saved_tensors
         kind = A.dtype
         # Sums that cancel: a wider type keeps the digits.
-        A, P, g = A.double(), P.double(), g.double()
+        A, P, g = _wide(A), _wide(P), _wide(g)
         gh = g.mT
         left, right = gh - A @ (P @ gh), gh - (gh @ P) @ A
         return (left @ P @ P.mT + P.mT @ (P @ right) - P.mT @ g @ P.mT).to(kind), None
@@ -218,7 +226,7 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
     _expect_square("linalg.cond", A)
     if A.numel() == 0:
         return A.new_zeros(A.shape[:-2])
-    wide = A.double()
+    wide = _wide(A)
     return (_namespace.matrix_norm(wide, p) * _namespace.matrix_norm(_namespace.inv(wide), p)).to(A.dtype)
 
 

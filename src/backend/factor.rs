@@ -1,8 +1,9 @@
-//! Factorizations of batches of matrices, in double precision.
+//! Factorizations of batches of matrices: in double precision on the CPU, in that of the matrices on a GPU.
 
 #[cfg(feature = "gpu")]
 use super::gpu;
 use super::{View, by_device, cpu, elements, results, same_device};
+use crate::dtype::DType;
 use crate::error::Result;
 
 /// What is made of a square matrix of `n` rows; of one that is not square in [`Factor::Qr`].
@@ -35,10 +36,15 @@ impl Factor {
     }
 }
 
-/// The results of dense float64 matrices of `n` columns, one after the other; `out` holds the right sides, where there are
-/// any, in the places of the solutions.
+/// The type that matrices are factored in where `a` lies.
+pub fn compute_type(a: View) -> DType {
+    if a.device().is_gpu() { a.dtype } else { DType::F64 }
+}
+
+/// The results of dense matrices of `n` columns, one after the other; `out` holds the right sides, where there are any, in
+/// the places of the solutions. Both are of the computing type; a GPU uses `a` up.
 #[cfg_attr(not(feature = "gpu"), expect(unused_variables, reason = "the GPU's errors name it"))]
-pub fn factor(op: &str, what: Factor, n: usize, a: View, out: View) -> Result<()> {
+pub fn factor(op: &'static str, what: Factor, n: usize, a: View, out: View) -> Result<()> {
     by_device!(same_device([out, a])?,
         cpu => {
             if out.layout.numel() > 0 {
@@ -50,7 +56,7 @@ pub fn factor(op: &str, what: Factor, n: usize, a: View, out: View) -> Result<()
             }
             Ok(())
         },
-        gpu => { let _ = out; gpu::factor::refuse(op, a) }
+        gpu => gpu::factor::factor(op, what, n, a, out)
     )
 }
 

@@ -1,7 +1,9 @@
 //! Kernels that adapters choose between, each against the CPU.
 
 use rgrad::backend::conv::{ConvShape, Product};
+use rgrad::backend::factor::Factor;
 use rgrad::backend::gpu::conv;
+use rgrad::backend::gpu::factor::{How, factor_by};
 use rgrad::backend::gpu::matmul::{DIRECT, Kernel, run};
 use rgrad::backend::gpu::norm::{lanes_backward_by, lanes_by};
 use rgrad::backend::gpu::softmax::{Walk, softmax_backward_by, softmax_by};
@@ -182,6 +184,42 @@ fn a_norm_is_the_same_by_an_invocation_and_by_a_workgroup() {
         });
         for (a, t) in alone.iter().zip(&together) {
             near(t, a, 8.0, &format!("{count} lanes of {n}"));
+        }
+    }
+}
+
+#[test]
+fn a_factorization_is_the_same_whoever_has_the_matrix() {
+    needs_gpu!();
+    // Symmetric, and its diagonal larger than what stands beside it.
+    let n = 19;
+    let beside = numbers(&[n, n], 1).to_vec::<f32>();
+    let element = |i: usize| {
+        let (row, column) = (i / n % n, i % n);
+        beside[row.min(column) * n + row.max(column)] + if row == column { (n + row) as f32 } else { 0.0 }
+    };
+    let a = Tensor::from_slice(&(0..2 * n * n).map(element).collect::<Vec<f32>>(), &[2, n, n]).unwrap();
+    let kinds = [
+        Factor::Solve { k: 5, lenient: false },
+        Factor::Triangular { k: 300, upper: true, unit: false },
+        Factor::Triangular { k: 5, upper: false, unit: true },
+        Factor::Determinant,
+        Factor::Cholesky,
+        Factor::Qr { m: n, q: n, r: n },
+        Factor::Eigh,
+    ];
+    for what in kinds {
+        let found =
+            [(Walk::Alone, true), (Walk::Alone, false), (Walk::Together, true), (Walk::Together, false)].map(
+                |(walk, whole)| {
+                    let there = a.on_device(GPU).unwrap();
+                    let out = numbers(&[2, what.each(n)], 2).on_device(GPU).unwrap();
+                    factor_by(How { walk, whole }, "test", what, n, there.raw(), out.raw()).unwrap();
+                    out.on_device(Device::Cpu).unwrap()
+                },
+            );
+        for other in &found[1..] {
+            near(other, &found[0], 10.0, &format!("{what:?}"));
         }
     }
 }

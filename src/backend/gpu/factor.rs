@@ -1,16 +1,263 @@
-//! Factorizations, for which there are no shaders.
+//! Factorizations: Note [Who factors a matrix] in `shaders/factor.wgsl`.
 
-use super::device::of;
+use super::device::{Gpu, of};
+use super::params::Params;
+use super::pipeline::Launch;
+use super::softmax::{GROUP, Walk, no_type};
+use super::temporary::Temporary;
+use super::window::by_rows;
 use crate::backend::View;
-use crate::bail;
+use crate::backend::factor::Factor;
+use crate::dtype::DType;
 use crate::error::Result;
+use crate::formula::template::{self, binding, stored};
 
-/// The error that says so.
-pub fn refuse(op: &str, a: View) -> Result<()> {
-    bail!(
-        NotImplemented,
-        "'{op}' is not implemented for {} on {}, nor on any other GPU; move the tensor with .cpu()",
-        a.dtype,
-        of(a)?.caps.name
-    )
+const FACTOR: &str = include_str!("../../../shaders/factor.wgsl");
+const ORTHOGONAL: &str = include_str!("../../../shaders/orthogonal.wgsl");
+
+/// Rows or columns from which on a GPU gives a matrix a workgroup.
+const GROUPED: usize = 9;
+/// The same on software, which gains nothing from it but shorter loops.
+const GROUPED_ON_SOFTWARE: usize = 8192;
+/// Rows of the square of threads that a workgroup is.
+const SIDE: usize = 16;
+/// How often a launch may go through loops: Note [Who factors a matrix].
+const LOOPS: usize = 1 << 14;
+/// Columns of a row that one worker is given.
+const COLUMNS: usize = 256;
+/// More sweeps than ever were needed, which are about ten.
+const SWEEPS: usize = 60;
+
+/// What the threads of a workgroup do together.
+const TOGETHER: &str = "const SIDE: u32 = 16u;
+const GROUP: u32 = 256u;
+var<workgroup> parts: array<T, 256>;
+fn sync() { storageBarrier(); }
+fn sum(v: T, from_thread: u32, stride: u32) -> T {
+    parts[thread] = v;
+    workgroupBarrier();
+    var all = T(0);
+    for (var i = 0u; i < SIDE; i++) { all += parts[from_thread + i * stride]; }
+    workgroupBarrier();
+    return all;
+}
+fn largest_of(v: T, from_thread: u32, stride: u32) -> T {
+    parts[thread] = v;
+    workgroupBarrier();
+    var all = v;
+    for (var i = 0u; i < SIDE; i++) { all = m_maximum(all, parts[from_thread + i * stride]); }
+    workgroupBarrier();
+    return all;
+}
+";
+const ALONE: &str = "const SIDE: u32 = 1u;
+const GROUP: u32 = 64u;
+fn sync() {}
+fn sum(v: T, from_thread: u32, stride: u32) -> T { return v; }
+fn largest_of(v: T, from_thread: u32, stride: u32) -> T { return v; }
+";
+
+/// Who has a matrix, and whether all of it is done in one launch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct How {
+    pub walk: Walk,
+    pub whole: bool,
+}
+
+impl How {
+    fn usual(gpu: &Gpu, what: Factor, n: usize) -> How {
+        let (longest, loops) = match what {
+            Factor::Qr { m, q, .. } => (m.max(n), m * n * (n + 2 * q)),
+            Factor::Solve { k, .. } | Factor::Triangular { k, .. } => (n, n * n * (n + 2 * k)),
+            _ => (n, n * n * n),
+        };
+        let grouped = longest >= if gpu.caps.is_cpu { GROUPED_ON_SOFTWARE } else { GROUPED };
+        let walk = if grouped { Walk::Together } else { Walk::Alone };
+        How { walk, whole: loops / threads(walk) <= LOOPS }
+    }
+}
+
+/// Launches of rotations of `n` rows or columns, each of which loops so often: how many, and the first. Launches that come
+/// after the last sweep find nothing to do.
+pub(super) fn rotations(
+    n: usize,
+    loops: usize,
+    launch: &mut dyn FnMut([usize; 3]) -> Result<()>,
+) -> Result<()> {
+    let sweep = n * n.saturating_sub(1) / 2;
+    let turns = (2 * LOOPS / (loops + 2)).max(1);
+    for begin in (0..SWEEPS * sweep).step_by(turns) {
+        let (mut p, mut after) = (0, begin % sweep);
+        while after >= n - 1 - p {
+            after -= n - 1 - p;
+            p += 1;
+        }
+        launch([turns.min(SWEEPS * sweep - begin), p, p + 1 + after])?;
+    }
+    Ok(())
+}
+
+/// Threads that have a matrix.
+fn threads(walk: Walk) -> usize {
+    if walk == Walk::Together { SIDE * SIDE } else { 1 }
+}
+
+/// As [`crate::backend::factor::factor`], in the dtype of `a`, which is used up.
+pub fn factor(op: &'static str, what: Factor, n: usize, a: View, out: View) -> Result<()> {
+    factor_by(How::usual(of(out)?, what, n), op, what, n, a, out)
+}
+
+/// As [`factor`], in a way of choice.
+pub fn factor_by(how: How, op: &'static str, what: Factor, n: usize, a: View, out: View) -> Result<()> {
+    let gpu = of(out)?;
+    gpu.expect(op, out.dtype)?;
+    let count = out.layout.numel() / what.each(n).max(1);
+    if count == 0 {
+        return Ok(());
+    }
+    if a.layout.numel() == 0 {
+        // Nothing empty can be bound.
+        let empty = Temporary::new(gpu, 1, a.dtype)?;
+        return Work::new(how, op, what, n, count, empty.view(), out)?.run();
+    }
+    by_rows(gpu, op, count, &[out, a], &mut |count, v| Work::new(how, op, what, n, count, v[1], v[0])?.run())
+}
+
+/// The launches that factor some matrices.
+struct Work<'a> {
+    how: How,
+    op: &'static str,
+    what: Factor,
+    n: usize,
+    /// Matrices, elements of one, and elements that are kept of it from launch to launch.
+    count: usize,
+    size: usize,
+    keeps: usize,
+    a: View<'a>,
+    out: View<'a>,
+    kept: Temporary,
+}
+
+impl<'a> Work<'a> {
+    fn new(
+        how: How,
+        op: &'static str,
+        what: Factor,
+        n: usize,
+        count: usize,
+        a: View<'a>,
+        out: View<'a>,
+    ) -> Result<Self> {
+        let (size, keeps) = match what {
+            Factor::Qr { m, .. } => (m * n, m.min(n).max(1)),
+            Factor::Eigh => (n * n, n * n + 2),
+            _ => (n * n, 3),
+        };
+        let kept = Temporary::new(of(out)?, count * keeps, out.dtype)?;
+        Ok(Work { how, op, what, n, count, size, keeps, a, out, kept })
+    }
+
+    fn run(&self) -> Result<()> {
+        let n = self.n;
+        // Columns are shared by the hundred.
+        let across = |columns: usize| columns.div_ceil(COLUMNS);
+        let (whole, end) = match self.what {
+            Factor::Solve { k, .. } => ("solve", ("solve_end", n, k)),
+            Factor::Triangular { k, .. } => ("triangular", ("triangular_end", n, k)),
+            Factor::Determinant => ("determinant", ("determinant_end", 1, 1)),
+            Factor::Cholesky => ("cholesky", ("cholesky_end", n, n)),
+            // Rows of its columns are not shared.
+            Factor::Qr { q, .. } => ("qr", ("write_r", n.max(q), 1)),
+            Factor::Eigh => return self.rotate(),
+        };
+        if self.how.whole {
+            return self.launch(whole, 0, (1, 1), [0; 3]);
+        }
+        let step = |kernel, i, shared| self.launch(kernel, i, shared, [0; 3]);
+        let reflections = if let Factor::Qr { m, .. } = self.what { m.min(n) } else { 0 };
+        for i in 0..reflections {
+            step("make_reflection", i, (1, 1))?;
+            step("reflect_rest", i, (n - 1 - i, 1))?;
+        }
+        if self.what == Factor::Cholesky {
+            (0..n).try_for_each(|i| step("shrink", i, (n - 1 - i, across(n))))?;
+        }
+        if let Factor::Solve { .. } | Factor::Determinant = self.what {
+            let columns = across(n + if let Factor::Solve { k, .. } = self.what { k } else { 0 });
+            for i in 0..n {
+                step("find_pivot", i, (1, 1))?;
+                step("swap_rows", i, (1, columns))?;
+                step("clear_below", i, (n - 1 - i, columns))?;
+            }
+        }
+        if let Factor::Solve { k, .. } | Factor::Triangular { k, .. } = self.what {
+            (0..n).try_for_each(|i| step("subtract_known", i, (n - 1 - i, across(k))))?;
+        }
+        step(end.0, 0, (end.1, across(end.2)))?;
+        if let Factor::Qr { q, .. } = self.what {
+            (0..reflections).rev().try_for_each(|i| step("reflect_q", i, (q.saturating_sub(i), 1)))?;
+        }
+        Ok(())
+    }
+
+    /// Sweeps until nothing is turned.
+    fn rotate(&self) -> Result<()> {
+        let n = self.n;
+        let all = (n, n.div_ceil(COLUMNS));
+        self.launch("start_eigh", 0, all, [0; 3])?;
+        let loops = n.div_ceil(threads(self.how.walk));
+        rotations(n, loops, &mut |turns| self.launch("sweep", 0, (1, 1), turns))?;
+        self.launch("end_eigh", 0, all, [0; 3])
+    }
+
+    /// Calls a function of a shader for a step, whose rows and columns some share.
+    fn launch(
+        &self,
+        kernel: &'static str,
+        step: usize,
+        (down, across): (usize, usize),
+        turns: [usize; 3],
+    ) -> Result<()> {
+        let (gpu, dtype, together) = (of(self.out)?, self.out.dtype, self.how.walk == Walk::Together);
+        let side = if together { SIDE } else { 1 };
+        let (down, across) = (down.div_ceil(side).max(1), across.max(1));
+        let mut params = Params::new(self.count as u32);
+        let sizes =
+            [self.a.layout.offset, self.out.layout.offset, self.size, self.what.each(self.n), self.keeps];
+        let more = match self.what {
+            Factor::Solve { k, lenient } => [k, 1, 0, lenient as usize],
+            Factor::Triangular { k, upper, unit } => [k, upper as usize, unit as usize, 0],
+            Factor::Qr { m, q, r } => [m, q, r, 0],
+            _ => [0; 4],
+        };
+        let orthogonal = matches!(self.what, Factor::Qr { .. } | Factor::Eigh);
+        let more = if orthogonal { [&more[..3], &turns].concat() } else { more.to_vec() };
+        for v in sizes.iter().chain(&[down, across, step, self.n]).chain(&more) {
+            params.u32(*v as u32);
+        }
+        params.f32(if dtype == DType::F64 { f64::EPSILON as f32 } else { f32::EPSILON });
+        let source = || {
+            let frame = if orthogonal { ORTHOGONAL } else { FACTOR };
+            let bind = |(i, name): (usize, &&str)| binding(i + 1, "read_write", name, stored(dtype));
+            let bindings: String = ["result", "w", "kept"].iter().enumerate().map(bind).collect();
+            let body = format!("    {kernel}();\n");
+            let slots = [
+                ("bindings", &*bindings),
+                ("together", if together { TOGETHER } else { ALONE }),
+                ("body", &*body),
+            ];
+            template::shader(frame, dtype, &slots).map_err(|why| no_type(self.op, &why))
+        };
+        let items = self.count * down * across;
+        gpu.launch(Launch {
+            op: self.op,
+            kernel,
+            variant: &[dtype as u8, together as u8],
+            source: &source,
+            written: &[self.out, self.a, self.kept.view()],
+            read: &[],
+            params: &params,
+            groups: if together { items } else { items.div_ceil(GROUP) },
+        })
+    }
 }

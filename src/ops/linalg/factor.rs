@@ -59,12 +59,14 @@ pub(super) struct Packed {
 
 impl Packed {
     /// Factors `a`; the first elements of each result are those of `right`.
-    pub(super) fn of(op: &str, what: Factor, a: &Tensor, right: Option<&Tensor>) -> Result<Packed> {
+    pub(super) fn of(op: &'static str, what: Factor, a: &Tensor, right: Option<&Tensor>) -> Result<Packed> {
         let (_, n) = size(a);
         let given = if let Factor::Qr { .. } = what { transposed(&a.detach())? } else { a.detach() };
         let batch = Dims::from(&a.shape()[..a.rank() - 2]);
         let each = what.each(n);
-        let wide = if a.device().is_gpu() { given } else { given.dense(DType::F64)? };
+        let compute = kernel::compute_type(a.raw());
+        // A GPU uses its own copy up.
+        let wide = if a.device().is_gpu() { given.copied(compute)? } else { given.dense(compute)? };
         let all = wide.new_empty([batch.numel(), each])?;
         let out = Packed { all, batch, each, dtype: a.dtype() };
         if let Some(right) = right {
@@ -131,7 +133,7 @@ fn as_factor(t: &Tensor) -> Result<Tensor> {
 }
 
 /// The inverse of each matrix; of a singular one, with `lenient`, that of a neighbour.
-fn inverse(op: &str, a: &Tensor, lenient: bool) -> Result<Tensor> {
+fn inverse(op: &'static str, a: &Tensor, lenient: bool) -> Result<Tensor> {
     let n = expect_square(op, a)?;
     expect_float(op, a, None)?;
     let found = Packed::of(op, Factor::Solve { k: n, lenient }, a, Some(&eye(&a.detach())?))?;
@@ -168,7 +170,7 @@ impl Function for Inverse {
 }
 
 /// `X` in `A X = B`, of matrices of one batch.
-pub(super) fn solution(op: &str, what: Factor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+pub(super) fn solution(op: &'static str, what: Factor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (n, k) = size(b);
     let found = Packed::of(op, what, a, Some(b))?;
     ensure!(
@@ -302,7 +304,7 @@ fn linalg_solve_triangular(a: &Args) -> Result<Out> {
 // ---- determinants
 
 /// The determinant, its sign, and the logarithm of its size, without history.
-fn determinants(op: &str, a: &Tensor, low: Option<&'static str>) -> Result<Packed> {
+fn determinants(op: &'static str, a: &Tensor, low: Option<&'static str>) -> Result<Packed> {
     expect_square(op, a)?;
     expect_float(op, a, low)?;
     Packed::of(op, Factor::Determinant, a, None)
@@ -361,7 +363,7 @@ fn logdet(a: &Tensor) -> Result<Tensor> {
 
 // ---- triangles
 
-fn cholesky(op: &str, a: &Tensor, upper: bool) -> Result<Tensor> {
+fn cholesky(op: &'static str, a: &Tensor, upper: bool) -> Result<Tensor> {
     let n = expect_square(op, a)?;
     expect_float(op, a, Some("cholesky_cpu"))?;
     let read = if upper { transposed(&a.detach())? } else { a.detach() };
@@ -407,15 +409,15 @@ impl Function for Cholesky {
     }
 }
 
-/// The matrix that a triangle was made of, in double precision. As in PyTorch, the derivative does not know that one half
-/// of a triangle is zero.
+/// The matrix that a triangle was made of, in double precision on the CPU. As in PyTorch, the derivative does not know
+/// that one half of a triangle is zero.
 fn squared(op: &'static str, t: &Tensor, upper: bool) -> Result<Tensor> {
     expect_square(op, t)?;
     expect_float(op, t, Some("cholesky_inverse"))?;
     let lower = if upper { transposed(t)? } else { t.clone() };
     let plain = lower.detach();
     let rest = arith::sub(&plain, &triangle(&plain, 0, true)?)?;
-    let wide = arith::to_dtype(&arith::sub(&lower, &rest)?, DType::F64)?;
+    let wide = arith::to_dtype(&arith::sub(&lower, &rest)?, kernel::compute_type(t.raw()))?;
     matmul::matmul(&wide, &transposed(&wide)?)
 }
 
@@ -440,7 +442,7 @@ fn cholesky_solve(a: &Args) -> Result<Out> {
         t.rank()
     );
     expect_same_dtype(op, t, b)?;
-    let (whole, right) = (squared(op, t, a.bool(2)?)?, arith::to_dtype(b, DType::F64)?);
+    let (whole, right) = (squared(op, t, a.bool(2)?)?, arith::to_dtype(b, kernel::compute_type(b.raw()))?);
     let solved = solve_with(op, &whole, &right, true, |k| Factor::Solve { k, lenient: true })?;
     Ok(arith::to_dtype(&solved, b.dtype())?.into())
 }

@@ -11,7 +11,7 @@ use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Cx, Function, Grads, ModeGuard, SavedTensor, Visit, grad_enabled, record};
-use crate::layout::{Dims, Layout, broadcast};
+use crate::layout::{Dims, Layout, MemoryFormat, broadcast};
 use crate::tensor::Tensor;
 
 pub(super) use added::record_added;
@@ -314,10 +314,20 @@ pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
             shape[last] = b.shape()[1];
             view::unsafe_view(&flat, &shape)
         }
-        // And one matrix times a batch is the transpose of such a product.
-        (2, _) if b.shape()[..b.rank() - 2].iter().product::<usize>() > 1 => mt(&matmul(&mt(b)?, &mt(a)?)?),
+        // And one matrix times a batch is the transpose of such a product: its gradient is then one product too.
+        (2, _) if a.requires_grad() => {
+            let out = mt(&matmul(&mt(b)?, &view::t_of(a)?)?)?;
+            if out.is_contiguous() { Ok(out) } else { arith::clone_in(&out, MemoryFormat::Contiguous) }
+        }
+        (3, 3) if b.shape()[0] == 1 && a.shape()[0] != 1 && b.requires_grad() => matmul(a, &only(b)?),
+        (3, 3) if a.shape()[0] == 1 && b.shape()[0] != 1 && a.requires_grad() => matmul(&only(a)?, b),
         _ => broadcast_matmul(a, b),
     }
+}
+
+/// The one matrix of a batch of one.
+fn only(t: &Tensor) -> Result<Tensor> {
+    view::squeeze(t, Some(&[0]))
 }
 
 /// Every row of `a`, whatever its rank, times the vector `x`.

@@ -1,11 +1,12 @@
 //! Products of matrices and vectors. Shapes are `b, m, k, n` in the comments and names.
 
 mod added;
+mod linear;
 
 use smallvec::smallvec;
 
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
-use super::{arith, reduce, view};
+use super::{arith, view};
 use crate::backend::matmul::{compute_type, product as matmul_kernel};
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
@@ -15,6 +16,7 @@ use crate::layout::{Dims, Layout, MemoryFormat, broadcast};
 use crate::tensor::Tensor;
 
 pub(super) use added::record_added;
+pub use linear::linear;
 
 /// A tensor as the product kernels read it: strides that are not negative, and an element type they compute in.
 fn operand(t: &Tensor, compute: DType) -> Result<Tensor> {
@@ -198,90 +200,6 @@ impl Function for Product {
         if self.node == "MmBackward0" {
             visit("self_sym_sizes", Attribute::InputShape);
         }
-    }
-}
-
-/// `x @ weightᵀ + bias` for `x` of any rank.
-pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    let (x, weight, bias) =
-        (super::autocast::cast(x)?, super::autocast::cast(weight)?, super::autocast::cast_opt(bias)?);
-    let (x, weight, bias) = (&*x, &*weight, bias.as_deref());
-    if x.rank() == 2 && weight.rank() == 2 && bias.is_some_and(|b| b.rank() == 1) {
-        return addmm_row(bias.unwrap_or(x), x, weight);
-    }
-    ensure!(
-        x.rank() > 0 && weight.rank() > 0,
-        Runtime,
-        "both arguments to linear need to be at least 1D, but they are {}D and {}D",
-        x.rank(),
-        weight.rank()
-    );
-    // More dimensions are more rows.
-    if let (Some(b), true) =
-        (bias.filter(|b| b.rank() == 1), x.rank() != 2 && x.rank() > 0 && weight.rank() == 2)
-    {
-        let k = x.shape()[x.rank() - 1];
-        let rows: usize = x.shape()[..x.rank() - 1].iter().product();
-        let flat = addmm_row(b, &view::reshape_to(x, &Dims::from([rows, k]))?, weight)?;
-        let mut shape = x.shape().clone();
-        let last = shape.len() - 1;
-        shape[last] = weight.shape()[0];
-        return view::unsafe_view(&flat, &shape);
-    }
-    let y = if weight.rank() == 1 { matmul(x, weight)? } else { matmul(x, &view::t_of(weight)?)? };
-    match bias {
-        Some(b) => arith::add(&y, b),
-        None => Ok(y),
-    }
-}
-
-/// `bias + x @ weightᵀ`, in one product.
-fn addmm_row(bias: &Tensor, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    let (m, k) = (x.shape()[0], x.shape()[1]);
-    let (n, k2) = (weight.shape()[0], weight.shape()[1]);
-    ensure!(k == k2, Runtime, "addmm: mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {k2}x{n})");
-    same_dtypes_added(bias, x, weight)?;
-    ensure!(
-        bias.shape()[0] == n || bias.shape()[0] == 1,
-        Runtime,
-        "The expanded size of the tensor ({n}) must match the existing size ({}) at non-singleton dimension 1.  Target \
-         sizes: [{m}, {n}].  Tensor sizes: {}",
-        bias.shape()[0],
-        bias.shape()
-    );
-    let row = if bias.shape()[0] == n {
-        bias.clone()
-    } else {
-        bias.with_layout(bias.layout().expand(&[n]).unwrap_or_default())
-    };
-    let out = product(x, &weight.with_layout(weight.layout().transpose(0, 1)), Some(&row))?;
-    record(out, &[bias, x, weight], |_| Linear {
-        x: SavedTensor::input_if(weight.requires_grad(), x),
-        weight: SavedTensor::input_if(x.requires_grad(), weight),
-    })
-}
-
-struct Linear {
-    x: SavedTensor,
-    weight: SavedTensor,
-}
-
-impl Function for Linear {
-    fn name(&self) -> &'static str {
-        "AddmmBackward0"
-    }
-
-    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
-        let Some(g) = &grads[0] else { return Ok(smallvec![None, None, None]) };
-        let db = if cx.needs(0) { Some(reduce::sum_mask(g, 1, false, Some(g.dtype()))?) } else { None };
-        let dx = if cx.needs(1) { Some(mm(g, &self.weight.get(cx)?)?) } else { None };
-        let dw = if cx.needs(2) { Some(mm(&mt(g)?, &self.x.get(cx)?)?) } else { None };
-        Ok(smallvec![db, dx, dw])
-    }
-
-    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
-        visit("input", &self.x);
-        visit("weight", &self.weight);
     }
 }
 

@@ -26,8 +26,12 @@ def graph(node):
 
 
 GRAPHS = {
+    "F.linear(x, leaf(4, 3), leaf(4))": "AddmmBackward0(w, w, TBackward0(w))",
+    "F.linear(x.detach(), leaf(4, 3), leaf(4))": "AddmmBackward0(w, -, TBackward0(w))",
+    "F.linear(x, leaf(4, 3), torch.ones(4))": "AddmmBackward0(-, w, TBackward0(w))",
     "F.linear(x, torch.ones(4, 3), leaf(4))": "AddmmBackward0(w, w, -)",
     "F.linear(x, leaf(4, 3))": "MmBackward0(w, TBackward0(w))",
+    "F.linear(y, leaf(4, 3), leaf(4))": "UnsafeViewBackward0(AddmmBackward0(w, ViewBackward0(w), TBackward0(w)))",
     "x.reshape(3, 2)": "ViewBackward0(w)",
     "x.t().reshape(6)": "UnsafeViewBackward0(CloneBackward0(TBackward0(w)))",
     "x.t().reshape(3, 1, 2)": "ReshapeAliasBackward0(TBackward0(w))",
@@ -102,6 +106,24 @@ def test_what_was_a_view_before_its_base_was_turned_in_place_sees_later_writes()
     base.mul_(2)
     row.sum().backward()
     assert x.grad.tolist() == [[2.0] * 3, [0.0] * 3]
+
+
+def test_linear_shows_the_weight_transposed_among_what_it_saved():
+    x, w = leaf(2, 3), leaf(4, 3)
+    node = F.linear(x, w, leaf(4)).grad_fn
+    assert node._saved_mat2.shape == (3, 4)
+    assert node._saved_mat2.grad_fn.name() == "TBackward0"
+    assert node._saved_mat1 is x
+    assert (node._saved_alpha, node._saved_beta) == (1, 1)
+
+
+def test_a_bias_receives_its_gradient_before_the_weight():
+    layer, seen = torch.nn.Linear(2, 1), []
+    for name, p in layer.named_parameters():
+        p.register_post_accumulate_grad_hook(lambda _, name=name: seen.append(name))
+    layer(torch.ones(3, 2)).sum().backward()
+    assert seen == ["bias", "weight"]
+    assert layer.weight.grad.is_contiguous()
 
 
 # By program: the gradients of x = -1, 0, 0.5, 1, 2 and NaN.

@@ -288,6 +288,10 @@ impl Layout {
                 return None;
             }
         }
+        // A new dimension of size 1 repeats nothing: it lies around the next one.
+        for d in (0..lead).rev().filter(|&d| shape[d] == 1) {
+            strides[d] = if d + 1 < shape.len() { shape[d + 1] as isize * strides[d + 1] } else { 1 };
+        }
         Some(Layout { shape: shape.into(), strides, offset: self.offset })
     }
 

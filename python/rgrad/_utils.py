@@ -27,6 +27,8 @@ def reduce_tensor(tensor: Any, protocol: int) -> tuple[Any, ...]:
     Returns:
         A callable and its arguments, as `__reduce_ex__` returns them.
     """
+    if tensor.requires_grad:
+        rgrad.utils.hooks.warn_if_has_hooks(tensor)
     plain = tensor.detach().cpu().contiguous()
     start = plain.storage_offset() * plain.dtype.itemsize
     elements = _C._storage_bytes(plain)[start : start + plain.numel() * plain.dtype.itemsize]

@@ -4,7 +4,7 @@
 >>> layer = torch.nn.Linear(2, 1)
 >>> picture = graph(layer(torch.ones(1, 2)).sum(), layer)
 >>> picture
-<graph of 5 nodes>
+<graph of 6 nodes>
 
 In a notebook the object shows itself. ``picture.save("graph.svg")`` and ``picture.save("graph.dot")`` write files.
 """

@@ -71,6 +71,10 @@ pub fn leaf(acc: &AccumulateGrad, node: &GradFn, mut inbox: Grads, create_graph:
 /// reach one leaf add both.
 pub fn add_to(t: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
     let meta: &Arc<Meta> = t.meta_or_new();
+    let g = match meta.grad_dtype(t.dtype()) {
+        Some(dtype) if dtype != g.dtype() => arith::to_dtype(&g, dtype)?,
+        _ => g,
+    };
     meta.update_grad(|slot| {
         *slot = Some(match slot.take() {
             None if create_graph => arith::clone(&g)?,

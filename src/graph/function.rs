@@ -45,6 +45,11 @@ pub trait Function: Send + Sync + 'static {
     /// Visits what PyTorch's node keeps beside tensors, by its names.
     fn attributes(&self, _visit: &mut Visit<'_>) {}
 
+    /// The edges that PyTorch's node has, where they are not all of this one's.
+    fn shown_edges(&self, edges: &Edges) -> Edges {
+        edges.clone()
+    }
+
     /// Frees what was saved; called when the node has run and the graph is not retained.
     fn release(&self) {
         self.saved(&mut |_, s| s.free());

@@ -1,17 +1,20 @@
 //! What autograd keeps about one tensor.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::function::{AccumulateGrad, Edge, GradFn, Node};
 use super::held::{Held, visit_hook};
 use super::hooks::{Handle, Hooks, PostAccumulateHook, TensorHook};
+use crate::dtype::DType;
 use crate::tensor::Tensor;
 
 /// Gradient, history and hooks of a tensor. Two tensors share it only when one replaced the other's data.
 pub struct Meta {
     tracked: AtomicBool,
+    /// The dtype of a leaf's gradient: 0 for the leaf's own, 1 for any, else its place among all dtypes and 2.
+    grad_dtype: AtomicU8,
     state: Mutex<State>,
 }
 
@@ -35,7 +38,7 @@ struct LeafHooks {
 
 impl Meta {
     pub(crate) fn new() -> Meta {
-        Meta { tracked: AtomicBool::new(false), state: Mutex::default() }
+        Meta { tracked: AtomicBool::new(false), grad_dtype: AtomicU8::new(0), state: Mutex::default() }
     }
 
     /// The meta of a fresh result of a recorded operation.
@@ -49,7 +52,7 @@ impl Meta {
             accumulator: None,
             hooks: None,
         };
-        Meta { tracked: AtomicBool::new(true), state: Mutex::new(state) }
+        Meta { tracked: AtomicBool::new(true), grad_dtype: AtomicU8::new(0), state: Mutex::new(state) }
     }
 
     // The state is consistent between any two statements, so a panic elsewhere does not make it unusable.
@@ -65,6 +68,19 @@ impl Meta {
     pub fn set_leaf(&self, on: bool) {
         self.state().leaf = on;
         self.tracked.store(on, Ordering::Relaxed);
+    }
+
+    /// The dtype that a gradient of a leaf of dtype `own` is to have; None where it may have any.
+    pub fn grad_dtype(&self, own: DType) -> Option<DType> {
+        match self.grad_dtype.load(Ordering::Relaxed) {
+            0 => Some(own),
+            n => DType::ALL.get(usize::from(n).wrapping_sub(2)).copied(),
+        }
+    }
+
+    pub fn set_grad_dtype(&self, dtype: Option<DType>) {
+        let place = dtype.and_then(|d| DType::ALL.iter().position(|&o| o == d));
+        self.grad_dtype.store(place.map_or(1, |p| p as u8 + 2), Ordering::Relaxed);
     }
 
     pub fn grad(&self) -> Option<Tensor> {

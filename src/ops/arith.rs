@@ -238,9 +238,16 @@ fn clamp(a: &Args) -> Result<Out> {
     let float = |b: Arg| result_type(&[t.into(), b]).is_float();
     let out = match (min, max) {
         (None, None) => bail!(Runtime, "torch.clamp: At least one of 'min' or 'max' must not be None"),
-        (Some(lo), Some(hi)) => rows::clamp.call(&[t.into(), lo, hi], &[])?,
-        (Some(lo), None) if float(lo) => rows::clamp.call(&[t.into(), lo, f64::INFINITY.into()], &[])?,
-        (None, Some(hi)) if float(hi) => rows::clamp.call(&[t.into(), f64::NEG_INFINITY.into(), hi], &[])?,
+        (Some(lo @ Arg::S(_)), Some(hi @ Arg::S(_))) => rows::clamp.call(&[t.into(), lo, hi], &[])?,
+        (Some(lo), Some(hi)) => rows::clamp_between.call(&[t.into(), lo, hi], &[])?,
+        (Some(lo @ Arg::S(_)), None) if float(lo) => rows::clamp_from.call(&[t.into(), lo], &[])?,
+        (None, Some(hi @ Arg::S(_))) if float(hi) => rows::clamp_to.call(&[t.into(), hi], &[])?,
+        (Some(lo), None) if float(lo) => {
+            rows::clamp_between.call(&[t.into(), lo, f64::INFINITY.into()], &[])?
+        }
+        (None, Some(hi)) if float(hi) => {
+            rows::clamp_between.call(&[t.into(), f64::NEG_INFINITY.into(), hi], &[])?
+        }
         (Some(lo), None) => rows::clamp_min.call(&[t.into(), lo], &[])?,
         (None, Some(hi)) => rows::clamp_max.call(&[t.into(), hi], &[])?,
     };

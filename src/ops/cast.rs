@@ -120,6 +120,16 @@ impl Function for Copy {
     }
 }
 
+/// Writes `wide`, which is `src` in the shape of `t`, into `t`, which may be written, and records it.
+pub fn copy_tracked(t: &Tensor, src: &Tensor, wide: &Tensor) -> Result<()> {
+    let copy = t.new_empty(t.shape().clone())?;
+    memory::transfer(wide.raw(), copy.raw())?;
+    // What the base of a view held receives its zeros from the node that takes over for the base.
+    let old = if t.base().is_none() { t.clone() } else { t.detach() };
+    let value = record(copy, &[&old, src], |_| Copy { from: src.device() })?;
+    assign(t, &value, "CopyBackwards")
+}
+
 /// Writes `src`, broadcast and cast, into `t`.
 pub fn copy_into(t: &Tensor, src: &Tensor) -> Result<()> {
     check_inplace(t, src.requires_grad())?;
@@ -131,12 +141,7 @@ pub fn copy_into(t: &Tensor, src: &Tensor) -> Result<()> {
     let wide = src.with_layout(layout);
     // Integers take what they are given without its history.
     if grad_enabled() && t.dtype().is_float() && (t.requires_grad() || src.requires_grad()) {
-        let copy = t.new_empty(shape)?;
-        memory::transfer(wide.raw(), copy.raw())?;
-        // What the base of a view held receives its zeros from the node that takes over for the base.
-        let old = if t.base().is_none() { t.clone() } else { t.detach() };
-        let value = record(copy, &[&old, src], |_| Copy { from: src.device() })?;
-        return assign(t, &value, "CopyBackwards");
+        return copy_tracked(t, src, &wide);
     }
     // Another geometry over the same memory: what is read must not be what was just written.
     let overlaps = t.storage().same(src.storage()) && t.layout() != wide.layout();

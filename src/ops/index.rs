@@ -16,6 +16,7 @@ pub use select::{index_add, index_copy, index_fill, index_select, put, take};
 
 use smallvec::SmallVec;
 
+use super::cast::copy_tracked;
 use super::creation::fill_all;
 use super::pointwise::Arg;
 use super::schema::Op;
@@ -25,7 +26,7 @@ use crate::backend::{copy, index as kernel};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::graph::grad_enabled;
+use crate::graph::{ModeGuard, grad_enabled};
 use crate::layout::{Dims, MemoryFormat};
 use crate::tensor::{Tensor, assign, check_inplace, write_untracked};
 use crate::{bail, ensure};
@@ -249,7 +250,8 @@ pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
     if let (Arg::S(s), true, true) = (value, picks.is_empty(), view.same(t)) {
         return fill_all(t, s);
     }
-    let view = if picks.is_empty() && view.same(t) && t.base().is_none() { cut::alias(t)? } else { view };
+    let whole = picks.is_empty() && view.same(t) && t.base().is_none();
+    let view = if whole && index.len() != 1 { cut::alias(t)? } else { view };
     // Integers take what they are given without its history.
     let from_tracked = t.dtype().is_float() && matches!(value, Arg::T(v) if v.requires_grad());
     check_inplace(&view, from_tracked)?;
@@ -268,15 +270,16 @@ pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
             assign(&view, &value, "CopyBackwards")
         }
         Arg::T(v) => {
-            let value = view::expand_to(&without_leading_ones(v, view.shape())?, view.shape())?;
-            let apart = !value.storage().same(view.storage()) || value.layout() == view.layout();
-            let value = if apart { value } else { super::arith::clone(&value)? };
+            let v = without_leading_ones(v, view.shape())?;
             if tracked {
-                assign(&view, &value, "CopyBackwards")
-            } else {
-                write_untracked(&view, &value)?;
-                Ok(())
+                let plain = ModeGuard::grad(false);
+                let wide = view::expand_to(&v, view.shape())?;
+                drop(plain);
+                return copy_tracked(&view, &v, &wide);
             }
+            let value = view::expand_to(&v, view.shape())?;
+            let apart = !value.storage().same(view.storage()) || value.layout() == view.layout();
+            write_untracked(&view, &if apart { value } else { super::arith::clone(&value)? })
         }
     }
 }

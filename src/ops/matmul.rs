@@ -1,20 +1,22 @@
 //! Products of matrices and vectors. Shapes are `b, m, k, n` in the comments and names.
 
 mod added;
+mod linear;
 
 use smallvec::smallvec;
 
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
-use super::{arith, reduce, view};
+use super::{arith, view};
 use crate::backend::matmul::{compute_type, product as matmul_kernel};
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Cx, Function, Grads, ModeGuard, SavedTensor, Visit, grad_enabled, record};
-use crate::layout::{Dims, Layout, broadcast};
+use crate::layout::{Dims, Layout, MemoryFormat, broadcast};
 use crate::tensor::Tensor;
 
 pub(super) use added::record_added;
+pub use linear::linear;
 
 /// A tensor as the product kernels read it: strides that are not negative, and an element type they compute in.
 fn operand(t: &Tensor, compute: DType) -> Result<Tensor> {
@@ -201,90 +203,6 @@ impl Function for Product {
     }
 }
 
-/// `x @ weightᵀ + bias` for `x` of any rank.
-pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    let (x, weight, bias) =
-        (super::autocast::cast(x)?, super::autocast::cast(weight)?, super::autocast::cast_opt(bias)?);
-    let (x, weight, bias) = (&*x, &*weight, bias.as_deref());
-    if x.rank() == 2 && weight.rank() == 2 && bias.is_some_and(|b| b.rank() == 1) {
-        return addmm_row(bias.unwrap_or(x), x, weight);
-    }
-    ensure!(
-        x.rank() > 0 && weight.rank() > 0,
-        Runtime,
-        "both arguments to linear need to be at least 1D, but they are {}D and {}D",
-        x.rank(),
-        weight.rank()
-    );
-    // More dimensions are more rows.
-    if let (Some(b), true) =
-        (bias.filter(|b| b.rank() == 1), x.rank() != 2 && x.rank() > 0 && weight.rank() == 2)
-    {
-        let k = x.shape()[x.rank() - 1];
-        let rows: usize = x.shape()[..x.rank() - 1].iter().product();
-        let flat = addmm_row(b, &view::reshape_to(x, &Dims::from([rows, k]))?, weight)?;
-        let mut shape = x.shape().clone();
-        let last = shape.len() - 1;
-        shape[last] = weight.shape()[0];
-        return view::unsafe_view(&flat, &shape);
-    }
-    let y = if weight.rank() == 1 { matmul(x, weight)? } else { matmul(x, &view::t_of(weight)?)? };
-    match bias {
-        Some(b) => arith::add(&y, b),
-        None => Ok(y),
-    }
-}
-
-/// `bias + x @ weightᵀ`, in one product.
-fn addmm_row(bias: &Tensor, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    let (m, k) = (x.shape()[0], x.shape()[1]);
-    let (n, k2) = (weight.shape()[0], weight.shape()[1]);
-    ensure!(k == k2, Runtime, "addmm: mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {k2}x{n})");
-    same_dtypes_added(bias, x, weight)?;
-    ensure!(
-        bias.shape()[0] == n || bias.shape()[0] == 1,
-        Runtime,
-        "The expanded size of the tensor ({n}) must match the existing size ({}) at non-singleton dimension 1.  Target \
-         sizes: [{m}, {n}].  Tensor sizes: {}",
-        bias.shape()[0],
-        bias.shape()
-    );
-    let row = if bias.shape()[0] == n {
-        bias.clone()
-    } else {
-        bias.with_layout(bias.layout().expand(&[n]).unwrap_or_default())
-    };
-    let out = product(x, &weight.with_layout(weight.layout().transpose(0, 1)), Some(&row))?;
-    record(out, &[bias, x, weight], |_| Linear {
-        x: SavedTensor::input_if(weight.requires_grad(), x),
-        weight: SavedTensor::input_if(x.requires_grad(), weight),
-    })
-}
-
-struct Linear {
-    x: SavedTensor,
-    weight: SavedTensor,
-}
-
-impl Function for Linear {
-    fn name(&self) -> &'static str {
-        "AddmmBackward0"
-    }
-
-    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
-        let Some(g) = &grads[0] else { return Ok(smallvec![None, None, None]) };
-        let db = if cx.needs(0) { Some(reduce::sum_mask(g, 1, false, Some(g.dtype()))?) } else { None };
-        let dx = if cx.needs(1) { Some(mm(g, &self.weight.get(cx)?)?) } else { None };
-        let dw = if cx.needs(2) { Some(mm(&mt(g)?, &self.x.get(cx)?)?) } else { None };
-        Ok(smallvec![db, dx, dw])
-    }
-
-    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
-        visit("input", &self.x);
-        visit("weight", &self.weight);
-    }
-}
-
 /// PyTorch's `matmul`: vectors, matrices and broadcast batches of them.
 pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (a, b) = (super::autocast::cast(a)?, super::autocast::cast(b)?);
@@ -314,10 +232,20 @@ pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
             shape[last] = b.shape()[1];
             view::unsafe_view(&flat, &shape)
         }
-        // And one matrix times a batch is the transpose of such a product.
-        (2, _) if b.shape()[..b.rank() - 2].iter().product::<usize>() > 1 => mt(&matmul(&mt(b)?, &mt(a)?)?),
+        // And one matrix times a batch is the transpose of such a product: its gradient is then one product too.
+        (2, _) if a.requires_grad() => {
+            let out = mt(&matmul(&mt(b)?, &view::t_of(a)?)?)?;
+            if out.is_contiguous() { Ok(out) } else { arith::clone_in(&out, MemoryFormat::Contiguous) }
+        }
+        (3, 3) if b.shape()[0] == 1 && a.shape()[0] != 1 && b.requires_grad() => matmul(a, &only(b)?),
+        (3, 3) if a.shape()[0] == 1 && b.shape()[0] != 1 && a.requires_grad() => matmul(&only(a)?, b),
         _ => broadcast_matmul(a, b),
     }
+}
+
+/// The one matrix of a batch of one.
+fn only(t: &Tensor) -> Result<Tensor> {
+    view::squeeze(t, Some(&[0]))
 }
 
 /// Every row of `a`, whatever its rank, times the vector `x`.

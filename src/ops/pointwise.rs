@@ -84,8 +84,11 @@ pub struct RowMeta {
     pub shown_as: &'static [(&'static str, &'static str)],
     /// What PyTorch's node shows of an argument that the row has not.
     pub shows: Option<(&'static str, Attribute<'static>)>,
-    /// An infinite number is a bound that was not given, and bounds that are tensors have a node of their own.
+    /// An infinite number is a bound that was not given.
     pub bounds: bool,
+    /// The name of the derivative's node, where the derivative does not change with what it reads, though PyTorch has
+    /// it depend on that.
+    pub flat: &'static str,
     /// Refuses number parameters that do not go together.
     pub check: fn(&[Scalar]) -> Result<()>,
 }
@@ -110,6 +113,7 @@ impl RowMeta {
         shown_as: &[],
         shows: None,
         bounds: false,
+        flat: "",
         check: |_| Ok(()),
     };
 }

@@ -150,7 +150,7 @@ pub fn restored(t: &Tensor, shape: &Dims, mask: u64) -> Result<Tensor> {
 
 /// Repeats a reduced gradient over the dimensions that were reduced.
 pub fn expand_reduced(g: &Tensor, shape: &Dims, mask: u64) -> Result<Tensor> {
-    view::expand_to(&restored(g, shape, mask)?, shape)
+    if g.rank() == 0 { view::expand_to(g, shape) } else { view::expand_to(&restored(g, shape, mask)?, shape) }
 }
 
 fn dtype_of_sum(t: &Tensor, dtype: Option<DType>) -> DType {

@@ -8,6 +8,7 @@ mod table;
 
 use smallvec::{SmallVec, smallvec};
 
+use super::arith::clone_in;
 use super::schema::Op;
 use crate::backend::copy;
 use crate::dtype::DType;
@@ -45,7 +46,7 @@ impl Function for Reshape {
         if let Some(d) = self.dim {
             visit("dim", Attribute::Int(d as i64));
         }
-        if self.node != "UnsqueezeBackward0" {
+        if !self.node.starts_with("Unsqueeze") {
             visit("self_sym_sizes", Attribute::InputShape);
         }
     }
@@ -74,15 +75,17 @@ pub fn view_as(t: &Tensor, shape: &Dims) -> Result<Tensor> {
 /// A view where one exists, else a copy.
 pub fn reshape_to(t: &Tensor, shape: &Dims) -> Result<Tensor> {
     match t.layout().reshape(shape) {
-        Some(l) => reshaped(t, l, "ViewBackward0"),
-        None => {
-            let out = t.copied(t.dtype())?.with_layout(Layout::contiguous(shape.clone()));
-            record(out, &[t], |_| Reshape {
-                node: "UnsafeViewBackward0",
-                shape: t.shape().clone(),
-                dim: None,
-            })
-        }
+        Some(l) => reshaped(t, l, if t.is_contiguous() { "ViewBackward0" } else { "ReshapeAliasBackward0" }),
+        None => unsafe_view(&clone_in(t, MemoryFormat::Contiguous)?, shape),
+    }
+}
+
+/// All elements as a vector: a view where one exists, else a view of a copy.
+pub fn ravel(t: &Tensor) -> Result<Tensor> {
+    let shape = Dims::from([t.numel()]);
+    match t.layout().reshape(&shape) {
+        Some(_) => reshape_to(t, &shape),
+        None => view_as(&clone_in(t, MemoryFormat::Contiguous)?, &shape),
     }
 }
 
@@ -182,7 +185,7 @@ impl Function for Permute {
         (0..).zip(&self.inverse).for_each(|(i, &d)| dims[d] = i);
         if self.node == "PermuteBackward0" {
             visit("dims", Attribute::Ints(&dims));
-        } else if self.node == "TransposeBackward0" {
+        } else if self.node.starts_with("Transpose") {
             let moved = || (0..dims.len() as i64).zip(&dims).filter(|(i, d)| i != *d).map(|(_, &d)| d);
             visit("dim0", Attribute::Int(moved().last().unwrap_or(0)));
             visit("dim1", Attribute::Int(moved().next().unwrap_or(0)));
@@ -201,22 +204,30 @@ pub fn permute_dims(t: &Tensor, order: &[usize], node: &'static str) -> Result<T
 
 /// `t` with two dimensions swapped.
 pub fn swap(t: &Tensor, a: usize, b: usize) -> Result<Tensor> {
+    swap_as(t, a, b, "TransposeBackward0")
+}
+
+fn swap_as(t: &Tensor, a: usize, b: usize, node: &'static str) -> Result<Tensor> {
     let mut order: Order = (0..t.rank()).collect();
     if a != b {
         order.swap(a, b);
     }
-    permute_dims(t, &order, "TransposeBackward0")
+    permute_dims(t, &order, node)
 }
 
 /// The matrix transposed; a vector or number as it is.
 pub fn t_of(t: &Tensor) -> Result<Tensor> {
+    t_as(t, "TBackward0")
+}
+
+fn t_as(t: &Tensor, node: &'static str) -> Result<Tensor> {
     ensure!(t.rank() <= 2, Runtime, "t() expects a tensor with <= 2 dimensions, but self is {}D", t.rank());
     let order: &[usize] = match t.rank() {
         2 => &[1, 0],
         1 => &[0],
         _ => &[],
     };
-    permute_dims(t, order, "TBackward0")
+    permute_dims(t, order, node)
 }
 
 /// A view with the dimensions reversed.
@@ -275,8 +286,13 @@ pub fn permute(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
 
 /// A view with two dimensions swapped.
 pub fn transpose(t: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
+    transpose_as(t, dim0, dim1, "TransposeBackward0")
+}
+
+/// As [`transpose`], with the node's name.
+fn transpose_as(t: &Tensor, dim0: i64, dim1: i64, node: &'static str) -> Result<Tensor> {
     let (x, y) = (wrap_dim(dim0, t.rank())?, wrap_dim(dim1, t.rank())?);
-    if t.rank() == 0 { permute_dims(t, &[], "TransposeBackward0") } else { swap(t, x, y) }
+    swap_as(t, x, y, node)
 }
 
 /// Moves each dimension of `source` to the place that `destination` names; the others keep their order.
@@ -349,20 +365,29 @@ fn squeezed(
 
 /// Without the dimensions of size 1: all of them, or those among `dims`.
 pub fn squeeze(t: &Tensor, dims: Option<&[i64]>) -> Result<Tensor> {
-    let Some(dims) = dims else { return squeezed(t, "SqueezeBackward0", None, |_| true) };
+    squeeze_as(t, dims, ["SqueezeBackward0", "SqueezeBackward1", "SqueezeBackward2"])
+}
+
+/// As [`squeeze`], with the names of the node for all dimensions, for one, and for several.
+fn squeeze_as(t: &Tensor, dims: Option<&[i64]>, nodes: [&'static str; 3]) -> Result<Tensor> {
+    let Some(dims) = dims else { return squeezed(t, nodes[0], None, |_| true) };
     let wrapped: Order = dims.iter().map(|&d| wrap_dim(d, t.rank())).collect::<Result<_>>()?;
     for (i, d) in wrapped.iter().enumerate() {
         ensure!(!wrapped[..i].contains(d), Runtime, "dim {d} appears multiple times in the list of dims");
     }
-    let node = if dims.len() == 1 { "SqueezeBackward1" } else { "SqueezeBackward2" };
+    let node = if dims.len() == 1 { nodes[1] } else { nodes[2] };
     let asked = if wrapped.len() == 1 { Some(wrapped[0]) } else { None };
     squeezed(t, node, asked, |d| wrapped.contains(&d))
 }
 
 /// With a new dimension of size 1 at `dim`.
 pub fn unsqueeze(t: &Tensor, dim: i64) -> Result<Tensor> {
+    unsqueeze_as(t, dim, "UnsqueezeBackward0")
+}
+
+fn unsqueeze_as(t: &Tensor, dim: i64, node: &'static str) -> Result<Tensor> {
     let d = wrap_dim(dim, t.rank() + 1)?;
-    reshaped_at(t, t.layout().unsqueeze(d), "UnsqueezeBackward0", Some(d))
+    reshaped_at(t, t.layout().unsqueeze(d), node, Some(d))
 }
 
 /// `t` repeated to `sizes` without a copy; -1 keeps a size.
@@ -527,7 +552,7 @@ impl Function for StridedScatter {
         let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
         // As PyTorch has it: the geometry is that of a dense gradient, and the input's gradient is what lies in the part.
         let plain = g.is_contiguous() && g.layout().offset == 0;
-        let g = if plain { g.clone() } else { super::arith::clone_in(g, MemoryFormat::Contiguous)? };
+        let g = if plain { g.clone() } else { clone_in(g, MemoryFormat::Contiguous)? };
         let Geometry { size, stride, offset } = &self.asked;
         let kept = || {
             let zeros = g.new_zeros(g.shape().clone())?;

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning};
+use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyList};
 
 use super::convert::tensors_or_none;
-use super::dtype::type_name;
+use super::dtype::{PyDType, dtype_object, type_name};
 use super::error::IntoPy;
 use super::hooks::{Callable, PyHookHandle, hooks_dict};
 use super::node::{PyNode, node_object};
 use super::tensor::{PyTensor, wrap};
+use crate::dtype::DType;
 use crate::engine::{self, Options, Target};
 use crate::graph::Edge;
 use crate::tensor::Tensor;
@@ -53,6 +54,43 @@ impl PyTensor {
         Ok(self.inner().history().py()?.is_none())
     }
 
+    /// The dtype that the gradient is to have; None where it may have any.
+    #[getter(grad_dtype)]
+    fn shown_grad_dtype(&self, py: Python<'_>) -> PyResult<Option<Py<PyDType>>> {
+        grad_dtype(&self.inner()).map(|d| dtype_object(py, d)).transpose()
+    }
+
+    #[setter]
+    fn set_grad_dtype(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let dtype = match value.cast::<PyDType>() {
+            Ok(d) => Some(d.get().0),
+            Err(_) if value.is_none() => None,
+            Err(_) => {
+                let found = type_name(value);
+                return Err(PyRuntimeError::new_err(format!(
+                    "grad_dtype must be a torch.dtype or None, but got {found}"
+                )));
+            }
+        };
+        let t = &self.inner();
+        if t.history().py()?.is_some() {
+            return Err(PyRuntimeError::new_err("grad_dtype can only be set on leaf tensors."));
+        }
+        if let (Some(d), Some(g)) = (dtype, t.grad())
+            && g.dtype() != d
+        {
+            return Err(PyRuntimeError::new_err(format!(
+                "Cannot set grad_dtype to '{}' because there is already a gradient with dtype '{}'. Please clear the \
+                 gradient (.grad = None) before changing grad_dtype, or ensure the new grad_dtype matches the existing \
+                 gradient's dtype.",
+                d.scalar_name(),
+                g.dtype().scalar_name().to_lowercase()
+            )));
+        }
+        t.meta_or_new().set_grad_dtype(dtype);
+        Ok(())
+    }
+
     #[getter]
     fn grad(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let t = self.inner();
@@ -82,14 +120,15 @@ impl PyTensor {
         if g.same(t) {
             return Err(PyRuntimeError::new_err("can't assign Variable as its own grad"));
         }
-        if g.dtype() != t.dtype() {
+        let expected = grad_dtype(t).unwrap_or(g.dtype());
+        if g.dtype() != expected {
             return Err(PyRuntimeError::new_err(format!(
                 "attempting to assign a gradient with dtype '{}' to a tensor with grad_dtype '{}'. The gradient must match \
                  the tensor's grad_dtype (defaults to the tensor's dtype). You can set the tensor's grad_dtype attribute \
                  with a specific dtype, or None to allow any dtype. Set grad_dtype with caution. Diverging the dtypes of a \
                  tensor and its gradient may break downstream systems that assume they match.",
                 g.dtype().scalar_name().to_lowercase(),
-                t.dtype().scalar_name()
+                expected.scalar_name()
             )));
         }
         if g.device() != t.device() {
@@ -216,7 +255,9 @@ impl PyTensor {
         inputs: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let grads = match gradient {
-            Some(g) => vec![gradient_of(g)?],
+            Some(g) if g.is_none() || g.is_instance_of::<PyTensor>() => vec![gradient_of(g)?],
+            // As `autograd.backward` takes them: several, of which the first is this tensor's.
+            Some(several) => gradients(several)?.into_iter().take(1).collect(),
             None => Vec::new(),
         };
         let inputs = inputs.map(|inputs| targets(inputs, "inputs")).transpose()?;
@@ -306,7 +347,11 @@ fn targets(obj: &Bound<'_, PyAny>, role: &str) -> PyResult<Vec<Target>> {
                 && let Ok(node) = node.cast::<PyNode>()
             {
                 let output = x.getattr("output_nr")?.extract()?;
-                return Ok(Target::Edge(Edge::new(node.get().node.clone(), output)));
+                let node = node.get().node.clone();
+                if output >= node.outputs().len().max(1) {
+                    return Err(PyIndexError::new_err("tuple index out of range"));
+                }
+                return Ok(Target::Edge(Edge::new(node, output)));
             }
             Err(PyRuntimeError::new_err(format!(
                 "all {role} have to be Tensors or GradientEdges, but got {}",
@@ -325,6 +370,10 @@ pub fn gradient_edge(py: Python<'_>, tensor: &Bound<'_, PyTensor>) -> PyResult<(
             "It is not possible to get the gradient edge for a Tensor that does not require gradients",
         )),
     }
+}
+
+fn grad_dtype(t: &Tensor) -> Option<DType> {
+    t.meta().map_or(Some(t.dtype()), |m| m.grad_dtype(t.dtype()))
 }
 
 fn gradient_of(obj: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {

@@ -228,7 +228,7 @@ pub fn record_function<'py>(
             t.clone()
         } else if recorded && (returned_as_is || t.base().is_some()) {
             t.as_custom_view(several.then_some(number))
-        } else if returned_as_is {
+        } else if returned_as_is && t.requires_grad() {
             t.detach()
         } else {
             t.clone()

@@ -63,7 +63,9 @@ impl Callable {
                 return Err(PyTypeError::new_err(format!("expected Variable, but hook returned '{found}'")));
             }
         };
-        let Some(old) = old else { return Ok(Some(new)) };
+        let Some(old) = old else {
+            return Err(PyRuntimeError::new_err("can't replace a None gradient with a non-None value"));
+        };
         let changed = |what: &str| {
             PyRuntimeError::new_err(format!("hook '{}' has changed the {what}", self.name(result.py())))
         };
@@ -107,10 +109,11 @@ impl PostAccumulateHook for Callable {
         Python::attach(|py| {
             let result = self.f.call1(py, (wrap(py, leaf.clone())?,))?;
             match self.replacement(result.bind(py), Some(leaf))? {
-                None => Ok(()),
-                Some(_) => {
+                // To return the leaf itself changes nothing.
+                Some(other) if !other.same(leaf) => {
                     Err(PyRuntimeError::new_err("Tensor post accumulate grad hooks should return None."))
                 }
+                _ => Ok(()),
             }
         })
         .map_err(foreign)

@@ -299,9 +299,8 @@ impl PyNode {
     /// Pairs of the nodes that the gradients go to and which of their inputs is meant.
     #[getter]
     fn next_functions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        // The condition of `where` has no edge in PyTorch.
-        let hidden = usize::from(self.node.edges().len() == 3 && self.node.name() == "WhereBackward0");
-        let items = self.node.edges()[hidden..]
+        let edges = self.node.function().shown_edges(self.node.edges());
+        let items = edges
             .iter()
             .map(|e| match e {
                 Some(e) => Ok((node_object(py, &e.node)?, e.input())),

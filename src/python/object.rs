@@ -105,6 +105,7 @@ impl PyTensor {
         let view = if view.is_view() || old.requires_grad() { view } else { view.with_base_of(&old) };
         if view.is_view() || view.storage().same(old.storage()) && !view.same(&old) {
             view.bump_version();
+            view.keep_history();
         }
         let new = if old.is_leaf() && old.meta().is_some() { old.with_data(&view) } else { view };
         PyTensor::replace(slf, new);

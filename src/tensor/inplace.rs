@@ -6,7 +6,7 @@ use super::view::{clear_view, gather_view, renew};
 use super::{Tensor, ViewKind};
 use crate::backend::copy;
 use crate::error::{Error, Result};
-use crate::graph::{self, Cx, Edge, Function, Grads, grad_enabled, inference_enabled};
+use crate::graph::{self, Cx, Edge, Edges, Function, Grads, grad_enabled, inference_enabled};
 use crate::layout::Layout;
 use crate::{bail, ensure};
 
@@ -268,6 +268,13 @@ struct CopySlices {
 impl Function for CopySlices {
     fn name(&self) -> &'static str {
         "torch::autograd::CopySlices"
+    }
+
+    /// PyTorch's node has that of what was written within it, whose first edge is the view as it was.
+    fn shown_edges(&self, edges: &Edges) -> Edges {
+        let written = edges.get(1).and_then(Option::as_ref).map(|e| &e.node);
+        let others = written.map_or_else(Edges::new, |n| n.function().shown_edges(n.edges()));
+        edges.iter().take(1).cloned().chain(others.into_iter().skip(1)).collect()
     }
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {

@@ -488,6 +488,13 @@ impl Tensor {
         self.with(|i| i.view = Some(ViewOf::new(base, kind)))
     }
 
+    /// A view that takes the place of what it shows has its history, though that write is counted.
+    pub fn keep_history(&self) {
+        if let Some(v) = &self.0.view {
+            v.see(self.version());
+        }
+    }
+
     /// This memory as a view of what `other` is a view of, if it is one: what `resize_` makes of a view.
     pub fn with_base_of(&self, other: &Tensor) -> Tensor {
         match (other.base(), other.view_kind()) {

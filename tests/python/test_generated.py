@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Public names of Tensor that are no operations: what a tensor is, autograd, conversions.
 NOT_OPERATIONS = {
     "apply_", "as_subclass", "backward", "data", "data_ptr", "detach", "detach_", "device", "dim", "dtype",
-    "element_size", "get_device",
+    "element_size", "get_device", "grad_dtype",
     "grad", "grad_fn", "is_complex", "is_contiguous", "is_cpu", "is_cuda", "is_floating_point", "is_inference",
     "is_leaf", "is_meta", "is_mps", "is_nested", "is_pinned", "is_quantized", "is_shared", "is_signed", "is_sparse",
     "item", "itemsize", "layout", "map_", "map2_",

@@ -54,7 +54,26 @@ class FunctionCtx:
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether an undefined gradient reaches backward as zeros (the default) or as None."""
+        if not isinstance(value, bool):
+            raise TypeError(
+                "set_materialize_grads received an invalid combination of arguments - got (), but expected (bool)"
+            )
         self._materialize = value
+
+    @property
+    def to_save(self) -> tuple[Tensor | None, ...] | None:
+        """What `save_for_backward` was given, until forward has run."""
+        return self._to_save or None
+
+    @property
+    def dirty_tensors(self) -> tuple[Tensor, ...] | None:
+        """What `mark_dirty` was given."""
+        return self._dirty or None
+
+    @property
+    def non_differentiable(self) -> tuple[Tensor, ...] | None:
+        """What `mark_non_differentiable` was given."""
+        return self._non_differentiable or None
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:

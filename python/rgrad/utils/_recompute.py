@@ -25,6 +25,13 @@ from rgrad.random import fork_rng
 
 Tensor = _C.Tensor
 
+_TIP = (
+    "\nTip: To see a more detailed error message, either pass `debug=True` to\n"
+    "`torch.utils.checkpoint.checkpoint(...)` or wrap the code block\n"
+    "with `with torch.utils.checkpoint.set_checkpoint_debug_enabled(True):` to\n"
+    "enable checkpoint\u2011debug mode globally.\n"
+)
+
 
 class CheckpointError(RuntimeError):
     """The second run of a region did not do what the first did."""
@@ -220,7 +227,7 @@ class Region:
             raise CheckpointError(
                 "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
                 f"recomputation.\nNumber of tensors saved during forward: {len(self.placeholders)}\n"
-                f"Number of tensors saved during recomputation: {saved}.\n"
+                f"Number of tensors saved during recomputation: {saved}.\n{_TIP}"
             )
         different = [
             f"tensor at position {i}:\nsaved metadata: {before}\nrecomputed metadata: {here[i]}\n"
@@ -230,5 +237,5 @@ class Region:
         if different:
             raise CheckpointError(
                 "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than "
-                f"during the forward pass.\n{''.join(different)}.\n"
+                f"during the forward pass.\n{''.join(different)}.\n{_TIP}"
             )

@@ -222,7 +222,7 @@ def checkpoint_sequential(
 
     size = len(chain) // segments
     last = size * (segments - 1)
-    for start in range(0, last, size) if size else ():
+    for start in range(0, last, size):
         part = segment(chain[start : start + size])
         input = checkpoint(part, input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
     return segment(chain[last:])(input)

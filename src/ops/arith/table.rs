@@ -1,6 +1,7 @@
 //! The table of arithmetic that rows cannot say alone.
 
 use super::{compare, power};
+use crate::ops::rows;
 use crate::ops::schema::{Call, Op, Overload, Surface};
 
 pub static OPS: &[Op] = &[
@@ -97,14 +98,34 @@ pub static OPS: &[Op] = &[
         aliases: &["clip"],
         overloads: &[
             Overload {
-                sig: "input: Tensor, min: Number? = None, max: Number? = None",
-                call: Call::Fn(super::clamp),
-            },
-            Overload {
                 sig: "input: Tensor, min: Tensor? = None, max: Tensor? = None",
                 call: Call::Fn(super::clamp),
             },
+            Overload {
+                sig: "input: Tensor, min: Number? = None, max: Number? = None",
+                call: Call::Fn(super::clamp),
+            },
         ],
+    },
+    Op {
+        name: "clamp_min",
+        doc: "The larger of `input` and `min`; NaN stays.",
+        surface: Surface::ALL,
+        overloads: &[
+            Overload { sig: "input: Tensor, min: Tensor", call: Call::Row(&rows::clamp_min_tensor) },
+            Overload { sig: "input: Tensor, min: Number", call: Call::Row(&rows::clamp_min) },
+        ],
+        ..Op::NEW
+    },
+    Op {
+        name: "clamp_max",
+        doc: "The smaller of `input` and `max`; NaN stays.",
+        surface: Surface::ALL,
+        overloads: &[
+            Overload { sig: "input: Tensor, max: Tensor", call: Call::Row(&rows::clamp_max_tensor) },
+            Overload { sig: "input: Tensor, max: Number", call: Call::Row(&rows::clamp_max) },
+        ],
+        ..Op::NEW
     },
     Op {
         name: "round",

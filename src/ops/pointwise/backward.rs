@@ -13,7 +13,9 @@ use crate::ensure;
 use crate::error::{Error, Result};
 use crate::formula::ARGS;
 use crate::formula::record::{Prim, Step, Steps};
-use crate::graph::{Attribute, Cx, Function, Grads, ModeGuard, SavedTensor, Visit, grad_enabled};
+use crate::graph::{
+    Attribute, Cx, Edges, Function, Grads, ModeGuard, SavedTensor, Visit, grad_enabled, record,
+};
 use crate::layout::Layout;
 use crate::ops::rows;
 use crate::tensor::Tensor;
@@ -109,10 +111,6 @@ impl PointwiseBackward {
         &self.kept[..usize::from(self.count).min(PLACES)]
     }
 
-    fn has_tensor_bound(&self) -> bool {
-        self.row.meta.bounds && self.inputs()[1..].iter().any(|k| !matches!(k, Kept::Number(_)))
-    }
-
     /// PyTorch's name of an input or a parameter.
     fn shown(&self, name: &'static str) -> &'static str {
         let other = self.row.meta.shown_as.iter().find(|(row, _)| *row == name).map(|(_, shown)| *shown);
@@ -169,6 +167,25 @@ impl PointwiseBackward {
         Some(out)
     }
 
+    /// A derivative that does not change with what it reads, though PyTorch's is a function of it.
+    #[cold]
+    fn flat(&self, k: usize, operands: &[Option<Arg>], g: &Tensor) -> Result<Tensor> {
+        let plain = ModeGuard::grad(false);
+        let out = replay(&self.row.plan().grads[k], operands, &self.params, g)?;
+        drop(plain);
+        let reads = self.row.plan().reads[k];
+        let read = (1..).zip(&operands[1..]).filter(|(i, _)| reads >> i & 1 == 1);
+        let read = read.filter_map(|(i, a)| if let Some(Arg::T(t)) = a { Some((i, *t)) } else { None });
+        let read: SmallVec<[(usize, &Tensor); 2]> = read.collect();
+        let inputs: SmallVec<[&Tensor; 3]> = std::iter::once(g).chain(read.iter().map(|(_, t)| *t)).collect();
+        record(out, &inputs, |_| Flat {
+            row: self.row,
+            k,
+            read: read.iter().map(|(i, t)| (*i, SavedTensor::input(t))).collect(),
+            params: self.params.clone(),
+        })
+    }
+
     /// One pass over memory, no temporaries.
     fn fused(&self, k: usize, operands: &[Option<Arg>], g: &Tensor) -> Result<Tensor> {
         // The gradient is always passed: the loops take their length from an operand.
@@ -217,8 +234,7 @@ impl Function for PointwiseBackward {
         let number =
             self.inputs().iter().zip(self.row.meta.number_nodes).find(|(i, _)| matches!(i, Kept::Number(_)));
         match number {
-            // A bound that is no number shows that the absent one is none either.
-            Some((_, name)) if !name.is_empty() && !self.has_tensor_bound() => name,
+            Some((_, name)) if !name.is_empty() => name,
             _ => self.row.plan().node,
         }
     }
@@ -260,6 +276,8 @@ impl Function for PointwiseBackward {
                 None
             } else if plan.passes >> k & 1 == 1 {
                 Some(g.clone())
+            } else if grad_enabled() && !self.row.meta.flat.is_empty() {
+                Some(self.flat(k, operands, g)?)
             } else if grad_enabled() || rounds {
                 Some(replay(&plan.grads[k], operands, &self.params, g)?)
             } else {
@@ -285,6 +303,11 @@ impl Function for PointwiseBackward {
                 if let Some(Kept::Tensor(s)) = self.kept.get(self.inputs().len()) { s } else { &NOTHING },
             );
         }
+    }
+
+    /// A condition has no edge in PyTorch.
+    fn shown_edges(&self, edges: &Edges) -> Edges {
+        edges.iter().skip(usize::from(self.row.meta.conditional)).cloned().collect()
     }
 
     fn attributes(&self, visit: &mut Visit<'_>) {
@@ -318,6 +341,42 @@ impl Function for PointwiseBackward {
                 s.free();
             }
         }
+    }
+}
+
+/// The node of a derivative that does not change with what it reads.
+struct Flat {
+    row: &'static Row,
+    /// Which derivative.
+    k: usize,
+    /// What it reads, by the place among its operands.
+    read: SmallVec<[(usize, SavedTensor); 1]>,
+    params: SmallVec<[Scalar; 1]>,
+}
+
+impl Function for Flat {
+    fn name(&self) -> &'static str {
+        self.row.meta.flat
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let mut out = Grads::from_elem(None, 1 + self.read.len());
+        let Some(g) = &grads[0] else { return Ok(out) };
+        let saved = self.read.iter().map(|(i, s)| Ok((*i, s.get(cx)?))).collect::<Result<Vec<_>>>()?;
+        let mut operands: [Option<Arg>; ARGS] = [None; ARGS];
+        operands[0] = Some(Arg::T(g));
+        saved.iter().for_each(|(i, t)| operands[*i] = Some(Arg::T(t)));
+        if cx.needs(0) {
+            out[0] = Some(replay(&self.row.plan().grads[self.k], &operands, &self.params, g)?);
+        }
+        for (j, (_, t)) in (1..).zip(&saved) {
+            out[j] = cx.needs(j).then(|| t.new_zeros(t.shape().clone())).transpose()?;
+        }
+        Ok(out)
+    }
+
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        self.read.iter().for_each(|(_, s)| visit("self", s));
     }
 }
 

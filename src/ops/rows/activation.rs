@@ -43,11 +43,11 @@ fn tanh_inner<E: Num>(x: E) -> E {
 rows! { ACTIVATION;
     /// max(x, 0).
     num relu(input) = input.maximum(E::zero())
-    => d(g, y) = [E::select(y.le(E::zero()), E::zero(), g)]; { inplace_argument: true, surface: Surface::ALL.and(NN), refuses_bool: "Boolean inputs not supported for relu" }
+    => d(g, y) = [E::select(y.le(E::zero()), E::zero(), g)]; { flat: "ThresholdBackwardBackward0", inplace_argument: true, surface: Surface::ALL.and(NN), refuses_bool: "Boolean inputs not supported for relu" }
     /// x where positive, else `negative_slope * x`.
     float leaky_relu(input; negative_slope: "0.01") = E::select(E::zero().lt(input), input, input * negative_slope)
     => d(g, y) = [E::select(E::zero().lt(input), g, g * negative_slope)];
-    { inplace_argument: true, surface: NN, sig: "input: Tensor, negative_slope: float = 0.01", least: 2, kernel: "leaky_relu_cpu" }
+    { flat: "LeakyReluBackwardBackward0", inplace_argument: true, surface: NN, sig: "input: Tensor, negative_slope: float = 0.01", least: 2, kernel: "leaky_relu_cpu" }
     /// x where positive, else `alpha * (exp(x) - 1)`.
     float elu(input; alpha: "1.0") = E::select(E::zero().lt(input), input, alpha * input.expm1())
     => d(g, y) = [E::select(input.le(E::zero()), g * (alpha * input.exp()), g)]; { inplace_argument: true, surface: NN, sig: "input: Tensor, alpha: float = 1.0", least: 2, kernel: "elu_cpu" }
@@ -91,17 +91,17 @@ rows! { ACTIVATION;
     /// x limited to [min_val, max_val].
     num hardtanh(input; min_val: "-1.0", max_val: "1.0") = input.maximum(min_val).minimum(max_val)
     => d(g, y) = [E::select(E::or(input.le(min_val), max_val.le(input)), E::zero(), g)];
-    { inplace_argument: true, surface: NN, sig: "input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0", refuses_bool: "Bool inputs not supported for hardtanh", check: ordered }
+    { flat: "HardtanhBackwardBackward0", inplace_argument: true, surface: NN, sig: "input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0", refuses_bool: "Bool inputs not supported for hardtanh", check: ordered }
     /// min(max(x, 0), 6).
     num relu6(input) = input.maximum(E::zero()).minimum(E::lit(6.0))
-    => d(g, y) = [E::select(E::or(input.le(E::zero()), E::lit(6.0).le(input)), E::zero(), g)]; { inplace_argument: true, surface: NN, node: "HardtanhBackward0", refuses_bool: "Bool inputs not supported for hardtanh" }
+    => d(g, y) = [E::select(E::or(input.le(E::zero()), E::lit(6.0).le(input)), E::zero(), g)]; { flat: "HardtanhBackwardBackward0", inplace_argument: true, surface: NN, node: "HardtanhBackward0", refuses_bool: "Bool inputs not supported for hardtanh" }
     /// x relu6(x + 3) / 6.
     float hardswish(input) = input * (input + E::lit(3.0)).maximum(E::zero()).minimum(E::lit(6.0)) / E::lit(6.0)
-    => d(g, y) = [E::select(input.le(E::lit(-3.0)), E::zero(), E::select(E::lit(3.0).le(input), g, g * (input / E::lit(3.0) + E::lit(0.5))))];
+    => d(g, y) = [E::select(input.le(E::lit(-3.0)), E::zero(), E::select(input.lt(E::lit(3.0)), g * (input / E::lit(3.0) + E::lit(0.5)), g))];
     { inplace_argument: true, surface: NN, least: 2, kernel: "hardswish_cpu" }
     /// relu6(x + 3) / 6.
     float hardsigmoid(input) = (input + E::lit(3.0)).maximum(E::zero()).minimum(E::lit(6.0)) / E::lit(6.0)
-    => d(g, y) = [E::select(E::or(input.le(E::lit(-3.0)), E::lit(3.0).le(input)), E::zero(), g / E::lit(6.0))]; { inplace_argument: true, surface: NN, least: 2, kernel: "hardsigmoid_cpu" }
+    => d(g, y) = [E::select(E::and(E::lit(-3.0).lt(input), input.lt(E::lit(3.0))), g / E::lit(6.0), E::zero())]; { flat: "HardsigmoidBackwardBackward0", inplace_argument: true, surface: NN, least: 2, kernel: "hardsigmoid_cpu" }
     /// x / (1 + |x|).
     float softsign(input) = input / (E::one() + input.abs())
     => d(g, y) = [{ let a = E::one() + input.abs(); g / (a * a) }]; { surface: NN, node: "DivBackward0" }
@@ -110,15 +110,15 @@ rows! { ACTIVATION;
     => d(g, y) = [{ let t = input.tanh(); g * t * t }]; { surface: NN, node: "SubBackward0" }
     /// x shrunk toward zero by `lambd`.
     float softshrink(input; lambd: "0.5") = E::select(lambd.lt(input), input - lambd, E::select(input.lt(-lambd), input + lambd, input * E::zero()))
-    => d(g, y) = [E::select(input.abs().le(lambd), E::zero(), g)]; { surface: NN, sig: "input: Tensor, lambd: float = 0.5", least: 2, kernel: "softshrink_check", check: shrinks }
+    => d(g, y) = [E::select(input.abs().le(lambd), E::zero(), g)]; { flat: "SoftshrinkBackwardBackward0", surface: NN, sig: "input: Tensor, lambd: float = 0.5", least: 2, kernel: "softshrink_check", check: shrinks }
     /// x, and 0 where |x| is at most `lambd`.
     float hardshrink(input; lambd: "0.5") = E::select(input.abs().le(lambd), E::zero(), input)
     => d(g, y) = [E::select(input.abs().le(lambd), E::zero(), g)];
-    { surface: NN.and(Surface::BOTH), sig: "input: Tensor, lambd: float = 0.5", least: 2, kernel: "hardshrink_cpu" }
+    { flat: "HardshrinkBackwardBackward0", surface: NN.and(Surface::BOTH), sig: "input: Tensor, lambd: float = 0.5", least: 2, kernel: "hardshrink_cpu" }
     /// x where above the threshold, else `value`.
     num threshold(input; limit: "", value: "") = E::select(input.le(limit), value, input)
     => d(g, y) = [E::select(input.le(limit), E::zero(), g)];
-    { shown_as: &[("limit", "threshold")], inplace_argument: true, surface: NN.and(Surface::FUNCTION).and(Surface::INPLACE), sig: "input: Tensor, threshold: Number, value: Number", least: 1, kernel: "threshold_cpu" }
+    { flat: "ThresholdBackwardBackward0", shown_as: &[("limit", "threshold")], inplace_argument: true, surface: NN.and(Surface::FUNCTION).and(Surface::INPLACE), sig: "input: Tensor, threshold: Number, value: Number", least: 1, kernel: "threshold_cpu" }
     /// x sigmoid(gate).
     float glu_kernel(input, gate) = input * sigmoid_of(gate)
     => d(g, y) = [g * sigmoid_of(gate), g * (input * (sigmoid_of(gate) * (E::one() - sigmoid_of(gate))))];

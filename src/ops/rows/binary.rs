@@ -123,21 +123,44 @@ rows! { BINARY;
     float addcdiv(input, tensor1, tensor2; value: "1") = input + value * (tensor1 / tensor2)
     => d(g, y) = [g, g * (value / tensor2), -g * (value * (tensor1 / tensor2) / tensor2)];
     { on: (0.3, 2.0), surface: Surface::NONE }
-    /// The larger of `input` and `min`, then the smaller of that and `max`; NaN stays.
+    /// The larger of `input` and `min`, then the smaller of that and `max`, which are numbers; NaN stays.
     num clamp(input, min, max) = input.maximum(min).minimum(max)
+    => d(g, y) = [E::select(E::and(min.lt(input), input.lt(max)), g, E::zero()), E::zero(), E::zero()];
+    { surface: Surface::NONE, number_nodes: &["", "ClampBackward1", "ClampBackward1"], least: 1, kernel: "clamp_scalar_cpu" }
+    /// As `clamp`, without an upper bound.
+    num clamp_from(input, min) = input.maximum(min)
+    => d(g, y) = [E::select(min.lt(input), g, E::zero()), E::zero()];
+    { surface: Surface::NONE, number_nodes: &["", "ClampBackward1"], shows: Some(("max", Attribute::Nothing)) }
+    /// As `clamp`, without a lower bound.
+    num clamp_to(input, max) = input.minimum(max)
+    => d(g, y) = [E::select(input.lt(max), g, E::zero()), E::zero()];
+    { surface: Surface::NONE, number_nodes: &["", "ClampBackward1"], shows: Some(("min", Attribute::Nothing)) }
+    /// As `clamp`, with bounds that are tensors: ties share the gradient.
+    num clamp_between(input, min, max) = input.maximum(min).minimum(max)
     => d(g, y) = [
-        E::select(E::and(min.le(input), input.le(max)), g, E::zero()),
-        E::select(E::and(input.lt(min), min.lt(max)), g, E::zero()),
-        E::select(E::or(max.lt(input), max.lt(min)), g, E::zero()),
-    ]; { bounds: true, surface: Surface::NONE, number_nodes: &["", "ClampBackward1", "ClampBackward1"], least: 1, kernel: "clamp_scalar_cpu" }
-    /// The larger of `input` and `min`; NaN stays.
+        E::select(E::or(input.lt(min), max.lt(input)), E::zero(),
+            E::select(E::and(min.lt(max), E::or(input.eq(min), input.eq(max))), g * E::lit(0.5), g)),
+        E::select(max.lt(min), E::zero(),
+            E::select(input.lt(min), g, E::select(E::and(min.lt(max), input.eq(min)), g * E::lit(0.5), E::zero()))),
+        E::select(E::or(max.lt(input), max.lt(min)), g,
+            E::select(E::and(min.lt(max), input.eq(max)), g * E::lit(0.5), E::zero())),
+    ]; { bounds: true, surface: Surface::NONE, node: "ClampBackward0", least: 1, kernel: "clamp_cpu" }
+    /// The larger of `input` and the number `min`; NaN stays.
     num clamp_min(input, min) = input.maximum(min)
-    => d(g, y) = [E::select(min.le(input), g, E::zero()), E::select(input.lt(min), g, E::zero())];
-    { sig: "input: Tensor, min: Operand", node: "ClampMinBackward1", number_nodes: &["", "ClampMinBackward0"] }
-    /// The smaller of `input` and `max`; NaN stays.
+    => d(g, y) = [E::select(min.lt(input), g, E::zero()), E::zero()];
+    { surface: Surface::NONE, number_nodes: &["", "ClampMinBackward0"] }
+    /// The smaller of `input` and the number `max`; NaN stays.
     num clamp_max(input, max) = input.minimum(max)
-    => d(g, y) = [E::select(input.le(max), g, E::zero()), E::select(max.lt(input), g, E::zero())];
-    { sig: "input: Tensor, max: Operand", node: "ClampMaxBackward1", number_nodes: &["", "ClampMaxBackward0"] }
+    => d(g, y) = [E::select(input.lt(max), g, E::zero()), E::zero()];
+    { surface: Surface::NONE, number_nodes: &["", "ClampMaxBackward0"] }
+    /// The larger of `input` and the tensor `min`; NaN stays.
+    num clamp_min_tensor(input, min) = input.maximum(min)
+    => d(g, y) = [tied(g, input, min, g * E::lit(0.5)), tied(g, min, input, g * E::lit(0.5))];
+    { surface: Surface::NONE, node: "ClampMinBackward1" }
+    /// The smaller of `input` and the tensor `max`; NaN stays.
+    num clamp_max_tensor(input, max) = input.minimum(max)
+    => d(g, y) = [tied(g, max, input, g * E::lit(0.5)), tied(g, input, max, g * E::lit(0.5))];
+    { surface: Surface::NONE, node: "ClampMaxBackward1" }
     /// `input` where the condition holds, else `other`.
     num select_where(condition, input, other) = E::select(condition.ne(E::zero()), input, other)
     => d(g, y) = [E::zero(), E::select(condition.ne(E::zero()), g, E::zero()), E::select(condition.ne(E::zero()), E::zero(), g)];

@@ -44,7 +44,7 @@ fn trigamma_of<E: Num>(x: E) -> E {
 
 rows! { UNARY;
     /// Absolute value of each element.
-    num abs(input) = input.abs() => d(g, y) = [g * sign_of(input)]; { aliases: &["absolute"], least: 1, kernel: "abs_cpu" }
+    num abs(input) = input.abs() => d(g, y) = [g * sign_of(input)]; { flat: "MulBackward0", aliases: &["absolute"], least: 1, kernel: "abs_cpu" }
     /// Each element with its sign changed.
     num neg(input) = -input => d(g, y) = [-g];
     { aliases: &["negative"], refuses_bool: "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead." }

@@ -19,6 +19,9 @@ fn as_strided_op(a: &Args) -> Result<Out> {
     Ok(as_strided(a.tensor(0)?, a.ints(1)?, a.ints(2)?, a.opt_int(3)?)?.into())
 }
 
+/// PyTorch's names of the nodes that squeeze a tensor itself.
+const SQUEEZED: [&str; 3] = ["SqueezeBackward3", "SqueezeBackward4", "SqueezeBackward5"];
+
 fn squeeze_all(a: &Args) -> Result<Out> {
     Ok(squeeze(a.tensor(0)?, None)?.into())
 }
@@ -66,7 +69,7 @@ table! {
             |a| Ok(flatten(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
     }
     "ravel" BOTH "All elements as a vector." [] {
-        "input: Tensor" => |a| Ok(reshape_to(a.tensor(0)?, &Dims::from([a.tensor(0)?.numel()]))?.into());
+        "input: Tensor" => |a| Ok(super::ravel(a.tensor(0)?)?.into());
     }
     "unflatten" BOTH "Dimension `dim` as several, whose product it is." [] {
         "input: Tensor, dim: int, sizes: size" => |a| Ok(unflatten(a.tensor(0)?, a.int(1)?, a.ints(2)?)?.into());
@@ -84,13 +87,14 @@ table! {
         "input: Tensor, dim0: int, dim1: int" => |a| Ok(transpose(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
     }
     "transpose_" METHOD "Swaps two dimensions of the tensor itself." ["swapdims_", "swapaxes_"] {
-        "input: Tensor, dim0: int, dim1: int" => |a| Ok(transpose(a.tensor(0)?, a.int(1)?, a.int(2)?)?.into());
+        "input: Tensor, dim0: int, dim1: int" =>
+            |a| Ok(transpose_as(a.tensor(0)?, a.int(1)?, a.int(2)?, "TransposeBackward1")?.into());
     }
     "t" BOTH "A view of a matrix, transposed." [] {
         "input: Tensor" => |a| Ok(t_of(a.tensor(0)?)?.into());
     }
     "t_" METHOD "Transposes the matrix itself." [] {
-        "input: Tensor" => |a| Ok(t_of(a.tensor(0)?)?.into());
+        "input: Tensor" => |a| Ok(t_as(a.tensor(0)?, "TBackward1")?.into());
     }
     "T" ATTRIBUTE "A view with the dimensions reversed." [] {
         "input: Tensor" => |a| Ok(reversed(a.tensor(0)?)?.into());
@@ -117,15 +121,15 @@ table! {
         "input: Tensor, dim: int[]" => squeeze_dims;
     }
     "squeeze_" METHOD "Drops dimensions of size 1 of the tensor itself." [] {
-        "input: Tensor" => squeeze_all;
-        "input: Tensor, dim: int" => squeeze_dim;
-        "input: Tensor, dim: int[]" => squeeze_dims;
+        "input: Tensor" => |a| Ok(squeeze_as(a.tensor(0)?, None, SQUEEZED)?.into());
+        "input: Tensor, dim: int" => |a| Ok(squeeze_as(a.tensor(0)?, Some(&[a.int(1)?]), SQUEEZED)?.into());
+        "input: Tensor, dim: int[]" => |a| Ok(squeeze_as(a.tensor(0)?, Some(a.ints(1)?), SQUEEZED)?.into());
     }
     "unsqueeze" BOTH "A view with a new dimension of size 1 at `dim`." [] {
         "input: Tensor, dim: int" => |a| Ok(unsqueeze(a.tensor(0)?, a.int(1)?)?.into());
     }
     "unsqueeze_" METHOD "Gives the tensor itself a new dimension of size 1 at `dim`." [] {
-        "input: Tensor, dim: int" => |a| Ok(unsqueeze(a.tensor(0)?, a.int(1)?)?.into());
+        "input: Tensor, dim: int" => |a| Ok(unsqueeze_as(a.tensor(0)?, a.int(1)?, "UnsqueezeBackward1")?.into());
     }
     "expand" METHOD "A view repeated over dimensions of size 1 and new leading ones; -1 keeps a size." [] {
         "input: Tensor, size: size, *, implicit: bool = False" => |a| Ok(expand(a.tensor(0)?, a.ints(1)?)?.into());

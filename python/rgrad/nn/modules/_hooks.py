@@ -309,7 +309,7 @@ class _BackwardBoundary:
         for hook in self.pre_hooks:
             replacement = hook(self.module, grad_output)
             if replacement is not None:
-                grad_output = _as_gradients(replacement, len(grad_output), "output")
+                grad_output = _as_gradients(replacement, grad_output, "output")
         self.grad_output = grad_output
         if self.input_places is None:
             # No input needs a gradient, so nothing will call `_input_gradients`.
@@ -345,7 +345,7 @@ class _BackwardBoundary:
                     "or None "
                     "for all gradients."
                 )
-            grad_input = _as_gradients(replacement, len(grad_input), "input")
+            grad_input = _as_gradients(replacement, grad_input, "input")
         return grad_input
 
 
@@ -374,14 +374,17 @@ def _spread(grads: tuple, places: list[int], count: int) -> tuple:
     return tuple(spread)
 
 
-def _as_gradients(replacement: Any, expected: int, kind: str) -> tuple:
-    replacement = replacement if isinstance(replacement, tuple) else (replacement,)
-    if len(replacement) != expected:
+def _as_gradients(replacement: Any, before: tuple, kind: str) -> tuple:
+    # A tensor alone passes for a tuple of its rows, as in PyTorch.
+    if len(replacement) != len(before):
         raise RuntimeError(
             f"Backward {'pre ' if kind == 'output' else ''}hook returned an invalid number of grad_{kind}, "
-            f"got {len(replacement)}, but expected {expected}"
+            f"got {len(replacement)}, but expected {len(before)}"
         )
-    return replacement
+    for new, old in zip(replacement, before, strict=True):
+        if isinstance(new, _C.Tensor) and isinstance(old, _C.Tensor) and new.shape != old.shape:
+            raise RuntimeError("hook 'hook' has changed the size of value")
+    return tuple(replacement)
 
 
 class BackwardHookFunction(Function):

@@ -1,0 +1,331 @@
+"""Details of autograd that PyTorch shows: nodes of operations, what they say of themselves, what hooks may return."""
+
+import pickle
+import warnings
+
+import pytest
+
+import rgrad as torch
+from rgrad.autograd.graph import GradientEdge, get_gradient_edge
+from rgrad.nn import functional as F
+
+NAN = float("nan")
+
+
+def leaf(*shape):
+    return torch.arange(1.0, 1.0 + torch.Size(shape).numel()).reshape(shape).requires_grad_()
+
+
+def graph(node):
+    """A node with those behind it, leaves as `w`."""
+    if node is None:
+        return "-"
+    name = node.name().removeprefix("torch::autograd::")
+    behind = ", ".join(graph(n) for n, _ in node.next_functions)
+    return "w" if name == "AccumulateGrad" else f"{name}({behind})" if behind else name
+
+
+GRAPHS = {
+    "F.linear(x, leaf(4, 3), leaf(4))": "AddmmBackward0(w, w, TBackward0(w))",
+    "F.linear(x.detach(), leaf(4, 3), leaf(4))": "AddmmBackward0(w, -, TBackward0(w))",
+    "F.linear(x, leaf(4, 3), torch.ones(4))": "AddmmBackward0(-, w, TBackward0(w))",
+    "F.linear(x, torch.ones(4, 3), leaf(4))": "AddmmBackward0(w, w, -)",
+    "F.linear(x, leaf(4, 3))": "MmBackward0(w, TBackward0(w))",
+    "F.linear(y, leaf(4, 3), leaf(4))": "UnsafeViewBackward0(AddmmBackward0(w, ViewBackward0(w), TBackward0(w)))",
+    "x.reshape(3, 2)": "ViewBackward0(w)",
+    "x.t().reshape(6)": "UnsafeViewBackward0(CloneBackward0(TBackward0(w)))",
+    "x.t().reshape(3, 1, 2)": "ReshapeAliasBackward0(TBackward0(w))",
+    "x[:, 0].reshape(2, 1)": "ReshapeAliasBackward0(SelectBackward0(w))",
+    "x.t().ravel()": "ViewBackward0(CloneBackward0(TBackward0(w)))",
+    "x.clone().t_()": "TBackward1(CloneBackward0(w))",
+    "x.clone().transpose_(0, 1)": "TransposeBackward1(CloneBackward0(w))",
+    "x.clone().squeeze_()": "SqueezeBackward3(CloneBackward0(w))",
+    "x.clone().squeeze_(0)": "SqueezeBackward4(CloneBackward0(w))",
+    "x.clone().unsqueeze_(0)": "UnsqueezeBackward1(CloneBackward0(w))",
+    "x @ leaf(1, 3, 4)": "CloneBackward0(TransposeBackward0(UnsafeViewBackward0(MmBackward0("
+    "ReshapeAliasBackward0(TransposeBackward0(w)), TBackward0(w)))))",
+    "leaf(2, 2, 3) @ leaf(1, 3, 4)": "UnsafeViewBackward0(MmBackward0(ViewBackward0(w), SqueezeBackward1(w)))",
+    "x.detach() @ leaf(2, 3, 4)": "UnsafeViewBackward0(BmmBackward0(-, ViewBackward0(ExpandBackward0(w))))",
+    "x.clamp(0, 1)": "ClampBackward1(w)",
+    "x.clamp(min=0)": "ClampBackward1(w)",
+    "x.clamp(torch.zeros(3), leaf(3))": "ClampBackward0(w, -, w)",
+    "x.clamp(min=leaf(3))": "ClampBackward0(w, w, -)",
+    "x.clamp_min(leaf(3))": "ClampMinBackward1(w, w)",
+    "torch.where(x > 1, x, leaf(3))": "WhereBackward0(w, w)",
+}
+
+
+@pytest.mark.parametrize("program", GRAPHS)
+def test_operations_have_the_nodes_of_pytorch(program):
+    made = eval(program, {"torch": torch, "F": F, "leaf": leaf, "x": leaf(2, 3), "y": leaf(2, 2, 3)})
+    assert graph(made.grad_fn) == GRAPHS[program]
+
+
+# What is done to `a = x.clone()`, the node of `a` after it, and the gradient of its sum by `x`.
+WRITES = {
+    "a[0] = 5.0": ("CopySlices(CloneBackward0(w))", [[0.0] * 3, [1.0] * 3]),
+    "a[0] = x[1]": ("CopySlices(CloneBackward0(w), SelectBackward0(w))", [[0.0] * 3, [2.0] * 3]),
+    "a[:] = x * 2": ("CopyBackwards(CloneBackward0(w), MulBackward0(w, -))", [[2.0] * 3] * 2),
+    "a[0].mul_(2)": ("CopySlices(CloneBackward0(w), -)", [[2.0] * 3, [1.0] * 3]),
+    "a[0].mul_(x[1])": ("CopySlices(CloneBackward0(w), SelectBackward0(w))", [[4.0, 5.0, 6.0], [2.0, 3.0, 4.0]]),
+    "a[0].exp_().zero_()": ("CopySlices(CopySlices(CloneBackward0(w)))", [[0.0] * 3, [1.0] * 3]),
+    "a[0].copy_(x[1])": ("CopySlices(CloneBackward0(w), SelectBackward0(w))", [[0.0] * 3, [2.0] * 3]),
+    "a[0].fill_(x.sum())": ("CopySlices(CloneBackward0(w), SumBackward0(w))", [[3.0] * 3, [4.0] * 3]),
+    "a[[0]] = x[1]": ("IndexPutBackward0(CloneBackward0(w), SelectBackward0(w))", [[0.0] * 3, [2.0] * 3]),
+}
+
+
+@pytest.mark.parametrize("program", WRITES)
+def test_a_write_has_the_node_and_the_gradient_of_pytorch(program):
+    x = leaf(2, 3)
+    a = x.clone()
+    exec(program, {"torch": torch, "x": x, "a": a})
+    shown, gradient = WRITES[program]
+    assert graph(a.grad_fn) == shown
+    a.sum().backward()
+    assert x.grad.tolist() == gradient
+
+
+def test_a_view_that_is_turned_in_place_stays_a_view_of_its_base():
+    x = leaf(3, 2, 3)
+    base = x.clone()
+    view = base[0]
+    view.t_()
+    assert graph(view.grad_fn) == "TBackward1(SelectBackward0(CloneBackward0(w)))"
+    assert view._base is base
+    view.mul_(2)
+    base.sum().backward()
+    assert x.grad[:, 0, 0].tolist() == [2.0, 1.0, 1.0]
+
+
+def test_what_was_a_view_before_its_base_was_turned_in_place_sees_later_writes():
+    x = leaf(2, 3)
+    base = x.clone()
+    row = base[0]
+    base.t_()
+    base.mul_(2)
+    row.sum().backward()
+    assert x.grad.tolist() == [[2.0] * 3, [0.0] * 3]
+
+
+def test_linear_shows_the_weight_transposed_among_what_it_saved():
+    x, w = leaf(2, 3), leaf(4, 3)
+    node = F.linear(x, w, leaf(4)).grad_fn
+    assert node._saved_mat2.shape == (3, 4)
+    assert node._saved_mat2.grad_fn.name() == "TBackward0"
+    assert node._saved_mat1 is x
+    assert (node._saved_alpha, node._saved_beta) == (1, 1)
+
+
+def test_a_bias_receives_its_gradient_before_the_weight():
+    layer, seen = torch.nn.Linear(2, 1), []
+    for name, p in layer.named_parameters():
+        p.register_post_accumulate_grad_hook(lambda _, name=name: seen.append(name))
+    layer(torch.ones(3, 2)).sum().backward()
+    assert seen == ["bias", "weight"]
+    assert layer.weight.grad.is_contiguous()
+
+
+# By program: the gradients of x = -1, 0, 0.5, 1, 2 and NaN.
+CLAMPED = {
+    "x.clamp(0, 1)": [0.0, 0.0, 1.0, 0.0, 0.0, 0.0],
+    "x.clamp(-1, 1)": [0.0, 1.0, 1.0, 0.0, 0.0, 0.0],
+    "x.clamp(min=0)": [0.0, 0.0, 1.0, 1.0, 1.0, 0.0],
+    "x.clamp(max=1)": [1.0, 1.0, 1.0, 0.0, 0.0, 0.0],
+    "x.clamp_min(0)": [0.0, 0.0, 1.0, 1.0, 1.0, 0.0],
+    "x.clamp_max(1)": [1.0, 1.0, 1.0, 0.0, 0.0, 0.0],
+    "x.clone().clamp_(0, 1)": [0.0, 0.0, 1.0, 0.0, 0.0, 0.0],
+    "x.clamp(torch.tensor(0.0), torch.tensor(1.0))": [0.0, 0.5, 1.0, 0.5, 0.0, 1.0],
+    "x.clamp(torch.tensor(0.0), None)": [0.0, 0.5, 1.0, 1.0, 1.0, 1.0],
+    "x.clamp_min(torch.tensor(0.0))": [0.0, 0.5, 1.0, 1.0, 1.0, 1.0],
+    "x.clamp_max(torch.tensor(1.0))": [1.0, 1.0, 1.0, 0.5, 0.0, 1.0],
+    "F.hardswish(x)[5]": [0.0, 0.0, 0.0, 0.0, 0.0, 1.0],
+    "F.hardsigmoid(x)[5]": [0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+}
+
+
+@pytest.mark.parametrize("program", CLAMPED)
+def test_at_its_bounds_a_clamp_has_the_gradient_of_pytorch(program):
+    x = torch.tensor([-1.0, 0.0, 0.5, 1.0, 2.0, NAN], requires_grad=True)
+    eval(program, {"x": x, "torch": torch, "F": F}).sum().backward()
+    assert x.grad.tolist() == CLAMPED[program]
+
+
+# Of x, min and max: their gradients.
+BOUNDS = [
+    ((0.0, 0.0, 1.0), (0.5, 0.5, 0.0)),
+    ((1.0, 0.0, 1.0), (0.5, 0.0, 0.5)),
+    ((-1.0, 0.0, 1.0), (0.0, 1.0, 0.0)),
+    ((2.0, 0.0, 1.0), (0.0, 0.0, 1.0)),
+    ((1.0, 1.0, 1.0), (1.0, 0.0, 0.0)),
+    ((0.0, 1.0, 1.0), (0.0, 1.0, 0.0)),
+    ((1.5, 2.0, 1.0), (0.0, 0.0, 1.0)),
+    ((NAN, 2.0, 1.0), (1.0, 0.0, 1.0)),
+]
+
+
+@pytest.mark.parametrize(("values", "gradients"), BOUNDS)
+def test_bounds_that_are_tensors_share_the_gradient_where_they_tie(values, gradients):
+    tensors = [torch.tensor(v, requires_grad=True) for v in values]
+    found = torch.autograd.grad(tensors[0].clamp(*tensors[1:]), tensors)
+    assert tuple(g.item() for g in found) == gradients
+
+
+FLAT = ["torch.relu(x)", "x.abs()", "F.leaky_relu(x)", "F.hardtanh(x)", "F.relu6(x)", "F.hardsigmoid(x)"]
+FLAT += ["F.softshrink(x)", "F.hardshrink(x)", "F.threshold(x, 0.5, 0.0)"]
+
+
+@pytest.mark.parametrize("program", FLAT)
+def test_a_piecewise_linear_function_has_second_derivatives_of_zero(program):
+    x = torch.tensor([-2.0, -0.3, 0.7, 3.0], requires_grad=True)
+    weights = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+    (g,) = torch.autograd.grad((eval(program, {"x": x, "torch": torch, "F": F}) * weights).sum(), x, create_graph=True)
+    by_x, by_weights = torch.autograd.grad(g.sum(), [x, weights])
+    assert by_x.tolist() == [0.0] * 4
+    assert torch.equal(by_weights, (g / weights).detach())
+
+
+def test_a_gradient_penalty_through_relu_reaches_biases_with_zeros():
+    layer, x = torch.nn.Linear(2, 3), leaf(4, 2)
+    (g,) = torch.autograd.grad(torch.relu(layer(x)).sum(), x, create_graph=True)
+    g.square().sum().backward()
+    assert layer.bias.grad.tolist() == [0.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides"), [((1, 2, 3), (6, 3, 1)), ((2, 2, 3), (0, 3, 1)), ((1, 1, 2, 3), (6, 6, 3, 1))]
+)
+def test_a_new_dimension_of_one_has_the_stride_of_pytorch(shape, strides):
+    assert torch.ones(2, 3).expand(shape).stride() == strides
+    assert torch.tensor(1.0).expand(1, 2).stride() == (0, 0)
+
+
+def test_the_product_of_a_matrix_with_a_batch_is_contiguous():
+    for wanted in (True, False):
+        assert (leaf(2, 3).requires_grad_(wanted) @ torch.ones(2, 3, 4)).stride() == (8, 4, 1)
+
+
+# ---- what hooks return, and what gradients are given
+
+
+def test_backward_takes_a_list_of_which_the_first_is_its_gradient():
+    x = leaf(3)
+    (x * 2).backward(gradient=[torch.ones(3), torch.ones(3)])
+    assert x.grad.tolist() == [2.0] * 3
+    with pytest.raises(TypeError, match="'float' object is not iterable"):
+        (x * 2).backward(1.0)
+
+
+def test_a_hook_after_accumulation_may_return_the_leaf():
+    x = leaf(2)
+    x.register_post_accumulate_grad_hook(lambda p: p)
+    x.sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0]
+
+
+def test_a_node_hook_may_not_make_a_gradient_where_there_is_none():
+    x = leaf(2)
+    y = x * 2
+    y.grad_fn.register_hook(lambda inputs, _: (inputs[0], torch.ones(2)))
+    with pytest.raises(RuntimeError, match="can't replace a None gradient with a non-None value"):
+        y.sum().backward()
+
+
+def test_a_gradient_edge_must_name_an_output_of_its_node():
+    x = leaf(2)
+    edge = GradientEdge((x * 2).grad_fn, 3)
+    with pytest.raises(IndexError):
+        torch.autograd.grad(edge, x, torch.ones(2))
+    assert torch.autograd.grad(get_gradient_edge(x * 2), x, torch.ones(2))[0].tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("register", ["register_full_backward_hook", "register_full_backward_pre_hook"])
+def test_a_tensor_from_a_module_hook_passes_for_a_tuple_of_its_rows(register):
+    layer, x = torch.nn.Linear(2, 2), leaf(1, 2)
+    getattr(layer, register)(lambda module, *grads: grads[0][0] * 5)
+    with pytest.raises(RuntimeError, match="hook 'hook' has changed the size of value"):
+        layer(x).sum().backward()
+
+
+def test_pickling_a_tensor_says_which_hooks_stay_behind():
+    x = leaf(2)
+    x.register_hook(len)
+    with pytest.warns(UserWarning, match="backward hook <built-in function len> on tensor will not be serialized"):
+        pickle.dumps(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pickle.dumps(leaf(2))
+
+
+# ---- user functions
+
+
+class Same(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, other):
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g, None
+
+
+def test_an_input_that_nothing_is_recorded_for_is_returned_as_it_is():
+    x = torch.ones(2)
+    assert Same.apply(x, 1) is x
+    tracked = leaf(2)
+    with torch.no_grad():
+        assert Same.apply(tracked, 1) is not tracked
+
+
+def test_a_ctx_shows_what_it_was_given():
+    class Shown(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            assert ctx.to_save is ctx.dirty_tensors is ctx.non_differentiable is None
+            ctx.save_for_backward(x)
+            ctx.mark_dirty(x)
+            assert ctx.to_save[0] is x
+            assert ctx.dirty_tensors[0] is x
+            with pytest.raises(TypeError, match=r"expected \(bool\)"):
+                ctx.set_materialize_grads(3)
+            return x
+
+    Shown.apply(torch.ones(2))
+
+
+# ---- grad_dtype
+
+
+def test_a_leaf_may_have_a_gradient_of_another_dtype():
+    x = leaf(2)
+    assert x.grad_dtype is torch.float32
+    x.grad_dtype = torch.float16
+    with pytest.raises(RuntimeError, match="gradient with dtype 'float' to a tensor with grad_dtype 'Half'"):
+        x.grad = torch.ones(2)
+    for total in (2.0, 4.0):
+        (x * 2).sum().backward()
+        assert x.grad.dtype is torch.float16
+        assert x.grad.tolist() == [total, total]
+    with pytest.raises(
+        RuntimeError, match="Cannot set grad_dtype to 'Double' because there is already a gradient with"
+    ):
+        x.grad_dtype = torch.float64
+    x.grad_dtype = None
+    x.grad = torch.ones(2, dtype=torch.int64)
+    assert x.grad_dtype is None
+
+
+def test_grad_dtype_is_of_leaves_and_dtypes():
+    x = leaf(2)
+    y = x * 2
+    assert y.grad_dtype is torch.float32
+    with pytest.raises(RuntimeError, match="grad_dtype can only be set on leaf tensors"):
+        y.grad_dtype = torch.float64
+    with pytest.raises(RuntimeError, match="grad_dtype must be a torch.dtype or None, but got int"):
+        x.grad_dtype = 3
+
+
+def test_checkpoint_sequential_wants_no_more_segments_than_functions():
+    with pytest.raises(ValueError, match="must not be zero"):
+        torch.utils.checkpoint.checkpoint_sequential([torch.sin, torch.cos], 3, leaf(2), use_reentrant=False)

@@ -12,8 +12,8 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::formula::template::{self, binding, stored};
 
-const FACTOR: &str = include_str!("../../../shaders/factor.wgsl");
-const ORTHOGONAL: &str = include_str!("../../../shaders/orthogonal.wgsl");
+const FACTOR: &str = crate::formula::shader_text!("factor.wgsl");
+const ORTHOGONAL: &str = crate::formula::shader_text!("orthogonal.wgsl");
 
 /// Rows or columns from which on a GPU gives a matrix a workgroup.
 const GROUPED: usize = 9;

@@ -198,7 +198,7 @@ fn a_factorization_is_the_same_whoever_has_the_matrix() {
         let (row, column) = (i / n % n, i % n);
         beside[row.min(column) * n + row.max(column)] + if row == column { (n + row) as f32 } else { 0.0 }
     };
-    let a = Tensor::from_slice(&(0..2 * n * n).map(element).collect::<Vec<f32>>(), &[2, n, n]).unwrap();
+    let a = Tensor::from_slice(&(0..2 * n * n).map(element).collect::<Vec<f32>>(), [2, n, n]).unwrap();
     let kinds = [
         Factor::Solve { k: 5, lenient: false },
         Factor::Triangular { k: 300, upper: true, unit: false },

@@ -376,7 +376,7 @@ pub const LOW: usize = 2;
 /// Has the cache fetch what will be wanted later; `p` may point anywhere.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
-fn prefetch<T>(p: *const T) {
+pub fn prefetch<T>(p: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: SSE is part of the architecture, and a prefetch does not fault.
     unsafe {

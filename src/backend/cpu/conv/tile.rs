@@ -5,6 +5,7 @@
 
 use std::marker::PhantomData;
 
+use crate::backend::cpu::microkernel::prefetch;
 use crate::backend::cpu::simd::{Isa, Version, isa};
 use crate::dtype::Real;
 
@@ -143,6 +144,16 @@ macro_rules! across {
     };
 }
 
+/// How many terms ahead the cache is told of weights, which no tile of a convolution leaves in the first level.
+const AHEAD: usize = 16;
+
+/// Has the cache fetch the weights of the term that comes `AHEAD` after that of `$w`.
+macro_rules! fetch_ahead {
+    ($w:ident, $nv:literal, [$($v:literal)*]) => {
+        $(prefetch($w.as_ptr().wrapping_add(AHEAD * $nv + $v));)*
+    };
+}
+
 macro_rules! pixel_tile {
     ($name:ident, $rows:literal x $nv:literal $vs:tt: $($acc:ident $i:literal),*) => {
         $crate::multiversion! { version = Version::of(M::ISA);
@@ -175,6 +186,7 @@ macro_rules! channel_tile {
                 let source = &source[position..];
                 for (&offset, w) in offsets.iter().zip(V::vectors(weights).as_chunks::<$nv>().0) {
                     let x = &source[offset..offset + $rows];
+                    fetch_ahead!(w, $nv, $vs);
                     $(across!($acc, add_scaled::<M>, x[$i], w, $vs);)*
                 }
                 let out = V::vectors_mut(&mut out[..$rows * $nv * V::LEN]);

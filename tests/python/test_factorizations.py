@@ -117,6 +117,7 @@ def test_a_singular_matrix_has_a_derivative_of_its_determinant():
         (lambda: linalg.cholesky(-torch.eye(2)), linalg.LinAlgError,
          r"input is not positive-definite \(the leading minor of order 1 is not positive-definite\)"),
         (lambda: linalg.eigh(torch.full((2, 2), torch.nan)), linalg.LinAlgError, "failed to converge"),
+        (lambda: linalg.eigh(torch.full((2, 2), torch.inf)), linalg.LinAlgError, "failed to converge"),
         (lambda: linalg.det(torch.ones(2, 3)), RuntimeError,
          "linalg.det: A must be batches of square matrices, but they are 2 by 3 matrices"),
         (lambda: linalg.inv(torch.ones(3)), RuntimeError, "input tensor A must have at least 2 dimensions"),

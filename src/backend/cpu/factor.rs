@@ -146,6 +146,9 @@ fn reflect(x: &mut [f64], tail: &[f64], scale: f64) {
 /// were found. `a` is used up.
 pub fn eigh(a: &mut [f64], n: usize, values: &mut [f64], vectors: &mut [f64]) -> bool {
     const SWEEPS: usize = 60;
+    if !a.iter().all(|x| x.is_finite()) {
+        return false;
+    }
     let mut basis = vec![0.0; n * n];
     basis.iter_mut().step_by(n + 1).for_each(|x| *x = 1.0);
     let small = f64::EPSILON * dot(a, a).sqrt() / n.max(1) as f64;
@@ -155,8 +158,7 @@ pub fn eigh(a: &mut [f64], n: usize, values: &mut [f64], vectors: &mut [f64]) ->
         for p in 0..n {
             for q in p + 1..n {
                 let apart = a[p * n + q];
-                // Not the negation: what is no number is turned for ever.
-                if apart == 0.0 || apart.abs() <= small {
+                if apart.abs() <= small {
                     continue;
                 }
                 found = false;
@@ -170,6 +172,8 @@ pub fn eigh(a: &mut [f64], n: usize, values: &mut [f64], vectors: &mut [f64]) ->
                     let (low, high) = matrix.split_at_mut(q * n);
                     rotate(&mut low[p * n..][..n], &mut high[..n], c, c * t);
                 }
+                // What rounding leaves there could be as large as `small` for ever.
+                (a[p * n + q], a[q * n + p]) = (0.0, 0.0);
             }
         }
         if found {

@@ -25,9 +25,7 @@ pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tens
         weight.rank()
     );
     // More dimensions are more rows.
-    if let (Some(b), true) =
-        (bias.filter(|b| b.rank() == 1), x.rank() != 2 && x.rank() > 0 && weight.rank() == 2)
-    {
+    if let (Some(b), true) = (bias.filter(|b| b.rank() == 1), x.rank() != 2 && weight.rank() == 2) {
         let k = x.shape()[x.rank() - 1];
         let rows: usize = x.shape()[..x.rank() - 1].iter().product();
         let flat = addmm_row(b, &view::reshape_to(x, &Dims::from([rows, k]))?, weight)?;

@@ -125,15 +125,19 @@ rows! { BINARY;
     { on: (0.3, 2.0), surface: Surface::NONE }
     /// The larger of `input` and `min`, then the smaller of that and `max`, which are numbers; NaN stays.
     num clamp(input, min, max) = input.maximum(min).minimum(max)
-    => d(g, y) = [E::select(E::and(min.lt(input), input.lt(max)), g, E::zero()), E::zero(), E::zero()];
+    => d(g, y) = [
+        E::select(E::and(min.lt(input), input.lt(max)), g, E::zero()),
+        E::select(E::and(input.lt(min), min.lt(max)), g, E::zero()),
+        E::select(E::or(max.lt(input), max.lt(min)), g, E::zero()),
+    ];
     { surface: Surface::NONE, number_nodes: &["", "ClampBackward1", "ClampBackward1"], least: 1, kernel: "clamp_scalar_cpu" }
     /// As `clamp`, without an upper bound.
     num clamp_from(input, min) = input.maximum(min)
-    => d(g, y) = [E::select(min.lt(input), g, E::zero()), E::zero()];
+    => d(g, y) = [E::select(min.lt(input), g, E::zero()), E::select(input.lt(min), g, E::zero())];
     { surface: Surface::NONE, number_nodes: &["", "ClampBackward1"], shows: Some(("max", Attribute::Nothing)) }
     /// As `clamp`, without a lower bound.
     num clamp_to(input, max) = input.minimum(max)
-    => d(g, y) = [E::select(input.lt(max), g, E::zero()), E::zero()];
+    => d(g, y) = [E::select(input.lt(max), g, E::zero()), E::select(max.lt(input), g, E::zero())];
     { surface: Surface::NONE, number_nodes: &["", "ClampBackward1"], shows: Some(("min", Attribute::Nothing)) }
     /// As `clamp`, with bounds that are tensors: ties share the gradient.
     num clamp_between(input, min, max) = input.maximum(min).minimum(max)
@@ -147,11 +151,11 @@ rows! { BINARY;
     ]; { bounds: true, surface: Surface::NONE, node: "ClampBackward0", least: 1, kernel: "clamp_cpu" }
     /// The larger of `input` and the number `min`; NaN stays.
     num clamp_min(input, min) = input.maximum(min)
-    => d(g, y) = [E::select(min.lt(input), g, E::zero()), E::zero()];
+    => d(g, y) = [E::select(min.lt(input), g, E::zero()), E::select(input.lt(min), g, E::zero())];
     { surface: Surface::NONE, number_nodes: &["", "ClampMinBackward0"] }
     /// The smaller of `input` and the number `max`; NaN stays.
     num clamp_max(input, max) = input.minimum(max)
-    => d(g, y) = [E::select(input.lt(max), g, E::zero()), E::zero()];
+    => d(g, y) = [E::select(input.lt(max), g, E::zero()), E::select(max.lt(input), g, E::zero())];
     { surface: Surface::NONE, number_nodes: &["", "ClampMaxBackward0"] }
     /// The larger of `input` and the tensor `min`; NaN stays.
     num clamp_min_tensor(input, min) = input.maximum(min)

@@ -109,10 +109,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 
 def _wide(t: Tensor) -> Tensor:
     """The tensor in double precision, where its device has that."""
-    try:
-        return t.double()
-    except NotImplementedError:
-        return t
+    return t if t.is_cuda and not rgrad.gpu.get_device_properties(t.device)["float64"] else t.double()
 
 
 class _PseudoInverse(Function):

@@ -395,20 +395,18 @@ class _Storages:
         """The tensor on the device that the file, or `map_location`, wants it on."""
         chosen = self._map_location
         if callable(chosen):
-            moved = chosen(tensor.untyped_storage(), location)
-            if moved is not None:
-                return tensor
+            storage = chosen(tensor.untyped_storage(), location)
+            if storage is not None:
+                return rgrad.empty(0, dtype=tensor.dtype, device=storage.device).set_(storage.untyped())
             target = location
         elif isinstance(chosen, dict):
-            names = (location, location.replace("cuda", "gpu"), location.replace("gpu", "cuda"))
-            target = str(next((chosen[name] for name in names if name in chosen), location))
+            target = str(next((chosen[name] for name in (location, _other_name(location)) if name in chosen), location))
         else:
             target = location if chosen is None else str(chosen)
         if target == "cpu":
             return tensor
         try:
-            # Files name a GPU as PyTorch does; here that is one of any vendor, whatever the names of devices.
-            return tensor.to(target.replace("cuda", "gpu"))
+            return tensor.to(_other_name(target) if target.startswith("cuda") else target)
         except (RuntimeError, AssertionError, NotImplementedError) as error:
             name = target.partition(":")[0]
             if name not in ("cuda", "gpu", "xpu", "mps"):
@@ -420,6 +418,12 @@ class _Storages:
                 "False. If you are running on a CPU-only machine, please use torch.load with "
                 f"map_location=torch.device('cpu') to map your storages to the CPU. ({error})"
             ) from None
+
+
+def _other_name(location: str) -> str:
+    """What else a GPU is called: files name it as PyTorch does, here it is one of any vendor."""
+    kind, colon, index = location.partition(":")
+    return {"cuda": "gpu", "gpu": "cuda"}.get(kind, kind) + colon + index
 
 
 def load(

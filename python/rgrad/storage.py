@@ -103,6 +103,14 @@ class TypedStorage:
         """The storage on the CPU: itself if it lies there."""
         return self if self.device.type == "cpu" else self._elements().cpu().storage()
 
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> TypedStorage:
+        """The storage on a GPU: the same memory if it lies there."""
+        return TypedStorage(wrap_storage=self._untyped_storage.cuda(device, non_blocking), dtype=self.dtype)
+
+    def to(self, *, device: Any, non_blocking: bool = False) -> TypedStorage:
+        """The storage on a device: the same memory if it lies there."""
+        return self.cuda(device, non_blocking)
+
     def is_shared(self) -> bool:
         """Whether other processes see writes: memory is always private."""
         return self._untyped_storage.is_shared()

@@ -4,18 +4,23 @@
 use std::ffi::{c_int, c_void};
 
 use pyo3::buffer::PyUntypedBuffer;
-use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
+use pyo3::exceptions::{PyBufferError, PyIndexError, PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView};
 
 use super::convert::{dtype_argument, int};
-use super::dtype::{PyDevice, type_name};
+use super::dtype::{PyDevice, device_of, type_name};
 use super::error::IntoPy;
 use super::interop::adopt;
 use super::tensor::{PyTensor, wrap};
-use crate::dtype::DType;
+use crate::device::Device;
+use crate::dtype::{DType, Scalar};
 use crate::layout::{Dims, Layout};
+use crate::ops::arith;
+use crate::ops::cast::copy_into;
+use crate::ops::creation::fill_all;
+use crate::ops::view::cut;
 use crate::storage::Storage;
 use crate::tensor::Tensor;
 
@@ -44,16 +49,20 @@ impl PyStorage {
         Tensor::from_parts(self.0.clone(), Layout::contiguous([self.0.len()].into()), DType::U8)
     }
 
-    fn bytes(&self) -> &[u8] {
-        self.0.slice::<u8>()
+    fn moved(&self, device: Device) -> PyResult<PyStorage> {
+        Ok(PyStorage(arith::to(&self.bytes_tensor(), device, DType::U8).py()?.storage().clone()))
     }
 
-    #[allow(clippy::mut_from_ref)] // see Note [Tensor data and aliasing]
-    fn writable(&self) -> PyResult<&mut [u8]> {
+    /// What the memory holds, wherever it is.
+    fn bytes(&self) -> PyResult<Vec<u8>> {
+        self.bytes_tensor().values().py()
+    }
+
+    fn check_writable(&self) -> PyResult<()> {
         if self.0.is_readonly() {
             return Err(PyRuntimeError::new_err("the memory of this storage is read-only"));
         }
-        Ok(self.0.slice_mut::<u8>())
+        Ok(())
     }
 }
 
@@ -122,15 +131,27 @@ impl PyStorage {
         slf
     }
 
-    fn cpu(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        slf
+    /// The storage on the CPU: the same memory if it lies there.
+    fn cpu(&self) -> PyResult<PyStorage> {
+        self.moved(Device::Cpu)
+    }
+
+    /// The storage on a GPU: the same memory if it lies there.
+    #[pyo3(signature = (device=None, non_blocking=false))]
+    fn cuda(&self, device: Option<&Bound<'_, PyAny>>, non_blocking: bool) -> PyResult<PyStorage> {
+        let _ = non_blocking; // no transfer is waited for before it is needed
+        self.moved(device.map_or_else(|| Device::parse("gpu").py(), device_of)?)
+    }
+
+    /// The storage on a device: the same memory if it lies there.
+    #[pyo3(signature = (*, device, non_blocking=false))]
+    fn to(&self, device: &Bound<'_, PyAny>, non_blocking: bool) -> PyResult<PyStorage> {
+        self.cuda(Some(device), non_blocking)
     }
 
     /// A copy with memory of its own.
     fn clone(&self) -> PyResult<PyStorage> {
-        let copy = Storage::new(self.0.len()).py()?;
-        copy.slice_mut::<u8>().copy_from_slice(self.bytes());
-        Ok(PyStorage(copy))
+        Ok(PyStorage(self.bytes_tensor().copied(DType::U8).py()?.storage().clone()))
     }
 
     fn copy_<'py>(slf: Bound<'py, Self>, source: &Bound<'py, PyStorage>) -> PyResult<Bound<'py, Self>> {
@@ -139,18 +160,20 @@ impl PyStorage {
             return Err(PyRuntimeError::new_err("storages of different sizes can't be copied to each other"));
         }
         if !to.0.same(&from.0) {
-            to.writable()?.copy_from_slice(from.bytes());
+            to.check_writable()?;
+            copy_into(&to.bytes_tensor(), &from.bytes_tensor()).py()?;
         }
         Ok(slf)
     }
 
     fn fill_(slf: Bound<'_, Self>, value: u8) -> PyResult<Bound<'_, Self>> {
-        slf.get().writable()?.fill(value);
+        slf.get().check_writable()?;
+        fill_all(&slf.get().bytes_tensor(), Scalar::from(i64::from(value))).py()?;
         Ok(slf)
     }
 
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(py, self.bytes())
+        PyList::new(py, self.bytes()?)
     }
 
     fn __len__(&self) -> usize {
@@ -158,12 +181,14 @@ impl PyStorage {
     }
 
     fn __getitem__(&self, index: &Bound<'_, PyAny>) -> PyResult<u8> {
-        Ok(self.bytes()[self.at(index)?])
+        let byte = cut::select(&self.bytes_tensor(), 0, self.at(index)? as i64).py()?;
+        Ok(byte.item().py()?.to_i64() as u8)
     }
 
     fn __setitem__(&self, index: &Bound<'_, PyAny>, value: u8) -> PyResult<()> {
-        self.writable()?[self.at(index)?] = value;
-        Ok(())
+        self.check_writable()?;
+        let byte = cut::select(&self.bytes_tensor(), 0, self.at(index)? as i64).py()?;
+        fill_all(&byte, Scalar::from(i64::from(value))).py()
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -178,19 +203,23 @@ impl PyStorage {
         self._cdata() >> 4
     }
 
-    fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, self.bytes())
+    fn __bytes__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(py, &self.bytes()?))
     }
 
-    fn __repr__(&self) -> String {
-        let lines: String = self.bytes().iter().map(|b| format!(" {b}\n")).collect();
-        format!("{lines}[torch.storage.UntypedStorage(device={}) of size {}]", self.0.device(), self.0.len())
+    fn __repr__(&self) -> PyResult<String> {
+        let lines: String = self.bytes()?.iter().map(|b| format!(" {b}\n")).collect();
+        let (device, size) = (self.0.device(), self.0.len());
+        Ok(format!("{lines}[torch.storage.UntypedStorage(device={device}) of size {size}]"))
     }
 
     /// # Safety
     /// Python calls it with a view to fill.
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let storage = &slf.get().0;
+        if storage.device().is_gpu() {
+            return Err(PyBufferError::new_err("the memory of a GPU has no buffer: call cpu() first"));
+        }
         // SAFETY: the view takes a reference to the object, which keeps the memory alive.
         let status = unsafe {
             ffi::PyBuffer_FillInfo(

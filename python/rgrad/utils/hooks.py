@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
 
+
 class _HandleMeta(type):
     """Lets ``isinstance`` know the handles that the core makes, for hooks of tensors and nodes."""
 

@@ -383,6 +383,7 @@ def _as_gradients(replacement: Any, before: tuple, kind: str) -> tuple:
         )
     for new, old in zip(replacement, before, strict=True):
         if isinstance(new, _C.Tensor) and isinstance(old, _C.Tensor) and new.shape != old.shape:
+            # PyTorch checks this in a node's hook of that name, which calls the module's.
             raise RuntimeError("hook 'hook' has changed the size of value")
     return tuple(replacement)
 

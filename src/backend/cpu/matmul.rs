@@ -104,9 +104,11 @@ impl<'a, T: Real> Epilogue<'a, T> {
 const K_BLOCK: usize = 1024;
 const M_BLOCK: usize = 2048;
 const N_BLOCK: usize = 2048;
-/// Up to how many panels of the other operand A is read in place, and if its rows are bad for the cache.
+/// Up to how many panels of the other operand A is read in place, if its rows are bad for the cache, and if its depth is
+/// not contiguous.
 const IN_PLACE_A: usize = 32;
 const IN_PLACE_BAD_A: usize = 4;
+const IN_PLACE_TURNED_A: usize = 1;
 /// The same for B, and if it is deep.
 const IN_PLACE_B: usize = 10;
 const IN_PLACE_DEEP_B: usize = 5;
@@ -407,8 +409,14 @@ impl<'a, T: GemmElem> Block<'a, T> {
         let (rows, cols) = (c.rows(), c.cols());
         let (row_panels, col_panels) = (rows.div_ceil(kernels.mr), cols.div_ceil(kernels.nr));
         // Rows that are a multiple of the page size apart evict each other from the first-level cache.
-        let bad_a = a.cs != 1 || (a.rs * size_of::<T>()).is_multiple_of(4096);
-        let in_place_a = if bad_a { IN_PLACE_BAD_A } else { IN_PLACE_A };
+        let bad_a = (a.rs * size_of::<T>()).is_multiple_of(4096);
+        let in_place_a = if a.cs != 1 {
+            IN_PLACE_TURNED_A
+        } else if bad_a {
+            IN_PLACE_BAD_A
+        } else {
+            IN_PLACE_A
+        };
         let how_a = if col_panels <= in_place_a { Operand::InPlace } else { Operand::Packed };
         let in_place_b = if k > DEEP { IN_PLACE_DEEP_B } else { IN_PLACE_B };
         let how_b = if b.cs == 1 && row_panels <= in_place_b {

@@ -77,6 +77,8 @@ def _generator_state(self: Generator) -> Tensor:
 
 
 def _set_generator_state(self: Generator, state: Tensor) -> Generator:
+    if not isinstance(state, _C.Tensor):
+        raise TypeError(f"expected a torch.ByteTensor, but got {type(state).__name__}")
     if state.dtype != _C.uint8:
         raise TypeError("RNG state must be a torch.ByteTensor")
     self._set_state(bytes(state.tolist()))

@@ -18,7 +18,7 @@ def dtype_name(dtype: Any) -> str:
 
 
 def reduce_tensor(tensor: Any, protocol: int) -> tuple[Any, ...]:
-    """What pickle shall write for a tensor: its elements, dtype and shape.
+    """What pickle shall write for a tensor: its memory from its first element to its last, dtype, shape and strides.
 
     Args:
         tensor: any tensor; its history stays behind, so that it arrives as a leaf.
@@ -29,14 +29,17 @@ def reduce_tensor(tensor: Any, protocol: int) -> tuple[Any, ...]:
     """
     if tensor.requires_grad:
         rgrad.utils.hooks.warn_if_has_hooks(tensor)
-    plain = tensor.detach().cpu().contiguous()
+    plain = tensor.detach().cpu()
+    if min(plain.stride(), default=0) < 0:
+        plain = plain.contiguous()
     start = plain.storage_offset() * plain.dtype.itemsize
-    elements = _C._storage_bytes(plain)[start : start + plain.numel() * plain.dtype.itemsize]
+    elements = _C._storage_bytes(plain)[start : start + _span(plain.shape, plain.stride()) * plain.dtype.itemsize]
     data = pickle.PickleBuffer(elements) if protocol >= 5 else bytes(elements)
     arguments = (
         data,
         dtype_name(tensor.dtype),
         tuple(tensor.shape),
+        plain.stride(),
         str(tensor.device),
         tensor.requires_grad,
     )
@@ -47,15 +50,23 @@ def reduce_tensor(tensor: Any, protocol: int) -> tuple[Any, ...]:
     return _rebuild_tensor, arguments
 
 
-def _rebuild_tensor(data: Any, dtype: str, shape: tuple[int, ...], device: str, requires_grad: bool) -> Any:
+def _span(shape: tuple[int, ...], stride: tuple[int, ...]) -> int:
+    """How many elements lie from the first of a tensor to its last."""
+    return 0 if 0 in shape else 1 + sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
+
+
+def _rebuild_tensor(
+    data: Any, dtype: str, shape: tuple[int, ...], stride: tuple[int, ...], device: str, requires_grad: bool
+) -> Any:
     """The inverse of `reduce_tensor`."""
-    tensor = rgrad.empty(shape, dtype=getattr(rgrad, dtype))
+    memory = rgrad.empty(_span(shape, stride), dtype=getattr(rgrad, dtype))
     view = memoryview(data).cast("B")
-    if view.nbytes != tensor.numel() * tensor.dtype.itemsize:
+    if view.nbytes != memory.nbytes:
         raise pickle.UnpicklingError(f"{view.nbytes} bytes for a tensor of shape {tuple(shape)} and dtype {dtype}")
     if view.nbytes:
-        _C._storage_bytes(tensor)[: view.nbytes] = view
-    return tensor.to(device).requires_grad_(requires_grad)
+        _C._storage_bytes(memory)[: view.nbytes] = view
+    memory = memory.to(device)
+    return memory.set_(memory.untyped_storage(), 0, shape, stride).requires_grad_(requires_grad)
 
 
 def _rebuild_parameter(*arguments: Any) -> Any:

@@ -156,10 +156,12 @@ impl PyDevice {
         // A number alone is that of an accelerator.
         if index.is_none()
             && !r#type.is_instance_of::<PyBool>()
-            && let Ok(number) = r#type.extract::<u8>()
+            && let Ok(number) = r#type.extract::<i64>()
         {
+            let number = usize::try_from(number)
+                .map_err(|_| PyRuntimeError::new_err("Device index must not be negative"))?;
             let device = Device::parse(&format!("gpu:{number}")).py()?;
-            return Ok(PyDevice { device, index: Some(number.into()) });
+            return Ok(PyDevice { device, index: Some(number) });
         }
         let name: String = r#type.extract().map_err(|_| {
             PyTypeError::new_err(format!(

@@ -225,9 +225,11 @@ def test_methods_refuse_what_they_do_not_take(call, words):
         (lambda i: torch.tensor([True]).topk(3), RuntimeError, "selected index k out of range"),
         (lambda i: i[:1, :1].logical_and_(torch.ones(2, 3)), RuntimeError, "output with shape"),
         (lambda i: i.to(-2), RuntimeError, "Device index must not be negative"),
+        (lambda i: torch.device(-1), RuntimeError, "Device index must not be negative"),
+        (lambda i: torch.set_rng_state([1]), TypeError, "expected a torch.ByteTensor, but got list"),
         (lambda i: i.float().float_power_(2), RuntimeError, "the operation's result requires dtype Double"),
     ],
-    ids=range(9),
+    ids=range(11),
 )
 def test_of_two_mistakes_that_is_told_which_pytorch_meets_first(call, kind, words):
     with pytest.raises(kind, match=words):

@@ -94,6 +94,21 @@ def test_pickle_keeps_what_a_tensor_is():
     assert pickle.loads(pickle.dumps(torch.empty(0, 3))).shape == (0, 3)
 
 
+@pytest.mark.parametrize(
+    "t",
+    [
+        torch.arange(6.0).view(2, 3).t(),
+        torch.ones(2).expand(3, 2),
+        torch.arange(12.0).view(3, 4)[:, 1:3],
+        torch.ones(0, 3),
+        torch.ones(2, 3, 4, 5).contiguous(memory_format=torch.channels_last),
+    ],
+)
+def test_pickle_keeps_strides(t):
+    loaded = pickle.loads(pickle.dumps(t))
+    assert torch.equal(loaded, t) and loaded.stride() == t.stride() and not loaded._is_view()
+
+
 def test_a_pickled_module_computes_the_same():
     module = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
     again = pickle.loads(pickle.dumps(module))

@@ -1,5 +1,5 @@
-// Elimination in square matrices stored by rows, which are used up: solutions, determinants, Cholesky's triangle. As it
-// stands this solves in float32.
+// The frame of factorizations of matrices, which are used up: elimination.wgsl, orthogonal.wgsl and svd.wgsl have the
+// kernels. As it stands this does nothing.
 //
 // Note [Who factors a matrix]
 // An invocation has a matrix, or a workgroup of SIDE by SIDE threads, which meet in `sync`. Either does all of it in one
@@ -28,14 +28,23 @@ struct Params {
     down: u32,
     across: u32,
     step: u32,
-    // Rows of a matrix, and columns of the right side, which stands where the result will.
+    // Columns of a matrix, and rows where it is not square; columns of the right side, which stands where the result will.
     n: u32,
+    m: u32,
     k: u32,
     // Of a triangle: whether it is the upper one, and whether its diagonal is taken for ones.
     upper: u32,
     unit: u32,
     // Whether a zero pivot is taken for a tiny one.
     lenient: u32,
+    // How many left and right vectors are wanted; of QR, columns of Q and rows of R.
+    left: u32,
+    right: u32,
+    // How many rotations a launch makes, and where they begin.
+    turns: u32,
+    p: u32,
+    q: u32,
+    // The least relative size that is no rounding, and the tiny pivot.
     epsilon: f32,
 }
 
@@ -43,15 +52,11 @@ struct Params {
 // @slot bindings
 @group(0) @binding(1) var<storage, read_write> result: array<f32>;
 @group(0) @binding(2) var<storage, read_write> w: array<f32>;
-// Of each matrix: the first step that failed, counted from 1, or 0; the sign of the permutation; the row of the pivot.
 @group(0) @binding(3) var<storage, read_write> kept: array<f32>;
 // @end
 
 var<private> runtime_zero: u32;
 // @slot prelude
-fn m_abs(x: f32) -> f32 { return select(x, -x, x < 0.0); }
-fn m_maximum(a: f32, b: f32) -> f32 { return select(b, a, a > b); }
-fn m_log(x: f32) -> f32 { return x; }
 // @end
 
 // @slot together
@@ -64,7 +69,8 @@ fn largest_of(v: T, from_thread: u32, stride: u32) -> T { return v; }
 
 const STEP: u32 = SIDE * SIDE;
 
-// Which of the matrix's threads this is, and its place in their square.
+// Which of those who share the matrix this is; which of its threads, and the place in their square.
+var<private> piece: u32;
 var<private> thread: u32;
 var<private> x: u32;
 var<private> y: u32;
@@ -80,195 +86,10 @@ var<private> keep: u32;
 var<private> step: u32;
 
 fn largest(v: T) -> T { return largest_of(largest_of(v, y * SIDE, 1u), x, SIDE); }
-
-// The first step that failed; a matrix without rows has none.
-fn failure() -> T {
-    if params.n == 0u { return T(0); }
-    return kept[keep];
-}
-
-// Looks for the row whose element in the column of the step is largest, the first of such.
-fn find_pivot() {
-    let n = params.n;
-    var size = T(0);
-    for (var row = step + thread; row < n; row += STEP) { size = m_maximum(size, m_abs(w[a + row * n + step])); }
-    size = largest(size);
-    // The rows from the first such one on.
-    var left = 0u;
-    for (var row = step + thread; row < n && left == 0u; row += STEP) {
-        left = select(0u, n - row, m_abs(w[a + row * n + step]) == size);
-    }
-    left = u32(largest(T(left)));
-    // Where there are none, it is no number.
-    let best = select(n - left, step, left == 0u);
-    if thread == 0u {
-        let failed = select(kept[keep], T(0), step == 0u);
-        let sign = select(kept[keep + 1u], T(1), step == 0u);
-        kept[keep] = select(failed, T(step + 1u), size == T(0) && failed == T(0));
-        kept[keep + 1u] = select(sign, -sign, best > step);
-        kept[keep + 2u] = T(best);
-    }
-}
-
-// Brings it to where the step is.
-fn swap_rows() {
-    let n = params.n;
-    let k = params.k;
-    let best = u32(kept[keep + 2u]);
-    if best == step || y > 0u { return; }
-    for (var c = column_0; c < n; c += columns_on) {
-        let held = w[a + step * n + c];
-        w[a + step * n + c] = w[a + best * n + c];
-        w[a + best * n + c] = held;
-    }
-    for (var c = column_0; c < k; c += columns_on) {
-        let held = result[b + step * k + c];
-        result[b + step * k + c] = result[b + best * k + c];
-        result[b + best * k + c] = held;
-    }
-}
-
-// Subtracts the row of the step from those below so that zeros would come below the pivot; the right side's as well.
-fn clear_below() {
-    let n = params.n;
-    let k = params.k;
-    let pivot = w[a + step * n + step];
-    if pivot == T(0) { return; }
-    for (var row = step + 1u + row_0; row < n; row += rows_on) {
-        let factor = w[a + row * n + step] / pivot;
-        for (var c = step + 1u + column_0; c < n; c += columns_on) { w[a + row * n + c] -= factor * w[a + step * n + c]; }
-        for (var c = column_0; c < k; c += columns_on) { result[b + row * k + c] -= factor * result[b + step * k + c]; }
-    }
-}
-
-// `P A = L U`, of which U stays, and the inverse of L times P times the right side in its place.
-fn eliminate() {
-    for (step = 0u; step < params.n; step++) {
-        find_pivot();
-        sync();
-        swap_rows();
-        sync();
-        clear_below();
-        sync();
-    }
-}
-
-fn divisor(i: u32) -> T {
-    let pivot = w[a + i * params.n + i];
-    return select(select(pivot, T(params.epsilon), params.lenient == 1u && pivot == T(0)), T(1), params.unit == 1u);
-}
-
-// Subtracts what is known of the solution in the row of the step from the right sides that wait for it.
-fn subtract_known() {
-    let n = params.n;
-    let k = params.k;
-    let upper = params.upper == 1u;
-    let i = select(step, n - 1u - step, upper);
-    let pivot = divisor(i);
-    for (var row = select(i + 1u, 0u, upper) + row_0; row < select(n, i, upper); row += rows_on) {
-        let factor = w[a + row * n + i];
-        for (var c = column_0; c < k; c += columns_on) { result[b + row * k + c] -= factor * (result[b + i * k + c] / pivot); }
-    }
-}
-
-fn divide() {
-    let k = params.k;
-    for (var row = row_0; row < params.n; row += rows_on) {
-        let pivot = divisor(row);
-        for (var c = column_0; c < k; c += columns_on) { result[b + row * k + c] /= pivot; }
-    }
-}
-
 fn is_first() -> bool { return row_0 + column_0 == 0u; }
 
-// Solves for the right side in its place, by a triangle, but for the divisions.
-fn substitute() {
-    for (step = 0u; step < params.n; step++) {
-        subtract_known();
-        sync();
-    }
-}
-
-fn solve_end() {
-    divide();
-    if is_first() { result[b + params.n * params.k] = failure(); }
-}
-
-fn solve() {
-    eliminate();
-    substitute();
-    solve_end();
-}
-
-fn triangular_end() {
-    divide();
-    if is_first() { result[b + params.n * params.k] = T(0); }
-}
-
-fn triangular() {
-    substitute();
-    triangular_end();
-}
-
-// The determinant, its sign, and the logarithm of its size.
-fn determinant_end() {
-    if thread > 0u { return; }
-    var product = T(1);
-    if params.n > 0u { product = kept[keep + 1u]; }
-    var sign = product;
-    var logarithm = T(0);
-    for (var i = 0u; i < params.n; i++) {
-        let pivot = w[a + i * params.n + i];
-        product *= pivot;
-        sign *= select(T(0), T(1), pivot > T(0)) - select(T(0), T(1), pivot < T(0));
-        logarithm += m_log(m_abs(pivot));
-    }
-    result[b] = product;
-    result[b + 1u] = sign;
-    result[b + 2u] = logarithm;
-}
-
-fn determinant() {
-    eliminate();
-    determinant_end();
-}
-
-// Takes what the column of the step, and its transpose, contribute from the lower triangle that follows.
-fn shrink() {
-    let n = params.n;
-    let square = w[a + step * n + step];
-    // What is no number is not positive either.
-    let positive = square > T(0);
-    if is_first() {
-        let failed = select(kept[keep], T(0), step == 0u);
-        kept[keep] = select(failed, T(step + 1u), !positive && failed == T(0));
-    }
-    if !positive { return; }
-    for (var row = step + 1u + row_0; row < n; row += rows_on) {
-        let factor = w[a + row * n + step] / square;
-        for (var c = step + 1u + column_0; c <= row; c += columns_on) { w[a + row * n + c] -= factor * w[a + c * n + step]; }
-    }
-}
-
-fn cholesky_end() {
-    let n = params.n;
-    for (var row = row_0; row < n; row += rows_on) {
-        for (var c = column_0; c < n; c += columns_on) {
-            let root = sqrt(w[a + c * n + c]);
-            let below = select(T(0), w[a + row * n + c] / root, c < row);
-            result[b + row * n + c] = select(below, root, c == row);
-        }
-    }
-    if is_first() { result[b + n * n] = failure(); }
-}
-
-fn cholesky() {
-    for (step = 0u; step < params.n; step++) {
-        shrink();
-        sync();
-    }
-    cholesky_end();
-}
+// @slot kernels
+// @end
 
 @compute @workgroup_size(GROUP)
 fn main(
@@ -284,7 +105,7 @@ fn main(
     let matrix = place / pieces;
     // All threads of a matrix return, or none.
     if matrix >= params.count { return; }
-    let piece = place - matrix * pieces;
+    piece = place - matrix * pieces;
     thread = select(0u, local, together);
     x = thread & (SIDE - 1u);
     y = thread / SIDE;
@@ -297,6 +118,5 @@ fn main(
     keep = matrix * params.keeps;
     step = params.step;
     // @slot body
-    solve();
     // @end
 }

@@ -1,82 +1,9 @@
-// Orthogonal factors: Q and R, of matrices stored by columns, and the eigenvectors of symmetric ones; matrices are used
-// up. Note [Who factors a matrix] says who does what. As it stands this is QR of float32.
-
-// @slot types
-alias T = f32;
-// @end
-
-struct Params {
-    // Matrices.
-    count: u32,
-    // Always 0; see the prelude.
-    zero: u32,
-    // Where the matrices and their results begin; how many elements lie from one to the next, and of what is kept.
-    first: u32,
-    first_result: u32,
-    size: u32,
-    each: u32,
-    keeps: u32,
-    // How many share the rows of a matrix, and how many the columns; and the step of a launch that does one.
-    down: u32,
-    across: u32,
-    step: u32,
-    // Columns, and rows; of what is asked for, the columns of Q and the rows of R.
-    n: u32,
-    m: u32,
-    columns: u32,
-    rows: u32,
-    // How many rotations a launch makes, and where they begin.
-    turns: u32,
-    p: u32,
-    q: u32,
-    // The least relative size that is no rounding.
-    epsilon: f32,
-}
-
-@group(0) @binding(0) var<uniform> params: Params;
-// @slot bindings
-@group(0) @binding(1) var<storage, read_write> result: array<f32>;
-@group(0) @binding(2) var<storage, read_write> w: array<f32>;
-// What is kept of each matrix: the scales of reflections; or vectors, whether the sweep turned anything, and whether one
-// did not.
-@group(0) @binding(3) var<storage, read_write> kept: array<f32>;
-// @end
-
-var<private> runtime_zero: u32;
-// @slot prelude
-fn m_abs(x: f32) -> f32 { return select(x, -x, x < 0.0); }
-fn m_maximum(a: f32, b: f32) -> f32 { return select(b, a, a > b); }
-fn copy_sign(x: f32, sign: f32) -> f32 { return select(x, -x, sign < 0.0); }
-fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }
-// @end
-
-// @slot together
-const SIDE: u32 = 1u;
-const GROUP: u32 = 64u;
-fn sync() {}
-fn sum(v: T, from_thread: u32, stride: u32) -> T { return v; }
-fn largest_of(v: T, from_thread: u32, stride: u32) -> T { return v; }
-// @end
-
-const STEP: u32 = SIDE * SIDE;
-
-// Which of the matrix's threads this is, and its place in their square.
-var<private> thread: u32;
-var<private> x: u32;
-var<private> y: u32;
-// The first row and column that are this thread's, and how many come before its next.
-var<private> row_0: u32;
-var<private> column_0: u32;
-var<private> rows_on: u32;
-var<private> columns_on: u32;
-// Where the matrix, its result and what is kept of it begin.
-var<private> a: u32;
-var<private> b: u32;
-var<private> keep: u32;
-var<private> step: u32;
+// Orthogonal factors: Q and R, of matrices stored by columns, and the eigenvectors of symmetric ones. Kernels of
+// factor.wgsl.
+//
+// Kept of each matrix: the scales of reflections; or vectors, whether the sweep turned anything, and whether one did not.
 
 fn sum_all(v: T) -> T { return sum(sum(v, y * SIDE, 1u), x, SIDE); }
-fn largest(v: T) -> T { return largest_of(largest_of(v, y * SIDE, 1u), x, SIDE); }
 
 // ---- Reflections
 
@@ -141,20 +68,20 @@ fn reflect(of_q: bool, from_column: u32, to_column: u32) {
 }
 
 fn reflect_rest() { reflect(false, step + 1u, params.n); }
-fn reflect_q() { reflect(true, step, params.columns); }
+fn reflect_q() { reflect(true, step, params.left); }
 
 // R, and in the place of Q the identity, which reflections turn into it.
 fn write_r() {
     let m = params.m;
-    let r = b + params.columns * m;
+    let r = b + params.left * m;
     for (var j = row_0; j < params.n; j += rows_on) {
-        for (var i = x; i < params.rows; i += SIDE) {
+        for (var i = x; i < params.right; i += SIDE) {
             var v = T(0);
             if i <= j { v = w[a + j * m + i]; }
-            result[r + j * params.rows + i] = v;
+            result[r + j * params.right + i] = v;
         }
     }
-    for (var j = row_0; j < params.columns; j += rows_on) {
+    for (var j = row_0; j < params.left; j += rows_on) {
         for (var i = x; i < m; i += SIDE) { result[b + j * m + i] = select(T(0), T(1), i == j); }
     }
 }
@@ -182,7 +109,7 @@ fn start_eigh() {
     for (var i = row_0; i < n; i += rows_on) {
         for (var j = column_0; j < n; j += columns_on) { kept[keep + i * n + j] = select(T(0), T(1), i == j); }
     }
-    if row_0 + column_0 == 0u { kept[keep + n * n + 1u] = T(0); }
+    if is_first() { kept[keep + n * n + 1u] = T(0); }
 }
 
 // Rotates rows and columns `p` and `q` so that what stands where they meet is zero; false where it is already.
@@ -267,39 +194,8 @@ fn end_eigh() {
         result[b + place] = value;
         for (var j = column_0; j < n; j += columns_on) { result[b + n + place * n + j] = kept[keep + i * n + j]; }
     }
-    if row_0 + column_0 > 0u { return; }
+    if !is_first() { return; }
     var found = n < 2u || kept[keep + n * n + 1u] == T(1);
     for (var i = 0u; i < n; i++) { found = found && !is_nan(w[a + i * n + i]); }
     result[b + n + n * n] = select(T(0), T(1), found);
-}
-
-@compute @workgroup_size(GROUP)
-fn main(
-    @builtin(global_invocation_id) id: vec3<u32>,
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
-    runtime_zero = params.zero;
-    let together = SIDE > 1u;
-    let place = select(id.x + id.y * groups.x * GROUP, group.x + group.y * groups.x, together);
-    let pieces = params.down * params.across;
-    let matrix = place / pieces;
-    // All threads of a matrix return, or none.
-    if matrix >= params.count { return; }
-    let piece = place - matrix * pieces;
-    thread = select(0u, local, together);
-    x = thread & (SIDE - 1u);
-    y = thread / SIDE;
-    row_0 = piece / params.across * SIDE + y;
-    column_0 = (piece - piece / params.across * params.across) * SIDE + x;
-    rows_on = SIDE * params.down;
-    columns_on = SIDE * params.across;
-    a = params.first + matrix * params.size;
-    b = params.first_result + matrix * params.each;
-    keep = matrix * params.keeps;
-    step = params.step;
-    // @slot body
-    qr();
-    // @end
 }

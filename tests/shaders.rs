@@ -11,6 +11,7 @@ use rgrad::backend::cpu::pointwise::compute_type;
 use rgrad::backend::gpu::wide::{is_wide, lower};
 use rgrad::formula::blocks::Blocks;
 use rgrad::formula::record::{Prim, Step};
+use rgrad::formula::template::{content, shader};
 use rgrad::formula::wgsl::{Form, Input, Pointwise};
 use rgrad::ops::pointwise::{Class, Row};
 use rgrad::ops::rows::ROWS;
@@ -170,7 +171,7 @@ fn every_shader_of_int64_is_valid_for_a_device_without_it_once_it_is_lowered() {
     }
     assert!(lowered.len() > 50, "only {} shaders were lowered", lowered.len());
     // What needs no lowering stays as valid as it was.
-    for (path, source) in files() {
+    for (path, source) in modules() {
         if !path.ends_with("prelude_f64.wgsl") && !path.ends_with("wide.wgsl") {
             validate(&path.display().to_string(), &source);
         }
@@ -251,11 +252,25 @@ fn files() -> Vec<(PathBuf, String)> {
     paths.into_iter().map(|p| (p.clone(), fs::read_to_string(p).unwrap())).collect()
 }
 
+/// Kernels of `factor.wgsl`, which are no modules by themselves.
+const KERNELS: [&str; 3] = ["elimination.wgsl", "orthogonal.wgsl", "svd.wgsl"];
+
+/// Every file, kernels in their frame.
+fn modules() -> Vec<(PathBuf, String)> {
+    let mut files = files();
+    let frame = files.iter().find(|(p, _)| p.ends_with("factor.wgsl")).unwrap().1.clone();
+    for (_, source) in files.iter_mut().filter(|(p, _)| KERNELS.iter().any(|k| p.ends_with(k))) {
+        let [bindings, together] = ["bindings", "together"].map(|s| (s, content(&frame, s)));
+        *source = shader(&frame, DType::F32, &[bindings, together, ("kernels", source)]).unwrap();
+    }
+    files
+}
+
 #[test]
 fn every_shader_file_is_valid_as_it_stands() {
-    let files = files();
-    assert!(files.iter().any(|(p, _)| p.ends_with("prelude.wgsl")));
-    for (path, source) in files {
+    let modules = modules();
+    assert!(modules.iter().any(|(p, _)| p.ends_with("prelude.wgsl")));
+    for (path, source) in modules {
         let wide = path.ends_with("prelude_f64.wgsl");
         if let Err(message) = check(&source, if wide { needed([DType::F64]) } else { Capabilities::empty() })
         {

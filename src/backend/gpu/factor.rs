@@ -12,7 +12,8 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::formula::template::{self, binding, stored};
 
-const FACTOR: &str = crate::formula::shader_text!("factor.wgsl");
+const FRAME: &str = crate::formula::shader_text!("factor.wgsl");
+const ELIMINATION: &str = crate::formula::shader_text!("elimination.wgsl");
 const ORTHOGONAL: &str = crate::formula::shader_text!("orthogonal.wgsl");
 
 /// Rows or columns from which on a GPU gives a matrix a workgroup.
@@ -111,142 +112,146 @@ pub fn factor(op: &'static str, what: Factor, n: usize, a: View, out: View) -> R
 pub fn factor_by(how: How, op: &'static str, what: Factor, n: usize, a: View, out: View) -> Result<()> {
     let gpu = of(out)?;
     gpu.expect(op, out.dtype)?;
-    let count = out.layout.numel() / what.each(n).max(1);
+    let each = what.each(n);
+    let count = out.layout.numel() / each.max(1);
     if count == 0 {
         return Ok(());
     }
+    let (kernels, size, keeps) = match what {
+        Factor::Qr { m, .. } => (ORTHOGONAL, m * n, m.min(n).max(1)),
+        Factor::Eigh => (ORTHOGONAL, n * n, n * n + 2),
+        _ => (ELIMINATION, n * n, 3),
+    };
+    let sizes = match what {
+        Factor::Solve { k, lenient } => Sizes { n, k, upper: true, lenient, ..Sizes::default() },
+        Factor::Triangular { k, upper, unit } => Sizes { n, k, upper, unit, ..Sizes::default() },
+        Factor::Qr { m, q, r } => Sizes { n, m, left: q, right: r, ..Sizes::default() },
+        _ => Sizes { n, ..Sizes::default() },
+    };
+    let run = |count: usize, a: View, out: View| {
+        let kept = Temporary::new(gpu, count * keeps, out.dtype)?;
+        Work { op, kernels, walk: how.walk, count, size, each, keeps, sizes, a, out, kept }
+            .factor(what, n, how.whole)
+    };
     if a.layout.numel() == 0 {
         // Nothing empty can be bound.
-        let empty = Temporary::new(gpu, 1, a.dtype)?;
-        return Work::new(how, op, what, n, count, empty.view(), out)?.run();
+        return run(count, Temporary::new(gpu, 1, a.dtype)?.view(), out);
     }
-    by_rows(gpu, op, count, &[out, a], &mut |count, v| Work::new(how, op, what, n, count, v[1], v[0])?.run())
+    by_rows(gpu, op, count, &[out, a], &mut |count, v| run(count, v[1], v[0]))
 }
 
-/// The launches that factor some matrices.
-struct Work<'a> {
-    how: How,
-    op: &'static str,
-    what: Factor,
-    n: usize,
-    /// Matrices, elements of one, and elements that are kept of it from launch to launch.
-    count: usize,
-    size: usize,
-    keeps: usize,
-    a: View<'a>,
-    out: View<'a>,
-    kept: Temporary,
+/// The parameters of these names in `shaders/factor.wgsl`.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Sizes {
+    pub n: usize,
+    pub m: usize,
+    pub k: usize,
+    pub upper: bool,
+    pub unit: bool,
+    pub lenient: bool,
+    pub left: usize,
+    pub right: usize,
 }
 
-impl<'a> Work<'a> {
-    fn new(
-        how: How,
-        op: &'static str,
-        what: Factor,
-        n: usize,
-        count: usize,
-        a: View<'a>,
-        out: View<'a>,
-    ) -> Result<Self> {
-        let (size, keeps) = match what {
-            Factor::Qr { m, .. } => (m * n, m.min(n).max(1)),
-            Factor::Eigh => (n * n, n * n + 2),
-            _ => (n * n, 3),
-        };
-        let kept = Temporary::new(of(out)?, count * keeps, out.dtype)?;
-        Ok(Work { how, op, what, n, count, size, keeps, a, out, kept })
-    }
+/// Matrices for which kernels are launched.
+pub(super) struct Work<'a> {
+    pub op: &'static str,
+    /// The file of the kernels.
+    pub kernels: &'static str,
+    pub walk: Walk,
+    pub count: usize,
+    /// Elements of a matrix, of its results, and those that are kept of it from launch to launch.
+    pub size: usize,
+    pub each: usize,
+    pub keeps: usize,
+    pub sizes: Sizes,
+    pub a: View<'a>,
+    pub out: View<'a>,
+    pub kept: Temporary,
+}
 
-    fn run(&self) -> Result<()> {
-        let n = self.n;
+impl Work<'_> {
+    fn factor(&self, what: Factor, n: usize, in_one: bool) -> Result<()> {
         // Columns are shared by the hundred.
         let across = |columns: usize| columns.div_ceil(COLUMNS);
-        let (whole, end) = match self.what {
+        let (whole, end) = match what {
             Factor::Solve { k, .. } => ("solve", ("solve_end", n, k)),
             Factor::Triangular { k, .. } => ("triangular", ("triangular_end", n, k)),
             Factor::Determinant => ("determinant", ("determinant_end", 1, 1)),
             Factor::Cholesky => ("cholesky", ("cholesky_end", n, n)),
             // Rows of its columns are not shared.
             Factor::Qr { q, .. } => ("qr", ("write_r", n.max(q), 1)),
-            Factor::Eigh => return self.rotate(),
+            Factor::Eigh => return self.rotate(n),
         };
-        if self.how.whole {
+        if in_one {
             return self.launch(whole, 0, (1, 1), [0; 3]);
         }
         let step = |kernel, i, shared| self.launch(kernel, i, shared, [0; 3]);
-        let reflections = if let Factor::Qr { m, .. } = self.what { m.min(n) } else { 0 };
+        let reflections = if let Factor::Qr { m, .. } = what { m.min(n) } else { 0 };
         for i in 0..reflections {
             step("make_reflection", i, (1, 1))?;
             step("reflect_rest", i, (n - 1 - i, 1))?;
         }
-        if self.what == Factor::Cholesky {
+        if what == Factor::Cholesky {
             (0..n).try_for_each(|i| step("shrink", i, (n - 1 - i, across(n))))?;
         }
-        if let Factor::Solve { .. } | Factor::Determinant = self.what {
-            let columns = across(n + if let Factor::Solve { k, .. } = self.what { k } else { 0 });
+        if let Factor::Solve { .. } | Factor::Determinant = what {
+            let columns = across(n + if let Factor::Solve { k, .. } = what { k } else { 0 });
             for i in 0..n {
                 step("find_pivot", i, (1, 1))?;
                 step("swap_rows", i, (1, columns))?;
                 step("clear_below", i, (n - 1 - i, columns))?;
             }
         }
-        if let Factor::Solve { k, .. } | Factor::Triangular { k, .. } = self.what {
+        if let Factor::Solve { k, .. } | Factor::Triangular { k, .. } = what {
             (0..n).try_for_each(|i| step("subtract_known", i, (n - 1 - i, across(k))))?;
         }
         step(end.0, 0, (end.1, across(end.2)))?;
-        if let Factor::Qr { q, .. } = self.what {
+        if let Factor::Qr { q, .. } = what {
             (0..reflections).rev().try_for_each(|i| step("reflect_q", i, (q.saturating_sub(i), 1)))?;
         }
         Ok(())
     }
 
     /// Sweeps until nothing is turned.
-    fn rotate(&self) -> Result<()> {
-        let n = self.n;
+    fn rotate(&self, n: usize) -> Result<()> {
         let all = (n, n.div_ceil(COLUMNS));
         self.launch("start_eigh", 0, all, [0; 3])?;
-        let loops = n.div_ceil(threads(self.how.walk));
+        let loops = n.div_ceil(threads(self.walk));
         rotations(n, loops, &mut |turns| self.launch("sweep", 0, (1, 1), turns))?;
         self.launch("end_eigh", 0, all, [0; 3])
     }
 
-    /// Calls a function of a shader for a step, whose rows and columns some share.
-    fn launch(
+    /// Calls a kernel for a step, whose rows and columns some share.
+    pub(super) fn launch(
         &self,
         kernel: &'static str,
         step: usize,
         (down, across): (usize, usize),
         turns: [usize; 3],
     ) -> Result<()> {
-        let (gpu, dtype, together) = (of(self.out)?, self.out.dtype, self.how.walk == Walk::Together);
+        let (gpu, dtype, together) = (of(self.out)?, self.out.dtype, self.walk == Walk::Together);
         let side = if together { SIDE } else { 1 };
         let (down, across) = (down.div_ceil(side).max(1), across.max(1));
+        let places = [self.a.layout.offset, self.out.layout.offset, self.size, self.each, self.keeps];
+        let Sizes { n, m, k, upper, unit, lenient, left, right } = self.sizes;
+        let sizes = [n, m, k, upper as usize, unit as usize, lenient as usize, left, right];
         let mut params = Params::new(self.count as u32);
-        let sizes =
-            [self.a.layout.offset, self.out.layout.offset, self.size, self.what.each(self.n), self.keeps];
-        let more = match self.what {
-            Factor::Solve { k, lenient } => [k, 1, 0, lenient as usize],
-            Factor::Triangular { k, upper, unit } => [k, upper as usize, unit as usize, 0],
-            Factor::Qr { m, q, r } => [m, q, r, 0],
-            _ => [0; 4],
-        };
-        let orthogonal = matches!(self.what, Factor::Qr { .. } | Factor::Eigh);
-        let more = if orthogonal { [&more[..3], &turns].concat() } else { more.to_vec() };
-        for v in sizes.iter().chain(&[down, across, step, self.n]).chain(&more) {
+        for v in places.iter().chain(&[down, across, step]).chain(&sizes).chain(&turns) {
             params.u32(*v as u32);
         }
         params.f32(if dtype == DType::F64 { f64::EPSILON as f32 } else { f32::EPSILON });
         let source = || {
-            let frame = if orthogonal { ORTHOGONAL } else { FACTOR };
             let bind = |(i, name): (usize, &&str)| binding(i + 1, "read_write", name, stored(dtype));
             let bindings: String = ["result", "w", "kept"].iter().enumerate().map(bind).collect();
             let body = format!("    {kernel}();\n");
             let slots = [
                 ("bindings", &*bindings),
                 ("together", if together { TOGETHER } else { ALONE }),
+                ("kernels", self.kernels),
                 ("body", &*body),
             ];
-            template::shader(frame, dtype, &slots).map_err(|why| no_type(self.op, &why))
+            template::shader(FRAME, dtype, &slots).map_err(|why| no_type(self.op, &why))
         };
         let items = self.count * down * across;
         gpu.launch(Launch {

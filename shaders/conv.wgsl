@@ -22,9 +22,11 @@ struct Params {
     // Where a channel computed and one summed over stand in the weight.
     w_row: u32,
     w_depth: u32,
-    // How many invocations share the sums of a weight, and how many rows of the output each has at most.
+    // How many invocations share the sums of a weight, how many pieces of rows of the output each has at most, and how
+    // long a piece is.
     segments: u32,
     share: u32,
+    piece: u32,
     // Where the tensors begin, in elements.
     first_a: u32,
     first_b: u32,

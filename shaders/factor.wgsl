@@ -4,10 +4,7 @@
 // Note [Who factors a matrix]
 // An invocation has a matrix, or a workgroup of SIDE by SIDE threads, which meet in `sync`. Either does all of it in one
 // launch; or each step is a few launches, in which many share the rows and columns of a matrix. Whoever branches together
-// has read the same, which nobody writes before the next `sync`.
-//
-// No launch may loop for long: devices are taken for hung after a second or two, and llvmpipe leaves all loops of an
-// invocation, with no word of it, once they were gone through 65,535 times in all.
+// has read the same, which nobody writes before the next `sync`. No launch may loop for long: Note [Long loops].
 
 // @slot types
 alias T = f32;

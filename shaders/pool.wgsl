@@ -91,6 +91,12 @@ fn share(at: vec3<u32>) -> array<vec3<u32>, 2> {
     );
 }
 
+// The results, from the first to before the last, whose shares have an element of the input.
+fn sharing(at: u32, a: u32) -> vec2<u32> {
+    let n = params.output[a];
+    return vec2<u32>(quotient(at * n, params.input[a]), quotient((at + 1u) * n + params.input[a] - 1u, params.input[a]));
+}
+
 // @slot functions
 fn average(i: u32) {
     let output = volume(params.output);

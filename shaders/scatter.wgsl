@@ -23,6 +23,9 @@ struct Params {
     step: u32,
     // Elements that the binding shows; see `backend/gpu/window.rs`.
     limit: u32,
+    // The offsets that an invocation for all goes through.
+    begin: u32,
+    end: u32,
     // @slot params
     // @end
 }

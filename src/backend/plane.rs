@@ -3,7 +3,7 @@
 #[cfg(feature = "gpu")]
 use super::gpu;
 use super::{View, by_device, cpu, elements, results, same_device};
-pub use cpu::pool::{Divisor, PoolShape, ResizeShape};
+pub use cpu::pool::{Divisor, PoolShape, ResizeShape, Windows};
 
 use crate::error::{Error, Result};
 use crate::{bail, with_dtype};
@@ -19,8 +19,8 @@ pub enum Map<'a> {
     Nearest(ResizeShape, [Option<f64>; 3]),
     /// Sums of weighted elements along one axis: `[outer, taps.len(), inner]` from `[outer, n, inner]`.
     Axis { n: usize, inner: usize, taps: &'a [Vec<(usize, f64)>] },
-    /// One element of the plane of `input` elements for each of `output` results, by its index (int64).
-    Pick { indices: View<'a>, input: usize, output: usize },
+    /// One element of each window, by its index in the plane (int64).
+    Pick { indices: View<'a>, windows: Windows },
 }
 
 impl<'a> Map<'a> {
@@ -68,7 +68,7 @@ pub fn forward(map: &Map, x: View, out: View) -> Result<()> {
                     Map::AdaptiveAverage(s) => cpu::pool::adaptive_avg_pool(&s, x, out),
                     Map::Nearest(s, scales) => cpu::pool::interpolate_nearest(&s, scales, x, out),
                     Map::Axis { n, inner, taps } => cpu::pool::weighted(n, inner, taps, x, out),
-                    Map::Pick { indices, input, output } => pick(elements(indices), input, output, x, out),
+                    Map::Pick { indices, windows } => pick(elements(indices), windows.volumes(), x, out),
                 }
             });
             Ok(())
@@ -88,7 +88,8 @@ pub fn adjoint(map: &Map, g: View, out: View) -> Result<()> {
                     Map::AdaptiveAverage(s) => cpu::pool::adaptive_avg_pool_backward(&s, g, out),
                     Map::Nearest(s, scales) => cpu::pool::interpolate_nearest_backward(&s, scales, g, out),
                     Map::Axis { n, inner, taps } => cpu::pool::weighted_backward(n, inner, taps, g, out),
-                    Map::Pick { indices, input, output } => {
+                    Map::Pick { indices, windows } => {
+                        let (input, output) = windows.volumes();
                         cpu::pool::max_pool_backward(input, output, g, elements(indices), out);
                     }
                 }
@@ -99,7 +100,7 @@ pub fn adjoint(map: &Map, g: View, out: View) -> Result<()> {
     )
 }
 
-fn pick<T: crate::dtype::Real>(indices: &[i64], input: usize, output: usize, x: &[T], out: &mut [T]) {
+fn pick<T: crate::dtype::Real>(indices: &[i64], (input, output): (usize, usize), x: &[T], out: &mut [T]) {
     cpu::parallel::for_chunks_mut(out, output.max(1), |p, out| {
         let (x, indices) = (&x[p * input..][..input], &indices[p * output..]);
         out.iter_mut().zip(indices).for_each(|(o, &i)| *o = x[i as usize]);

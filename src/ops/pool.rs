@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use super::nn::{PlaneMap, axes, map_planes, number_compute, per_axis, record_map, rounded};
+use super::reduce::{dim_mask, mean_of_planes};
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
-use crate::backend::plane::{self as kernel, Divisor, PoolShape, ResizeShape};
+use super::view;
+use crate::backend::plane::{self as kernel, Divisor, PoolShape, ResizeShape, Windows};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::layout::{Dims, MemoryFormat};
@@ -36,6 +38,11 @@ fn results(input: usize, kernel: i64, stride: i64, pad: i64, dilation: i64, ceil
 fn sizes(channels: usize, plane: &[i64]) -> String {
     let plane: Vec<String> = plane.iter().map(i64::to_string).collect();
     format!("{channels}x{}", plane.join("x"))
+}
+
+/// Whether `t` is `[c, plane...]` or `[n, c, plane...]`, empty at most in n.
+fn is_batch(t: &Tensor, n: usize) -> bool {
+    (t.rank() == n + 1 || t.rank() == n + 2) && t.shape()[t.rank() - n - 1..].iter().all(|&s| s > 0)
 }
 
 struct Window<'a> {
@@ -121,10 +128,18 @@ impl Window<'_> {
     /// Errors unless `t` is `[c, plane...]` or `[n, c, plane...]`, empty at most in n.
     fn expect_planes(&self, t: &Tensor) -> Result<()> {
         let n = self.n;
-        let fits =
-            (t.rank() == n + 1 || t.rank() == n + 2) && t.shape()[t.rank() - n - 1..].iter().all(|&s| s > 0);
-        ensure!(fits, Runtime, "non-empty {}D or {}D (batch mode) tensor expected for input", n + 1, n + 2);
-        Ok(())
+        if is_batch(t, n) {
+            return Ok(());
+        }
+        let (low, high) = (n + 1, n + 2);
+        if n == 3 || (t.rank() != low && t.rank() != high) {
+            bail!(Runtime, "non-empty {low}D or {high}D (batch mode) tensor expected for input");
+        }
+        bail!(
+            Runtime,
+            "Expected {low}D or {high}D (batch mode) tensor with optional 0 dim batch size for input, but got:{}",
+            t.shape()
+        )
     }
 }
 
@@ -142,7 +157,7 @@ fn max_node(n: usize) -> &'static str {
 fn maxima(
     t: &Tensor,
     shape: &Dims,
-    (input, output): ([usize; 3], [usize; 3]),
+    windows: Windows,
     node: &'static str,
     find: impl Fn(&Tensor, &Tensor, &Tensor) -> Result<()>,
 ) -> Result<(Tensor, Tensor)> {
@@ -153,11 +168,7 @@ fn maxima(
     if out.numel() > 0 {
         find(&x, &out, &indices)?;
     }
-    let map = PlaneMap::Pick {
-        indices: indices.clone(),
-        input: input.iter().product(),
-        output: output.iter().product(),
-    };
+    let map = PlaneMap::Pick { indices: indices.clone(), windows };
     let format = match t.layout().suggested_format() {
         MemoryFormat::ChannelsLast3d if node.starts_with("Adaptive") => MemoryFormat::Contiguous,
         format => format,
@@ -167,45 +178,115 @@ fn maxima(
 }
 
 fn max_pool(a: &Args, op: &'static str, n: usize) -> Result<Out> {
-    let t = a.tensor(0)?;
-    expect_number(t, op)?;
-    let window = Window {
-        op,
-        n,
-        kernel: a.ints(1)?,
-        stride: a.opt_ints(2)?,
-        padding: a.ints(3)?,
-        dilation: a.ints(4)?,
-        ceil: a.bool(5)?,
+    let (kernel, stride, padding, dilation) = (a.ints(1)?, a.opt_ints(2)?, a.ints(3)?, a.ints(4)?);
+    let (t, ceil) = (a.tensor(0)?, a.bool(5)?);
+    if n > 1 {
+        let found = maxima_of(t, &Window { op, n, kernel, stride, padding, dilation, ceil })?;
+        return with_indices(a, found);
+    }
+    ensure!(
+        is_batch(t, 1),
+        Runtime,
+        "{op}: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:{}",
+        t.shape()
+    );
+    let one = |name: &str, values: &[i64], least: i64| {
+        let optional = if name == "stride" { "None, " } else { "" };
+        let [value] = *values else {
+            bail!(
+                Runtime,
+                "{op}() {name} must be {optional}an int, list of ints{} or tuple of ints of size 1 but got size {}",
+                if optional.is_empty() { "" } else { "," },
+                values.len()
+            )
+        };
+        let what = if least > 0 { "greater than zero" } else { "non-negative" };
+        ensure!(value >= least, Runtime, "{op}() {name} must be {what}, but got {value}");
+        Ok(value)
     };
-    let (s, shape) = window.shape(t)?;
-    let (out, indices) = maxima(t, &shape, (s.input, s.output), max_node(n), |x, out, indices| {
-        kernel::max_pool(&s, x.raw(), out.raw(), indices.raw())
-    })?;
+    let kernel = one("kernel_size", kernel, 1)?;
+    let stride = stride.filter(|s| !s.is_empty()).map_or(Ok(kernel), |s| one("stride", s, 1))?;
+    let padding = one("padding", padding, 0)?;
+    ensure!(
+        padding <= kernel / 2,
+        Runtime,
+        "{op}() padding should be at most half of kernel size, but got padding={padding} and kernel_size={kernel}"
+    );
+    let dilation = one("dilation", dilation, 1)?;
+    let count = results(t.shape()[t.rank() - 1], kernel, stride, padding, dilation, ceil);
+    ensure!(count > 0, Runtime, "{op}() Invalid computed output size: {count}");
+    let (kernel, stride, padding, dilation) =
+        (&[1, kernel], Some(&[1, stride][..]), &[0, padding], &[1, dilation]);
+    let window = Window { op, n: 2, kernel, stride, padding, dilation, ceil };
+    let (out, indices) = maxima_of(&view::unsqueeze(t, -2)?, &window)?;
+    with_indices(a, (line(&out)?, line(&indices)?))
+}
+
+/// Maxima, and their indices where they are asked for.
+fn with_indices(a: &Args, (out, indices): (Tensor, Tensor)) -> Result<Out> {
     Ok(if a.bool(6)? { Out::Tuple(vec![out, indices]) } else { out.into() })
 }
 
+/// A result for planes of one row, as one for lines.
+fn line(t: &Tensor) -> Result<Tensor> {
+    view::squeeze(t, Some(&[-2]))
+}
+
+fn maxima_of(t: &Tensor, window: &Window) -> Result<(Tensor, Tensor)> {
+    expect_number(t, window.op)?;
+    let (s, shape) = window.shape(t)?;
+    maxima(t, &shape, Windows::Fixed(s), max_node(window.n), |x, out, indices| {
+        kernel::max_pool(&s, x.raw(), out.raw(), indices.raw())
+    })
+}
+
 fn avg_pool(a: &Args, op: &'static str, n: usize) -> Result<Out> {
-    let t = a.tensor(0)?;
-    expect_number(t, op)?;
-    let window = Window {
-        op,
-        n,
-        kernel: a.ints(1)?,
-        stride: a.opt_ints(2)?,
-        padding: a.ints(3)?,
-        dilation: &[1],
-        ceil: a.bool(4)?,
-    };
+    let (kernel, stride, padding) = (a.ints(1)?, a.opt_ints(2)?, a.ints(3)?);
+    let (t, ceil, dilation) = (a.tensor(0)?, a.bool(4)?, &[1]);
     let divisor = match if n > 1 { a.opt_int(6)? } else { None } {
         Some(0) => bail!(Runtime, "divisor must be not zero"),
         Some(d) => Divisor::Fixed(d),
         None if a.bool(5)? => Divisor::WithPadding,
         None => Divisor::WithoutPadding,
     };
+    if n > 1 {
+        let window = Window { op, n, kernel, stride, padding, dilation, ceil };
+        return Ok(means_of(t, &window, divisor)?.into());
+    }
+    expect_lines(t, op)?;
+    let kernel = one_of(op, "kernel_size", kernel)?;
+    let stride = stride.filter(|s| !s.is_empty()).map_or(Ok(kernel), |s| one_of(op, "stride", s))?;
+    let padding = one_of(op, "padding", padding)?;
+    let (kernel, stride, padding) = (&[1, kernel], Some(&[1, stride][..]), &[0, padding]);
+    let window = Window { op, n: 2, kernel, stride, padding, dilation, ceil };
+    Ok(line(&means_of(&view::unsqueeze(t, -2)?, &window, divisor)?)?.into())
+}
+
+fn means_of(t: &Tensor, window: &Window, divisor: Divisor) -> Result<Tensor> {
+    expect_number(t, window.op)?;
     let (s, shape) = window.shape(t)?;
-    let node = if n == 3 { "AvgPool3DBackward0" } else { "AvgPool2DBackward0" };
-    Ok(map_planes(t, Arc::new(PlaneMap::Average(s, divisor)), &shape, node)?.into())
+    let node = if window.n == 3 { "AvgPool3DBackward0" } else { "AvgPool2DBackward0" };
+    map_planes(t, Arc::new(PlaneMap::Average(s, divisor)), &shape, node)
+}
+
+/// Errors unless `t` is `[c, line]` or `[n, c, line]`.
+fn expect_lines(t: &Tensor, op: &str) -> Result<()> {
+    ensure!(
+        t.rank() == 2 || t.rank() == 3,
+        Runtime,
+        "Expected 2 to 3 dimensions, but got {}-dimensional tensor for argument #1 'self' (while checking arguments for \
+         {op})",
+        t.rank()
+    );
+    Ok(())
+}
+
+/// The one of the values of an argument for lines.
+fn one_of(op: &str, name: &str, values: &[i64]) -> Result<i64> {
+    let [value] = *values else {
+        bail!(Runtime, "{op}() argument '{name}' should contain one int (got {})", values.len())
+    };
+    Ok(value)
 }
 
 /// The sizes of an adaptive pooling of `t`, and the shape of its result.
@@ -247,11 +328,25 @@ fn adaptive(t: &Tensor, op: &str, size: &[i64], n: usize) -> Result<(ResizeShape
 }
 
 fn adaptive_avg_pool(a: &Args, op: &'static str, n: usize) -> Result<Out> {
-    let t = a.tensor(0)?;
+    let (t, size) = (a.tensor(0)?, a.ints(1)?);
+    if n > 1 {
+        return Ok(adaptive_means(t, op, size, n)?.into());
+    }
+    expect_lines(t, op)?;
+    let size = [1, one_of(op, "output_size", size)?];
+    Ok(line(&adaptive_means(&view::unsqueeze(t, -2)?, "adaptive_avg_pool2d", &size, 2)?)?.into())
+}
+
+fn adaptive_means(t: &Tensor, op: &'static str, size: &[i64], n: usize) -> Result<Tensor> {
+    // One mean of each plane is a reduction.
+    if size.iter().all(|&s| s == 1) && (size.len() == 1 || size.len() == n) {
+        let planes: Vec<i64> = (1..=n as i64).map(|d| -d).collect();
+        return mean_of_planes(t, dim_mask(Some(&planes), t.rank())?);
+    }
     t.expect_float("adaptive_avg_pool2d")?;
-    let (s, shape) = adaptive(t, op, a.ints(1)?, n)?;
+    let (s, shape) = adaptive(t, op, size, n)?;
     let node = if n == 3 { "AdaptiveAvgPool3DBackward0" } else { "AdaptiveAvgPool2DBackward0" };
-    Ok(map_planes(t, Arc::new(PlaneMap::AdaptiveAverage(s)), &shape, node)?.into())
+    map_planes(t, Arc::new(PlaneMap::AdaptiveAverage(s)), &shape, node)
 }
 
 fn adaptive_max_pool(a: &Args, op: &'static str, n: usize) -> Result<Out> {
@@ -259,7 +354,7 @@ fn adaptive_max_pool(a: &Args, op: &'static str, n: usize) -> Result<Out> {
     t.expect_float("adaptive_max_pool2d")?;
     let (s, shape) = adaptive(t, op, a.ints(1)?, n)?;
     let node = if n == 3 { "AdaptiveMaxPool3DBackward0" } else { "AdaptiveMaxPool2DBackward0" };
-    let (out, indices) = maxima(t, &shape, (s.input, s.output), node, |x, out, indices| {
+    let (out, indices) = maxima(t, &shape, Windows::Shares(s), node, |x, out, indices| {
         kernel::adaptive_max_pool(&s, x.raw(), out.raw(), indices.raw())
     })?;
     Ok(if a.bool(2)? { Out::Tuple(vec![out, indices]) } else { out.into() })

@@ -17,7 +17,7 @@ use crate::backend::reduce::{self as kernels, Along, Fold};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
-use crate::layout::{Dims, Layout, wrap_dim};
+use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
 use crate::tensor::Tensor;
 use crate::{bail, ensure, with_dtype};
 
@@ -261,12 +261,17 @@ fn check_sum(t: &Tensor, dtype: Option<DType>) -> Result<()> {
 
 /// Mean over the dimensions of `mask`.
 pub fn mean_mask(t: &Tensor, mask: u64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-    mean_named("MeanBackward1", t, mask, keepdim, dtype)
+    mean_named("MeanBackward1", t, mask, keepdim, dtype, MemoryFormat::Contiguous)
+}
+
+/// Means of planes, which keep channels innermost where they are.
+pub fn mean_of_planes(t: &Tensor, mask: u64) -> Result<Tensor> {
+    mean_named("MeanBackward1", t, mask, true, None, t.layout().suggested_format())
 }
 
 /// Mean of all elements.
 pub fn mean_all(t: &Tensor) -> Result<Tensor> {
-    mean_named("MeanBackward0", t, dim_mask(None, t.rank())?, false, None)
+    mean_named("MeanBackward0", t, dim_mask(None, t.rank())?, false, None, MemoryFormat::Contiguous)
 }
 
 fn dtype_of_mean(t: &Tensor, dtype: Option<DType>) -> Result<DType> {
@@ -287,13 +292,14 @@ fn mean_named(
     mask: u64,
     keepdim: bool,
     dtype: Option<DType>,
+    format: MemoryFormat,
 ) -> Result<Tensor> {
     let result = dtype_of_mean(t, dtype)?;
     let n = reduced_count(t, mask) as f64;
     let compute = compute_float(result);
     let out = raw_sum(t, mask, keepdim, compute)?;
     rows::div.call_inplace(&[(&out).into(), n.into()], &[])?;
-    let out = out.dense(result)?;
+    let out = out.dense(result)?.laid_as(format)?;
     record(out, &[t], |_| MeanBackward { node, shape: t.shape().clone(), mask, n })
 }
 
@@ -325,7 +331,8 @@ impl Function for MeanBackward {
 
 fn mean_whole(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
-    Ok(mean_named("MeanBackward0", t, all_dims(t.rank()), false, a.opt_dtype(1)?)?.into())
+    let all = all_dims(t.rank());
+    Ok(mean_named("MeanBackward0", t, all, false, a.opt_dtype(1)?, MemoryFormat::Contiguous)?.into())
 }
 
 fn mean(a: &Args) -> Result<Out> {

@@ -23,6 +23,24 @@ pub struct PoolShape {
     pub dilation: [usize; 3],
 }
 
+/// Of what each result of a pooling is made: a window of the plane, or a share of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Windows {
+    Fixed(PoolShape),
+    Shares(ResizeShape),
+}
+
+impl Windows {
+    /// Elements of a plane, before and after.
+    pub fn volumes(&self) -> (usize, usize) {
+        let (input, output) = match self {
+            Windows::Fixed(s) => (s.input, s.output),
+            Windows::Shares(s) => (s.input, s.output),
+        };
+        (volume(input), volume(output))
+    }
+}
+
 fn volume(sizes: [usize; 3]) -> usize {
     sizes.iter().product()
 }

@@ -3,6 +3,7 @@
 use super::copy;
 use super::device::{Gpu, of};
 use super::elements::Elements;
+use super::pipeline::expect_loops;
 use super::temporary::Temporary;
 use super::window::by_rows;
 use crate::backend::View;
@@ -65,6 +66,8 @@ pub fn axis(
     let gpu = of(out)?;
     let (from, to) = if adjoint { (taps.len(), n) } else { (n, taps.len()) };
     let lists = if adjoint { Lists::adjoint(n, taps) } else { Lists::new(taps.iter().map(Vec::as_slice)) };
+    let longest = lists.starts.windows(2).map(|w| w[1] - w[0]).max().unwrap_or(0);
+    expect_loops(gpu, "interpolate", longest as usize)?;
     let (starts, places) = (sent(gpu, &lists.starts)?, sent(gpu, &lists.places)?);
     let weights = match out.dtype {
         DType::F64 => sent(gpu, &lists.weights)?,

@@ -20,7 +20,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::device::{Gpu, of};
 use super::params::Params;
-use super::pipeline::Launch;
+use super::pipeline::{LOOPS, Launch, expect_loops};
 use super::pointwise::add_to;
 use super::reduce;
 use super::temporary::Temporary;
@@ -41,6 +41,8 @@ const BUSY: usize = 1 << 14;
 const BUSY_CPU: usize = 1 << 8;
 /// The depth that a share of a weight's sums has at least.
 const SEGMENT: usize = 256;
+/// The longest part of a row of an output that is summed at once.
+const PIECE: usize = 1 << 12;
 /// Multiplications from which on the candidates are timed.
 const WORTH_TUNING: usize = 1 << 26;
 /// Rows, columns and depth from which on tiles are worth their edges.
@@ -182,14 +184,19 @@ fn direct(which: Product, s: &ConvShape, a: View, b: View, bias: Option<View>, o
             Product::Weight => rows * depth.div_ceil(4 * t.fours) * volume(s.kernel),
         }
     };
-    // Sums over the rows of all outputs can be shared out, which makes up for few tiles.
-    let lines = s.n * s.output[0] * s.output[1];
+    if which != Product::Weight {
+        expect_loops(gpu, "convolution", volume(s.kernel) * (depth + 1))?;
+    }
+    // Sums over the rows of all outputs, long ones in pieces, can be shared out, which makes up for few tiles.
+    let piece = PIECE.min(s.output[2]);
+    let lines = s.n * s.output[0] * s.output[1] * s.output[2].div_ceil(piece);
     let splits = if which == Product::Weight { lines.div_ceil(4) } else { 1 };
     let fits = |t: &Tile| t.rows < 2 * rows && tiles(*t) * splits >= busy;
     let tile = TILES.into_iter().find(|t| fits(t)).unwrap_or(TILES[if rows > 1 { 4 } else { 5 }]);
-    let call = Call { which, s, rows, depth, tile };
+    let call = Call { which, s, rows, depth, tile, piece };
     let share = match which {
-        Product::Weight => lines.div_ceil((busy / tiles(tile)).clamp(1, splits)),
+        // See Note [Long loops].
+        Product::Weight => lines.div_ceil((busy / tiles(tile)).clamp(1, splits)).min(LOOPS / piece),
         _ => lines,
     };
     let segments = if which == Product::Weight { lines.div_ceil(share) } else { 1 };
@@ -210,6 +217,8 @@ struct Call<'a> {
     rows: usize,
     depth: usize,
     tile: Tile,
+    /// The longest part of a row that a share of a weight's sums has.
+    piece: usize,
 }
 
 impl Call<'_> {
@@ -232,7 +241,7 @@ impl Call<'_> {
             _ => (self.depth * taps, taps),
         };
         let mut params = Params::new(count as u32);
-        for v in [s.n, s.groups, self.rows, self.depth, w_row, w_depth, segments, share] {
+        for v in [s.n, s.groups, self.rows, self.depth, w_row, w_depth, segments, share, self.piece] {
             params.u32(v as u32);
         }
         for v in [Some(a), Some(b), bias, Some(out)] {

@@ -2,7 +2,7 @@
 
 use super::device::{Gpu, of};
 use super::params::Params;
-use super::pipeline::Launch;
+use super::pipeline::{LOOPS, Launch};
 use super::softmax::{GROUP, Walk, no_type};
 use super::temporary::Temporary;
 use super::window::by_rows;
@@ -22,8 +22,6 @@ const GROUPED: usize = 9;
 const GROUPED_ON_SOFTWARE: usize = 8192;
 /// Rows of the square of threads that a workgroup is.
 const SIDE: usize = 16;
-/// How often a launch may go through loops: Note [Who factors a matrix].
-const LOOPS: usize = 1 << 14;
 /// Columns of a row that one worker is given.
 const COLUMNS: usize = 256;
 /// More sweeps than ever were needed, which are about ten.

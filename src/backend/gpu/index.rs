@@ -1,5 +1,7 @@
 //! Gathers and scatters. Indices become offsets first; the kernels that move elements read only those.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use super::copy::{self, bits};
@@ -7,7 +9,7 @@ use super::device::{Gpu, of};
 use super::elements::{Elements, GROUP, Walk, fits, loader, render};
 use super::fault;
 use super::params::Params;
-use super::pipeline::Launch;
+use super::pipeline::{LOOPS, Launch};
 use super::pointwise;
 use super::temporary::Temporary;
 use super::window::{
@@ -192,7 +194,7 @@ const EACH: &str = "    let row = quotient(at, params.width);
 const IN_ORDER: &str = "    let block = quotient(at, params.width);
     let column = at - block * params.width;
     let base = params.first + before(block) + after(column);
-    for (var k = 0u; k < params.n; k++) {
+    for (var k = params.begin; k < params.end; k++) {
         let value = ((block * params.n + k) * params.width + column) * params.step;
         let i = base + offsets[params.first_offsets + k];
         if i < params.limit { write(i, load_values(params.first_values + value)); }
@@ -303,13 +305,34 @@ fn scatter_within(
     let dtype = if how == Combine::Set { bits(x.dtype) } else { x.dtype };
     let (x, values) = (View { dtype, ..x }, View { dtype, ..values });
     gpu.expect("scatter", dtype)?;
-    let compute = compute_type(dtype);
+    if in_order(dtype, how) {
+        // See Note [Long loops].
+        for begin in (0..around.n).step_by(LOOPS) {
+            let part = begin..(begin + LOOPS).min(around.n);
+            scatter_picked(x, limit, offsets, around, values, count / around.n, part, how)?;
+        }
+        return Ok(());
+    }
+    scatter_picked(x, limit, offsets, around, values, count, 0..around.n, how)
+}
+
+/// As [`scatter_within`], by so many invocations; where each goes through offsets, through those of `part`.
+fn scatter_picked(
+    x: View,
+    limit: u32,
+    offsets: View,
+    around: &Around,
+    values: View,
+    count: usize,
+    part: Range<usize>,
+    how: Combine,
+) -> Result<()> {
+    let (gpu, dtype, compute) = (of(x)?, x.dtype, compute_type(x.dtype));
     let (element, write) = write(dtype, how);
-    let in_order = in_order(dtype, how);
-    let count = if in_order { count / around.n } else { count };
     let mut params = Params::new(count as u32);
     params.u32(x.layout.offset as u32).u32(values.layout.offset as u32).u32(offsets.layout.offset as u32);
     params.u32(around.n as u32).u32(around.width as u32).u32((values.layout.numel() > 1) as u32).u32(limit);
+    params.u32(part.start as u32).u32(part.end as u32);
     around.params(&mut params);
     fits("scatter", &params)?;
     let source = || {
@@ -323,7 +346,7 @@ fn scatter_within(
             ("places", &*places),
             ("load", &*load),
             ("write", &*write),
-            ("body", if in_order { IN_ORDER } else { EACH }),
+            ("body", if in_order(dtype, how) { IN_ORDER } else { EACH }),
         ];
         render("scatter", SCATTER, compute, &slots)
     };

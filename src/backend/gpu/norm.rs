@@ -6,13 +6,11 @@ use smallvec::SmallVec;
 use super::device::of;
 use super::params::Params;
 use super::pipeline::Launch;
-use super::pointwise;
+use super::pointwise::formula;
 use super::softmax::{GROUP, LONG, Walk, no_type};
 use super::window::by_rows;
 use crate::backend::View;
-use crate::backend::cpu::pointwise::Kernel;
 use crate::backend::norm::Lanes;
-use crate::backend::pointwise::{Operand, Program, compute_type};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::formula::ARGS;
@@ -25,12 +23,6 @@ const NORM: &str = crate::formula::shader_text!("norm.wgsl");
 const MOST: usize = 2048;
 /// Elements of all lanes up to which software goes through them alone.
 const SMALL: usize = 1 << 13;
-
-fn run(name: &'static str, part: u8, steps: &dyn Fn() -> Steps, operands: &[View], out: View) -> Result<()> {
-    let kernel = Kernel::Same { f32: None, f64: None, i32: None, i64: None };
-    let operands: SmallVec<[Operand; ARGS]> = operands.iter().map(|v| Operand::View(*v)).collect();
-    pointwise::run(&Program { name, part, kernel, steps }, compute_type(out.dtype), &operands, &[], out)
-}
 
 pub fn normalize(x: View, mean: View, rstd: View, affine: [Option<View>; 2], out: View) -> Result<()> {
     let operands: SmallVec<[View; ARGS]> =
@@ -46,7 +38,7 @@ pub fn normalize(x: View, mean: View, rstd: View, affine: [Option<View>; 2], out
         }
         steps
     };
-    run("normalize", scales as u8 | (shifts as u8) << 1, &steps, &operands, out)
+    formula("normalize", scales as u8 | (shifts as u8) << 1, &steps, &operands, out)
 }
 
 pub fn centre(operands: [View; 5], out: View) -> Result<()> {
@@ -60,7 +52,7 @@ pub fn centre(operands: [View; 5], out: View) -> Result<()> {
         ]);
         steps
     };
-    run("centre", 0, &steps, &operands, out)
+    formula("centre", 0, &steps, &operands, out)
 }
 
 pub fn weight_terms(operands: [View; 4], out: View) -> Result<()> {
@@ -73,7 +65,7 @@ pub fn weight_terms(operands: [View; 4], out: View) -> Result<()> {
         ]);
         steps
     };
-    run("weight_terms", 0, &steps, &operands, out)
+    formula("weight_terms", 0, &steps, &operands, out)
 }
 
 /// A loop over a thread's elements of a lane, element `k` of which lies at `i` from the start.

@@ -18,10 +18,33 @@ use super::pool::Binding;
 use super::wide::{is_wide, lower};
 use super::window::too_large;
 use crate::backend::View;
+use crate::bail;
 use crate::error::{Error, Result};
 
 /// After how many new pipelines those of the driver are written to disk; else when the process ends.
 const SAVE_EVERY: usize = 64;
+
+// Note [Long loops]
+// An invocation that loops for long holds the device, which is taken for hung after a second or two; and llvmpipe leaves
+// all loops of an invocation, with no word of it, once they were gone through `MOST_LOOPS` times in all. So lanes, sums
+// and windows are shared out until none needs more than `LOOPS`. What can't be shared out is refused on software.
+
+/// How often an invocation may go through its loops where it is for the launch to say; and what software can do.
+pub(super) const LOOPS: usize = 1 << 14;
+const MOST_LOOPS: usize = 65_535;
+
+/// Errors where one result takes an invocation more than an adapter's loops. See Note [Long loops].
+pub(super) fn expect_loops(gpu: &Gpu, op: &str, loops: usize) -> Result<()> {
+    if loops < MOST_LOOPS || !gpu.caps.is_cpu {
+        return Ok(());
+    }
+    bail!(
+        NotImplemented,
+        "'{op}' is not implemented for a result that is made of {loops} elements on {}, whose loops end before; move the \
+         tensor with .cpu()",
+        gpu.caps.name
+    )
+}
 
 /// A launch of a kernel. See the top of the module.
 pub struct Launch<'a> {

@@ -5,10 +5,10 @@ use smallvec::SmallVec;
 use super::axis;
 use super::device::of;
 use super::params::Params;
-use super::pipeline::Launch;
+use super::pipeline::{Launch, expect_loops};
 use super::window::by_rows;
 use crate::backend::View;
-use crate::backend::plane::{Divisor, Map, PoolShape, ResizeShape};
+use crate::backend::plane::{Divisor, Map, PoolShape, ResizeShape, Windows};
 use crate::error::{Error, Result};
 use crate::formula::template::{self, binding, stored};
 
@@ -160,19 +160,16 @@ const SHARES_ADJOINT: Function = Function {
     let plane = quotient(i, input);
     let at = split(i - plane * input, params.input);
     let start = params.first + plane * volume(params.output);
-    let first = vec3<u32>(
-        quotient(at.x * params.output.x, params.input.x),
-        quotient(at.y * params.output.y, params.input.y),
-        quotient(at.z * params.output.z, params.input.z),
-    );
+    let d = sharing(at.x, 0u);
+    let h = sharing(at.y, 1u);
+    let w = sharing(at.z, 2u);
     var sum = T(0);
-    for (var d = first.x; d < params.output.x && share_start(d, 0u) <= at.x; d++) {
-        for (var h = first.y; h < params.output.y && share_start(h, 1u) <= at.y; h++) {
-            for (var w = first.z; w < params.output.z && share_start(w, 2u) <= at.z; w++) {
-                let o = vec3<u32>(d, h, w);
+    for (var o = vec3<u32>(d.x, h.x, w.x); o.x < d.y; o.x++) {
+        for (o.y = h.x; o.y < h.y; o.y++) {
+            for (o.z = w.x; o.z < w.y; o.z++) {
                 let s = share(o);
                 let size = s[1] - s[0];
-                if all(at < s[1]) { sum += x[start + join(o, params.output)] / T(size.x * size.y * size.z); }
+                sum += x[start + join(o, params.output)] / T(size.x * size.y * size.z);
             }
         }
     }
@@ -191,56 +188,105 @@ const PICK: Function = Function {
 ",
 };
 
-// Several results may have picked one element: a plane is one invocation's, and the order that of the results.
-const PLACE: Function = Function {
-    name: "put",
-    tag: 6,
-    text: "fn put(i: u32) {
-    let start = params.first_result + i * params.input.z;
-    for (var k = 0u; k < params.input.z; k++) { result[start + k] = T(0); }
-    for (var o = 0u; o < params.output.z; o++) {
-        let result_at = i * params.output.z + o;
-        result[start + indices[params.first_index + result_at].x] += x[params.first + result_at];
+/// The text of `put`: several results may have picked one element, which asks all that cover it, by the function named.
+macro_rules! put {
+    ($covering:literal) => {
+        concat!(
+            "fn put(i: u32) {
+    let input = volume(params.input);
+    let plane = quotient(i, input);
+    let place = i - plane * input;
+    let at = split(place, params.input);
+    let start = plane * volume(params.output);
+    let d = ",
+            $covering,
+            "(at.x, 0u);
+    let h = ",
+            $covering,
+            "(at.y, 1u);
+    let w = ",
+            $covering,
+            "(at.z, 2u);
+    var sum = T(0);
+    for (var o = vec3<u32>(d.x, h.x, w.x); o.x < d.y; o.x++) {
+        for (o.y = h.x; o.y < h.y; o.y++) {
+            for (o.z = w.x; o.z < w.y; o.z++) {
+                let j = start + join(o, params.output);
+                if indices[params.first_index + j].x == place { sum += x[params.first + j]; }
+            }
+        }
     }
+    result[params.first_result + i] = sum;
 }
-",
-};
+"
+        )
+    };
+}
+
+const PLACE: Function = Function { name: "put", tag: 6, text: put!("covering") };
+const PLACE_SHARES: Function = Function { name: "put", tag: 8, text: put!("sharing") };
 
 pub fn max_pool(s: &PoolShape, x: View, out: View, indices: View) -> Result<()> {
-    run(&MAXIMUM, s, None, x, out, Some((indices, true)), out.layout.numel())
+    run(&MAXIMUM, s, taps(s), None, x, out, Some((indices, true)), out.layout.numel())
 }
 
 pub fn adaptive_max_pool(s: &ResizeShape, x: View, out: View, indices: View) -> Result<()> {
-    run(&SHARES_MAXIMUM, &resized(*s), None, x, out, Some((indices, true)), out.layout.numel())
+    let s = resized(*s);
+    run(&SHARES_MAXIMUM, &s, taps(&s), None, x, out, Some((indices, true)), out.layout.numel())
 }
 
-/// A plane that is shared out, as windows.
+/// A plane that is shared out, as windows of the largest share.
 fn resized(s: ResizeShape) -> PoolShape {
     PoolShape {
         planes: s.planes,
         input: s.input,
         output: s.output,
-        kernel: [1; 3],
+        kernel: [0, 1, 2].map(|a| most_shared(s.input[a], s.output[a])),
         stride: [1; 3],
         padding: [0; 3],
         dilation: [1; 3],
     }
 }
 
-fn flat(planes: usize, input: usize, output: usize) -> PoolShape {
+fn flat(planes: usize, (input, output): (usize, usize)) -> PoolShape {
     resized(ResizeShape { planes, input: [1, 1, input], output: [1, 1, output] })
+}
+
+/// How many taps a window has; of a window with gaps, as if it had none.
+fn taps(s: &PoolShape) -> usize {
+    s.kernel.iter().product()
+}
+
+/// In how many windows an element is, at most.
+fn windows(s: &PoolShape) -> usize {
+    (0..3).map(|a| s.kernel[a].div_ceil(s.stride[a])).product()
+}
+
+/// In how many shares an element is, at most.
+fn shares(s: &ResizeShape) -> usize {
+    (0..3).map(|a| most_shared(s.output[a], s.input[a])).product()
+}
+
+/// Elements in the largest of `n` shares of a row, which overlap where they are not equal.
+fn most_shared(row: usize, n: usize) -> usize {
+    let n = n.max(1);
+    if row.is_multiple_of(n) { row / n } else { row.div_ceil(n) + 1 }
 }
 
 pub fn forward(map: &Map, x: View, out: View) -> Result<()> {
     let count = out.layout.numel();
     match *map {
-        Map::Average(s, divisor) => run(&AVERAGE, &s, Some(divisor), x, out, None, count),
-        Map::AdaptiveAverage(s) => run(&SHARES, &resized(s), None, x, out, None, count),
+        Map::Average(s, divisor) => run(&AVERAGE, &s, taps(&s), Some(divisor), x, out, None, count),
+        Map::AdaptiveAverage(s) => {
+            let s = resized(s);
+            run(&SHARES, &s, taps(&s), None, x, out, None, count)
+        }
         Map::Nearest(s, scales) => axis::nearest(&s, scales, x, false, out),
         Map::Axis { n, inner, taps } => axis::axis(x, n, inner, taps, false, out),
-        Map::Pick { indices, input, output } => {
+        Map::Pick { indices, windows } => {
+            let (input, output) = windows.volumes();
             let planes = count.checked_div(output).unwrap_or(0);
-            run(&PICK, &flat(planes, input, output), None, x, out, Some((indices, false)), count)
+            run(&PICK, &flat(planes, (input, output)), 1, None, x, out, Some((indices, false)), count)
         }
     }
 }
@@ -248,20 +294,29 @@ pub fn forward(map: &Map, x: View, out: View) -> Result<()> {
 pub fn adjoint(map: &Map, g: View, out: View) -> Result<()> {
     let count = out.layout.numel();
     match *map {
-        Map::Average(s, divisor) => run(&AVERAGE_ADJOINT, &s, Some(divisor), g, out, None, count),
-        Map::AdaptiveAverage(s) => run(&SHARES_ADJOINT, &resized(s), None, g, out, None, count),
+        Map::Average(s, divisor) => {
+            run(&AVERAGE_ADJOINT, &s, windows(&s), Some(divisor), g, out, None, count)
+        }
+        Map::AdaptiveAverage(s) => run(&SHARES_ADJOINT, &resized(s), shares(&s), None, g, out, None, count),
         Map::Nearest(s, scales) => axis::nearest(&s, scales, g, true, out),
         Map::Axis { n, inner, taps } => axis::axis(g, n, inner, taps, true, out),
-        Map::Pick { indices, input, output } => {
-            let planes = count.checked_div(input).unwrap_or(0);
-            run(&PLACE, &flat(planes, input, output), None, g, out, Some((indices, false)), planes)
+        Map::Pick { indices, windows: Windows::Fixed(s) } => {
+            // With its gaps, a window reaches as far as one without.
+            let kernel = [0, 1, 2].map(|a| s.dilation[a] * (s.kernel[a] - 1) + 1);
+            let s = PoolShape { kernel, ..s };
+            run(&PLACE, &s, windows(&s), None, g, out, Some((indices, false)), count)
+        }
+        Map::Pick { indices, windows: Windows::Shares(s) } => {
+            run(&PLACE_SHARES, &resized(s), shares(&s), None, g, out, Some((indices, false)), count)
         }
     }
 }
 
+/// Runs a function for `count` results, each of which takes it so many loops.
 fn run(
     f: &Function,
     s: &PoolShape,
+    loops: usize,
     divisor: Option<Divisor>,
     x: View,
     out: View,
@@ -273,6 +328,7 @@ fn run(
     }
     let gpu = of(out)?;
     gpu.expect("pooling", out.dtype)?;
+    expect_loops(gpu, "pooling", loops)?;
     let views: SmallVec<[View; 3]> = [out, x].into_iter().chain(indices.map(|i| i.0)).collect();
     by_rows(gpu, "pooling", s.planes, &views, &mut |planes, v| {
         let indices = v.get(2).zip(indices).map(|(v, (_, written))| (*v, written));

@@ -14,7 +14,7 @@ use crate::ensure;
 use crate::error::{Error, Result};
 use crate::formula::ARGS;
 use crate::formula::blocks::Blocks;
-use crate::formula::record::{Prim, Step};
+use crate::formula::record::{Prim, Step, Steps};
 use crate::formula::template::lanes;
 use crate::formula::wgsl::{Form, Input, Pointwise};
 use crate::layout::collapse;
@@ -24,6 +24,19 @@ const GROUP: usize = 64;
 
 /// Sizes and strides after neighbouring dimensions were merged: of the operands by position, then of the result.
 type Collapsed = (SmallVec<[usize; 6]>, [SmallVec<[isize; 6]>; ARGS + 1]);
+
+/// Applies a formula that only this device has.
+pub(super) fn formula(
+    name: &'static str,
+    part: u8,
+    steps: &dyn Fn() -> Steps,
+    operands: &[View],
+    out: View,
+) -> Result<()> {
+    let kernel = Kernel::Same { f32: None, f64: None, i32: None, i64: None };
+    let operands: SmallVec<[Operand; ARGS]> = operands.iter().map(|v| Operand::View(*v)).collect();
+    run(&Program { name, part, kernel, steps }, compute_type(out.dtype), &operands, &[], out)
+}
 
 /// Applies a formula, all of whose operands it reads.
 ///

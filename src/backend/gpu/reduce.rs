@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::device::{Gpu, of};
 use super::params::{MAX_PARAMS, Params};
-use super::pipeline::Launch;
+use super::pipeline::{LOOPS, Launch};
 use super::temporary::Temporary;
 use super::window::{by_rows, fits, rows_at_once};
 use crate::backend::View;
@@ -32,7 +32,7 @@ const LIST_EACH: usize = 16;
 /// How many invocations share the elements of one result.
 fn segments(d: Along) -> usize {
     let lanes = d.outer * d.inner;
-    (BUSY / lanes.max(1)).min(d.n / WORTH).max(1)
+    (BUSY / lanes.max(1)).min(d.n / WORTH).max(d.n.div_ceil(LOOPS)).max(1)
 }
 
 /// The type that a reduction of a dtype computes in.

@@ -4,12 +4,18 @@ use smallvec::SmallVec;
 
 use super::device::of;
 use super::params::Params;
-use super::pipeline::Launch;
+use super::pipeline::{LOOPS, Launch};
+use super::pointwise::formula;
+use super::reduce::fold;
+use super::temporary::Temporary;
 use super::window::by_rows;
 use crate::backend::View;
+use crate::backend::reduce::Fold;
 use crate::backend::softmax::{Along, Kind, Targets};
 use crate::error::{Error, Result};
+use crate::formula::record::{Prim, Step, Steps};
 use crate::formula::template::{self, binding, stored};
+use crate::layout::Layout;
 
 const SOFTMAX: &str = crate::formula::shader_text!("softmax.wgsl");
 const NLL: &str = crate::formula::shader_text!("nll.wgsl");
@@ -30,10 +36,12 @@ pub enum Walk {
 }
 
 impl Walk {
-    /// A software adapter has nothing to gain from workgroup memory.
-    fn usual(out: View, d: Along) -> Result<Walk> {
+    /// A software adapter has nothing to gain from workgroup memory. Nobody goes through a lane that is too long, three
+    /// times over: see Note [Long loops].
+    fn usual(out: View, d: Along) -> Result<Option<Walk>> {
         let together = !of(out)?.caps.is_cpu && d.inner == 1 && d.n >= LONG;
-        Ok(if together { Walk::Together } else { Walk::Alone })
+        let (walk, threads) = if together { (Walk::Together, GROUP) } else { (Walk::Alone, 1) };
+        Ok((3 * d.n.div_ceil(threads) <= LOOPS).then_some(walk))
     }
 
     /// Which lane an invocation is for and where in it it begins, and what threads do together.
@@ -99,7 +107,61 @@ fn each(what: &str) -> String {
 }
 
 pub fn softmax(kind: Kind, x: View, d: Along, out: View) -> Result<()> {
-    softmax_by(Walk::usual(out, d)?, kind, x, d, out)
+    match Walk::usual(out, d)? {
+        Some(walk) => softmax_by(walk, kind, x, d, out),
+        None => softmax_in_passes(kind, x, d, out),
+    }
+}
+
+/// As [`softmax`], by reductions and formulas over their results.
+fn softmax_in_passes(kind: Kind, x: View, d: Along, out: View) -> Result<()> {
+    let [top, total] = [Lanes::new(out, d)?, Lanes::new(out, d)?];
+    let whole = [x, out].map(|v| whole(v, d));
+    let [x_all, out_all] = [View { layout: &whole[0], ..x }, View { layout: &whole[1], ..out }];
+    fold(Fold::Max, x, d, top.values.view())?;
+    let term =
+        || vec![Step::Arg(0), Step::Arg(1), Step::Do(Prim::Sub, [0, 1, 0]), Step::Do(Prim::Exp, [2, 0, 0])];
+    formula("softmax", 0, &term, &[x_all, top.spread()], out_all)?;
+    fold(Fold::Sum, out, d, total.values.view())?;
+    if kind == Kind::Softmax {
+        let share = || vec![Step::Arg(0), Step::Arg(1), Step::Do(Prim::Div, [0, 1, 0])];
+        return formula("softmax", 1, &share, &[out_all, total.spread()], out_all);
+    }
+    let logarithm = || {
+        let mut steps: Steps = (0..3).map(Step::Arg).collect();
+        steps.extend([
+            Step::Do(Prim::Sub, [0, 1, 0]),
+            Step::Do(Prim::Log, [2, 0, 0]),
+            Step::Do(Prim::Sub, [3, 4, 0]),
+        ]);
+        steps
+    };
+    formula("softmax", 2, &logarithm, &[x_all, top.spread(), total.spread()], out_all)
+}
+
+/// A value of each lane.
+struct Lanes {
+    values: Temporary,
+    layout: Layout,
+}
+
+impl Lanes {
+    fn new(out: View, d: Along) -> Result<Lanes> {
+        let values = Temporary::new(of(out)?, d.outer * d.inner, out.dtype)?;
+        let (n, inner) = (d.inner as isize, 1);
+        let layout = Layout { strides: [n, 0, inner].into(), ..whole(values.view(), d) };
+        Ok(Lanes { values, layout })
+    }
+
+    /// The value of its lane at every place.
+    fn spread(&self) -> View<'_> {
+        View { layout: &self.layout, ..self.values.view() }
+    }
+}
+
+/// A dense tensor seen as `[outer, n, inner]`.
+fn whole(v: View, d: Along) -> Layout {
+    Layout { offset: v.layout.offset, ..Layout::contiguous([d.outer, d.n, d.inner].into()) }
 }
 
 /// As [`softmax`], by a walk of choice.
@@ -122,7 +184,35 @@ pub fn softmax_by(walk: Walk, kind: Kind, x: View, d: Along, out: View) -> Resul
 
 /// The gradient of the input, from the result `y` and the gradient `g` of that.
 pub fn softmax_backward(kind: Kind, g: View, y: View, d: Along, out: View) -> Result<()> {
-    softmax_backward_by(Walk::usual(out, d)?, kind, g, y, d, out)
+    match Walk::usual(out, d)? {
+        Some(walk) => softmax_backward_by(walk, kind, g, y, d, out),
+        None => softmax_backward_in_passes(kind, g, y, d, out),
+    }
+}
+
+/// As [`softmax_backward`], by reductions and formulas over their results.
+fn softmax_backward_in_passes(kind: Kind, g: View, y: View, d: Along, out: View) -> Result<()> {
+    let total = Lanes::new(out, d)?;
+    let whole = [g, y, out].map(|v| whole(v, d));
+    let [g_all, y_all, out_all] = [(g, 0), (y, 1), (out, 2)].map(|(v, i)| View { layout: &whole[i], ..v });
+    let args = |n: usize| (0..n).map(Step::Arg).collect::<Steps>();
+    let then = |mut steps: Steps, more: [Step; 2]| {
+        steps.extend(more);
+        steps
+    };
+    if kind == Kind::Softmax {
+        let product = || vec![Step::Arg(0), Step::Arg(1), Step::Do(Prim::Mul, [0, 1, 0])];
+        formula("softmax_backward", 0, &product, &[g_all, y_all], out_all)?;
+        fold(Fold::Sum, out, d, total.values.view())?;
+        let rest = || then(args(3), [Step::Do(Prim::Sub, [0, 2, 0]), Step::Do(Prim::Mul, [3, 1, 0])]);
+        return formula("softmax_backward", 1, &rest, &[g_all, y_all, total.spread()], out_all);
+    }
+    fold(Fold::Sum, g, d, total.values.view())?;
+    let rest = || {
+        let steps = then(args(3), [Step::Do(Prim::Exp, [1, 0, 0]), Step::Do(Prim::Mul, [3, 2, 0])]);
+        [steps, vec![Step::Do(Prim::Sub, [0, 4, 0])]].concat()
+    };
+    formula("softmax_backward", 2, &rest, &[g_all, y_all, total.spread()], out_all)
 }
 
 /// As [`softmax_backward`], by a walk of choice.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::smallvec;
 
 use super::{number_compute, rounded};
-use crate::backend::plane::{self as kernel, Divisor, Map, PoolShape, ResizeShape};
+use crate::backend::plane::{self as kernel, Divisor, Map, PoolShape, ResizeShape, Windows};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
@@ -20,8 +20,8 @@ pub enum PlaneMap {
     AdaptiveAverage(ResizeShape),
     /// Copies of the nearest elements; the scales are those that the user gave.
     Nearest(ResizeShape, [Option<f64>; 3]),
-    /// One element of the plane for each result, by its index.
-    Pick { indices: Tensor, input: usize, output: usize },
+    /// One element of each window, by its index in the plane.
+    Pick { indices: Tensor, windows: Windows },
     /// Sums of weighted elements along one axis: `[outer, taps.len(), inner]` from `[outer, n, inner]`.
     Axis { n: usize, inner: usize, taps: Vec<Vec<(usize, f64)>> },
 }
@@ -44,9 +44,7 @@ impl PlaneMap {
             PlaneMap::Average(s, divisor) => Map::Average(*s, *divisor),
             PlaneMap::AdaptiveAverage(s) => Map::AdaptiveAverage(*s),
             PlaneMap::Nearest(s, scales) => Map::Nearest(*s, *scales),
-            PlaneMap::Pick { indices, input, output } => {
-                Map::Pick { indices: indices.raw(), input: *input, output: *output }
-            }
+            PlaneMap::Pick { indices, windows } => Map::Pick { indices: indices.raw(), windows: *windows },
             PlaneMap::Axis { n, inner, taps } => Map::Axis { n: *n, inner: *inner, taps },
         }
     }

@@ -140,8 +140,9 @@ fn channels(rows: usize, fours: usize) -> String {
     let tap = split(t, params.kernel);
     let input = volume(params.input);
     let output = volume(params.output);
+    let pieces = (params.output.z + params.piece - 1u) / params.piece;
     let lines = params.output.x * params.output.y;
-    let all = params.n * lines;
+    let all = params.n * lines * pieces;
     let end = select(all, (segment + 1u) * params.share, (segment + 1u) * params.share < all);
 ";
     (0..rows).for_each(|r| {
@@ -151,7 +152,10 @@ fn channels(rows: usize, fours: usize) -> String {
         line(&mut t, format!("    let x{j} = clipped(column + {j}u, params.depth) * input;"));
     });
     sums(&mut t, rows, fours);
-    t += "    for (var at_line = segment * params.share; at_line < end; at_line++) {
+    t += "    for (var at = segment * params.share; at < end; at++) {
+        let at_line = at / pieces;
+        let begin = (at - at_line * pieces) * params.piece;
+        let stop = select(params.output.z, begin + params.piece, begin + params.piece < params.output.z);
         let image = at_line / lines;
         let in_image = at_line - image * lines;
         let d = in_image / params.output.y;
@@ -161,7 +165,7 @@ fn channels(rows: usize, fours: usize) -> String {
         let of_y = params.first_a + image_group * params.rows * output + in_image * params.output.z;
         let beside = params.first_b + image_group * params.depth * input
             + (first.x * params.input.y + first.y) * params.input.z;
-        for (var o = 0u; o < params.output.z; o++) {
+        for (var o = begin; o < stop; o++) {
             let z = first.z + o * params.stride.z;
             if z >= params.input.z { continue; }
             let p = beside + z;

@@ -107,6 +107,7 @@ if TYPE_CHECKING:
     from ._doctor import doctor
     from ._top import get_device_module, strided
     from .amp import autocast
+    from .linalg import pinverse
     from .serialization import load, save
     from .storage import TypedStorage
 
@@ -146,6 +147,7 @@ _FROM = {
     "doctor": ("rgrad._doctor", "doctor"),
     "get_device_module": ("rgrad._top", "get_device_module"),
     "load": ("rgrad.serialization", "load"),
+    "pinverse": ("rgrad.linalg", "pinverse"),
     "save": ("rgrad.serialization", "save"),
     "strided": ("rgrad._top", "strided"),
     **{

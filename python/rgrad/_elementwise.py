@@ -1,4 +1,5 @@
-"""Methods of Tensor that call Python: `apply_`, `map_`, `map2_`, and `storage`, whose class is Python's."""
+"""Methods of Tensor that call Python: `apply_`, `map_`, `map2_`, and `storage` and `pinverse`, which are
+Python's."""
 
 from __future__ import annotations
 
@@ -69,11 +70,18 @@ def storage(self: Tensor) -> Any:
     return of_tensor(self)
 
 
+def pinverse(self: Tensor, rcond: float = 1e-15) -> Tensor:
+    """The pseudo-inverse of each matrix; see `rgrad.pinverse`."""
+    from . import linalg
+
+    return linalg.pinverse(self, rcond)
+
+
 def __complex__(self: Tensor) -> complex:
     return complex(self.item())
 
 
 def install() -> None:
     """Adds the methods to Tensor."""
-    for method in (apply_, map_, map2_, storage, __complex__):
+    for method in (apply_, map_, map2_, storage, pinverse, __complex__):
         setattr(Tensor, method.__name__, method)

@@ -281,6 +281,8 @@ RECIPES: dict[str, list[Call] | None] = {
     "cross": [call(data(4, 3), data(4, 3), dim=1)],
     "linalg.cross": [call(data(4, 3), data(4, 3))],
     "linalg.vecdot": [call(data(4, 3), data(4, 3))],
+    "sum_to_size": [call(data(3, 4), (1, 4)), call(data(2, 3, 4), (3, 1))],
+    **{n: [call(data(3, 4), 2, 0, 1.0), call(data(2, 3, 4), 1, -2, 2.0)] for n in ("renorm", "renorm_")},
     "dist": [call(data(5, 7), data(5, 7)), call(data(5, 7), data(5, 7), 1)],
     "cdist": [call(data(5, 3), data(4, 3)), call(data(5, 3), data(4, 3), 1.0)],
     "matmul": [

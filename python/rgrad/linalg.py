@@ -171,6 +171,17 @@ def pinv(A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = Fal
     return _PseudoInverse.apply(A, {"atol": atol, "rtol": rtol, "hermitian": hermitian})
 
 
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+    """As `pinv`, under its older name: singular values up to `rcond` times the largest are zero."""
+    if input.dim() < 2 or input.dtype not in (rgrad.float32, rgrad.float64):
+        kind = input.type().removesuffix("Tensor").rpartition(".")[2]
+        raise RuntimeError(
+            f"linalg.pinv({kind}{{{list(input.shape)}}}): expected a tensor with 2 or more dimensions of float, "
+            "double, cfloat or cdouble types"
+        )
+    return pinv(input, rtol=rcond)
+
+
 def _pinv(A: Tensor, *, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
     with rgrad.no_grad():
         if hermitian:

@@ -1,7 +1,7 @@
 //! What autograd keeps about one tensor.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::function::{AccumulateGrad, Edge, GradFn, Node};
@@ -10,9 +10,14 @@ use super::hooks::{Handle, Hooks, PostAccumulateHook, TensorHook};
 use crate::dtype::DType;
 use crate::tensor::Tensor;
 
+// How a tensor takes part in recorded operations: not, as a leaf, or with a history.
+const UNTRACKED: u8 = 0;
+const LEAF: u8 = 1;
+const RECORDED: u8 = 2;
+
 /// Gradient, history and hooks of a tensor. Two tensors share it only when one replaced the other's data.
 pub struct Meta {
-    tracked: AtomicBool,
+    tracked: AtomicU8,
     /// The dtype of a leaf's gradient: 0 for the leaf's own, 1 for any, else its place among all dtypes and 2.
     grad_dtype: AtomicU8,
     state: Mutex<State>,
@@ -38,7 +43,7 @@ struct LeafHooks {
 
 impl Meta {
     pub(crate) fn new() -> Meta {
-        Meta { tracked: AtomicBool::new(false), grad_dtype: AtomicU8::new(0), state: Mutex::default() }
+        Meta { tracked: AtomicU8::new(UNTRACKED), grad_dtype: AtomicU8::new(0), state: Mutex::default() }
     }
 
     /// The meta of a fresh result of a recorded operation.
@@ -52,7 +57,7 @@ impl Meta {
             accumulator: None,
             hooks: None,
         };
-        Meta { tracked: AtomicBool::new(true), grad_dtype: AtomicU8::new(0), state: Mutex::new(state) }
+        Meta { tracked: AtomicU8::new(RECORDED), grad_dtype: AtomicU8::new(0), state: Mutex::new(state) }
     }
 
     // The state is consistent between any two statements, so a panic elsewhere does not make it unusable.
@@ -62,12 +67,18 @@ impl Meta {
 
     #[inline(always)]
     pub fn is_tracked(&self) -> bool {
-        self.tracked.load(Ordering::Relaxed)
+        self.tracked.load(Ordering::Relaxed) != UNTRACKED
+    }
+
+    /// Whether the tensor has a history.
+    #[inline(always)]
+    pub fn is_recorded(&self) -> bool {
+        self.tracked.load(Ordering::Relaxed) == RECORDED
     }
 
     pub fn set_leaf(&self, on: bool) {
         self.state().leaf = on;
-        self.tracked.store(on, Ordering::Relaxed);
+        self.tracked.store(if on { LEAF } else { UNTRACKED }, Ordering::Relaxed);
     }
 
     /// The dtype that a gradient of a leaf of dtype `own` is to have; None where it may have any.
@@ -115,7 +126,7 @@ impl Meta {
         let old = s.grad_fn.replace(grad_fn);
         drop(s);
         drop(old);
-        self.tracked.store(true, Ordering::Relaxed);
+        self.tracked.store(RECORDED, Ordering::Relaxed);
     }
 
     /// Forgets the history, as `detach_` does.
@@ -126,7 +137,7 @@ impl Meta {
         let old = s.grad_fn.take();
         drop(s);
         drop(old);
-        self.tracked.store(false, Ordering::Relaxed);
+        self.tracked.store(UNTRACKED, Ordering::Relaxed);
     }
 
     /// Writes the edge to what made `t`, or to its accumulator, where there is one.

@@ -30,6 +30,8 @@ enum Slot {
         /// Which output of the node the tensor is, if it is one.
         number: u16,
         output: bool,
+        /// It had a history, which `detach_` may have taken since.
+        recorded: bool,
     },
     Packed(Arc<Packed>),
     Freed,
@@ -65,8 +67,10 @@ impl SavedTensor {
         } else if saved_tensor_hooks_active() {
             *self = SavedTensor(Mutex::new(pack(t, || history_of(t))));
         } else {
-            let (tensor, version) = (t.clone(), t.version());
-            *self = SavedTensor(Mutex::new(Slot::Kept { tensor, version, number: 0, output: false }));
+            let (tensor, version, recorded) =
+                (t.clone(), t.version(), t.meta().is_some_and(|m| m.is_recorded()));
+            *self =
+                SavedTensor(Mutex::new(Slot::Kept { tensor, version, number: 0, output: false, recorded }));
         }
     }
 
@@ -83,7 +87,13 @@ impl SavedTensor {
         if saved_tensor_hooks_active() {
             return SavedTensor(Mutex::new(pack(&tensor, || History::Output(number))));
         }
-        SavedTensor(Mutex::new(Slot::Kept { tensor, version: t.version(), number, output: true }))
+        SavedTensor(Mutex::new(Slot::Kept {
+            tensor,
+            version: t.version(),
+            number,
+            output: true,
+            recorded: false,
+        }))
     }
 
     #[cold]
@@ -138,7 +148,7 @@ impl SavedTensor {
                 drop(slot);
                 packed.unpack(node).map(Some)
             }
-            Slot::Kept { tensor, version, number, output } => {
+            Slot::Kept { tensor, version, number, output, recorded } => {
                 if tensor.version() != *version {
                     let t = tensor;
                     let producer = if *output { node.cloned() } else { t.grad_fn() };
@@ -153,6 +163,12 @@ impl SavedTensor {
                         traced: super::anomaly::enabled(),
                     });
                 }
+                ensure!(
+                    !recorded || tensor.meta().is_some_and(|m| m.is_recorded()),
+                    Runtime,
+                    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, \
+                     please use out-of-place `.detach()` instead"
+                );
                 if let (true, true, Some(node)) = (*output, grad_enabled(), node) {
                     return Ok(Some(with_history(tensor, node.clone(), *number as usize)));
                 }

@@ -1,5 +1,6 @@
 //! Arithmetic whose signature says more than a row can: `alpha`, rounding modes, optional bounds.
 
+mod bits;
 mod compare;
 mod power;
 mod table;

@@ -205,15 +205,18 @@ fn resize_as(a: &Args) -> Result<Out> {
     Ok(restrided(resized(a.tensor(0)?, like.shape().clone())?, format)?.into())
 }
 
+fn set_to_nothing(a: &Args) -> Result<Out> {
+    Ok(a.tensor(0)?.new_empty([0usize])?.into())
+}
+
 fn set(a: &Args) -> Result<Out> {
-    let t = a.tensor(0)?;
-    let Some(source) = a.opt_tensor(1)? else { return Ok(t.new_empty([0usize])?.into()) };
+    let (t, source) = (a.tensor(0)?, a.tensor(1)?);
     ensure!(
         source.dtype() == t.dtype(),
         Runtime,
         "Could not set tensor of type {} to a tensor of type {}",
-        source.dtype().scalar_name().to_lowercase(),
-        t.dtype().scalar_name().to_lowercase()
+        source.dtype().type_name(),
+        t.dtype().type_name()
     );
     Ok(record(source.detach(), &[t, source], |_| NotImplemented { op: "set_" })?.into())
 }
@@ -430,15 +433,16 @@ pub static OPS: &[Op] = &[
         Surface::METHOD,
         "Makes `input` share the memory and the geometry of `source`.",
         &[
-            overload!("input: Tensor, source: Tensor? = None", set),
-            overload!(
-                "input: Tensor, source: Tensor, storage_offset: int, size: size, stride: size? = None",
-                set_strided
-            ),
+            overload!("input: Tensor", set_to_nothing),
             overload!("input: Tensor, source: Storage", set_storage),
             overload!(
                 "input: Tensor, source: Storage, storage_offset: int, size: size, stride: size? = None",
                 set_storage_strided
+            ),
+            overload!("input: Tensor, source: Tensor", set),
+            overload!(
+                "input: Tensor, source: Tensor, storage_offset: int, size: size, stride: size? = None",
+                set_strided
             ),
         ],
     ),

@@ -194,16 +194,39 @@ pub fn sum_all(t: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
     sum_named("SumBackward0", t, dim_mask(None, t.rank())?, false, dtype)
 }
 
+/// Sums a tensor down to a size that broadcasts to its own.
+fn sum_to_size(a: &Args) -> Result<Out> {
+    let (t, size) = (a.tensor(0)?, a.ints(1)?);
+    let fits = size.len() <= t.rank()
+        && size.iter().rev().zip(t.shape().iter().rev()).all(|(&n, &of)| n == 1 || n == of as i64);
+    ensure!(
+        fits,
+        Runtime,
+        "size {{{size:?}}} is not expandable to size {{{:?}}}.",
+        t.shape().iter().collect::<Vec<_>>()
+    );
+    let shape: Dims = size.iter().map(|&n| n as usize).collect();
+    if shape.is_empty() {
+        return Ok(sum_all(t, None)?.into());
+    }
+    if shape == *t.shape() {
+        return Ok(t.clone().into());
+    }
+    let out = sum_over(t, &shape, None)?;
+    Ok(if shape.len() == t.rank() { out } else { view::view_as(&out, &shape)? }.into())
+}
+
+/// The sum, with all dimensions, over those that `shape` has not or has once.
+fn sum_over(t: &Tensor, shape: &Dims, dtype: Option<DType>) -> Result<Tensor> {
+    let lead = t.rank() - shape.len();
+    let broadcast = |d: &usize| *d < lead || (shape[d - lead] == 1 && t.shape()[*d] != 1);
+    let mask = (0..t.rank()).filter(broadcast).fold(0, |mask, d| mask | 1 << d);
+    sum_mask(t, mask, true, dtype)
+}
+
 /// Sums `g` down to `shape`, which broadcasts to its shape: undoes a broadcast.
 pub fn sum_to(g: &Tensor, shape: &Dims) -> Result<Tensor> {
-    let lead = g.rank() - shape.len();
-    let mut mask = 0;
-    for d in 0..g.rank() {
-        if d < lead || (shape[d - lead] == 1 && g.shape()[d] != 1) {
-            mask |= 1 << d;
-        }
-    }
-    let summed = sum_mask(g, mask, true, Some(g.dtype()))?;
+    let summed = sum_over(g, shape, Some(g.dtype()))?;
     view::view_as(&summed, shape)
 }
 

@@ -446,6 +446,7 @@ pub fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
 
 /// Backward of `as_strided`.
 struct Strided {
+    node: &'static str,
     view: Layout,
     base: Layout,
     /// The offset that was asked for.
@@ -454,7 +455,7 @@ struct Strided {
 
 impl Function for Strided {
     fn name(&self) -> &'static str {
-        "AsStridedBackward0"
+        self.node
     }
 
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
@@ -472,8 +473,19 @@ impl Function for Strided {
 
 /// A view of the storage of `t` with any geometry that stays inside.
 pub fn as_strided(t: &Tensor, size: &[i64], stride: &[i64], offset: Option<i64>) -> Result<Tensor> {
+    as_strided_as(t, size, stride, offset, "AsStridedBackward0")
+}
+
+/// As [`as_strided`], with another name for the node.
+fn as_strided_as(
+    t: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    offset: Option<i64>,
+    node: &'static str,
+) -> Result<Tensor> {
     let view = strided_layout(t, size, stride, offset)?;
-    as_view(t, view.clone(), || Strided { view, base: t.layout().clone(), offset })
+    as_view(t, view.clone(), || Strided { node, view, base: t.layout().clone(), offset })
 }
 
 fn strided_layout(t: &Tensor, size: &[i64], stride: &[i64], offset: Option<i64>) -> Result<Layout> {

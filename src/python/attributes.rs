@@ -29,6 +29,12 @@ pub fn get<'py>(py: Python<'py>, node: &GradFn, name: &str) -> PyResult<Option<B
     found.transpose()
 }
 
+/// PyTorch shows the integers of a node without their sign: -1 is 2⁶⁴ - 1.
+fn unsigned(py: Python<'_>, i: i64) -> Bound<'_, PyAny> {
+    let Ok(n) = (i as u64).into_pyobject(py);
+    n.into_any()
+}
+
 fn object<'py>(py: Python<'py>, node: &GradFn, value: Attribute<'_>) -> PyResult<Bound<'py, PyAny>> {
     let input = || {
         let edge = node.edges().first().and_then(Option::as_ref);
@@ -41,10 +47,10 @@ fn object<'py>(py: Python<'py>, node: &GradFn, value: Attribute<'_>) -> PyResult
     Ok(match value {
         Attribute::Nothing => py.None().into_bound(py),
         Attribute::Bool(b) => number(Scalar::Bool(b))?,
-        Attribute::Int(i) => number(Scalar::Int(i))?,
+        Attribute::Int(i) => unsigned(py, i),
         Attribute::Number(s) => number(s)?,
         Attribute::Text(t) => t.into_pyobject(py)?.into_any(),
-        Attribute::Ints(all) => tuple(&mut all.iter().copied())?,
+        Attribute::Ints(all) => PyTuple::new(py, all.iter().map(|&i| unsigned(py, i)))?.into_any(),
         Attribute::Sizes(all) => sizes(all)?,
         Attribute::Dims(mask) => {
             let dims: Vec<i64> = (0..input().len() as i64).filter(|d| mask >> d & 1 == 1).collect();

@@ -182,8 +182,10 @@ fn dispatch(
         let result = py.detach(|| ops::call(entry.op, signature.overload, &values)).py()?;
         if entry.replaces {
             let slf = first()?;
-            check_replaced(&slf.cast::<PyTensor>()?.get().inner(), false).py()?;
-            PyTensor::replace_view(slf.cast::<PyTensor>()?, result.tensor().py()?);
+            let before = slf.cast::<PyTensor>()?.get().inner();
+            check_replaced(&before, false).py()?;
+            let after = before.replaced_by(result.tensor().py()?).py()?;
+            PyTensor::replace(slf.cast::<PyTensor>()?, after);
             return Ok(slf.clone().unbind());
         }
         return convert::out(py, result);
@@ -290,7 +292,7 @@ fn call_out(
             if before.numel() > 0 {
                 warn_resized(py, before, &after)?;
             }
-            PyTensor::replace(target.cast::<PyTensor>()?, after);
+            PyTensor::replace(target.cast::<PyTensor>()?, before.replaced_by(after).py()?);
         }
     }
     Ok(out.clone().unbind())

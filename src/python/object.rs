@@ -98,18 +98,6 @@ impl PyTensor {
         let old = slf.get().tensor.replace(slf.py(), new);
         old.set_host(null_mut());
     }
-
-    /// As `replace`, for a change of geometry: a leaf stays the same leaf.
-    pub fn replace_view(slf: &Bound<'_, PyTensor>, view: Tensor) {
-        let old = slf.get().inner();
-        let view = if view.is_view() || old.requires_grad() { view } else { view.with_base_of(&old) };
-        if view.is_view() || view.storage().same(old.storage()) && !view.same(&old) {
-            view.bump_version();
-            view.keep_history();
-        }
-        let new = if old.is_leaf() && old.meta().is_some() { old.with_data(&view) } else { view };
-        PyTensor::replace(slf, new);
-    }
 }
 
 impl Drop for PyTensor {

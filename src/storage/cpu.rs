@@ -9,9 +9,11 @@
 
 use std::any::Any;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 
 use super::alloc;
+use super::shared::OnceShared;
 use crate::device::Device;
 use crate::dtype::Element;
 use crate::error::{Error, Result};
@@ -23,10 +25,11 @@ struct Header {
     /// Size of the block that holds this header, as the allocator knows it.
     block: usize,
     data: *mut u8,
-    /// Bytes of data that the host can address: all or, on a device, none.
-    host: usize,
     /// Bytes of data.
     len: usize,
+    /// Counts writes in the place of `version` once a tensor that went to other memory is counted with those that
+    /// stayed.
+    counter: OnceShared<AtomicU32>,
     version: AtomicU32,
     readonly: bool,
     device: Device,
@@ -62,8 +65,8 @@ impl Storage {
                 refs: AtomicUsize::new(1),
                 block,
                 data: p.as_ptr().add(HEADER),
-                host: len,
                 len,
+                counter: OnceShared::empty(),
                 version: AtomicU32::new(0),
                 readonly: false,
                 device: Device::Cpu,
@@ -94,7 +97,6 @@ impl Storage {
         // SAFETY: the handle is unique, so nobody else reads the header.
         let h = unsafe { &mut *s.0.as_ptr() };
         h.data = data;
-        h.host = len;
         h.len = len;
         h.readonly = readonly;
         h.owner = Some(owner);
@@ -168,19 +170,43 @@ impl Storage {
         self.0 == other.0
     }
 
+    /// How many handles to this memory there are.
+    pub fn handles(&self) -> usize {
+        self.header().refs.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn versions(&self) -> &AtomicU32 {
+        let h = self.header();
+        h.counter.get().map_or(&h.version, |c| c)
+    }
+
     /// How many in-place writes the memory has seen.
     #[inline]
     pub fn version(&self) -> u32 {
-        self.header().version.load(Ordering::Relaxed)
+        self.versions().load(Ordering::Relaxed)
     }
 
     #[inline]
     pub fn set_version(&self, version: u32) {
-        self.header().version.store(version, Ordering::Relaxed);
+        self.versions().store(version, Ordering::Relaxed);
     }
 
     pub fn bump_version(&self) {
-        self.header().version.fetch_add(1, Ordering::Relaxed);
+        self.versions().fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The counter of writes, for a tensor that goes to other memory and leaves some here that are counted with it.
+    pub fn counter(&self) -> Arc<AtomicU32> {
+        let h = self.header();
+        h.counter.get_or_init(|| Arc::new(AtomicU32::new(h.version.load(Ordering::Relaxed)))).clone()
+    }
+
+    /// Bytes of data that the host can address: all or, on a device, none.
+    #[inline(always)]
+    fn host(&self) -> usize {
+        let h = self.header();
+        if h.device == Device::Cpu { h.len } else { 0 }
     }
 
     /// All elements, as `T`. The memory must be aligned for `T`, which owned memory is for every element type.
@@ -188,9 +214,9 @@ impl Storage {
     pub fn slice<T: Element>(&self) -> &[T] {
         let h = self.header();
         debug_assert!((h.data as usize).is_multiple_of(align_of::<T>()));
-        // SAFETY: the memory is valid for `host` bytes and every bit pattern is a T (Pod). Writers are kept apart
+        // SAFETY: the memory is valid for `host()` bytes and every bit pattern is a T (Pod). Writers are kept apart
         // by Note [Tensor data and aliasing].
-        unsafe { std::slice::from_raw_parts(h.data.cast_const().cast(), h.host / size_of::<T>()) }
+        unsafe { std::slice::from_raw_parts(h.data.cast_const().cast(), self.host() / size_of::<T>()) }
     }
 
     /// All elements for writing. See Note [Tensor data and aliasing].
@@ -200,7 +226,7 @@ impl Storage {
         let h = self.header();
         debug_assert!((h.data as usize).is_multiple_of(align_of::<T>()) && !h.readonly);
         // SAFETY: as for `slice`; the caller holds no other slice that overlaps what it touches.
-        unsafe { std::slice::from_raw_parts_mut(h.data.cast(), h.host / size_of::<T>()) }
+        unsafe { std::slice::from_raw_parts_mut(h.data.cast(), self.host() / size_of::<T>()) }
     }
 }
 
@@ -223,10 +249,11 @@ impl Drop for Storage {
 }
 
 fn release(p: NonNull<Header>) {
-    // SAFETY: the last handle is gone, so the header is ours; the owner is read out once and the block freed once.
+    // SAFETY: the last handle is gone, so the header is ours; owner and counter are read out once and the block freed once.
     unsafe {
         let h = p.as_ptr();
         let (block, device, owner) = ((*h).block, (*h).device, (&raw const (*h).owner).read());
+        drop((&raw const (*h).counter).read());
         alloc::free(h.cast(), block);
         if owner.is_some() {
             drop(owner);
@@ -254,7 +281,6 @@ fn out_of_memory(len: usize) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
 
     #[test]
     fn handles_share_memory_and_version() {
@@ -267,6 +293,18 @@ mod tests {
         assert!(!a.is_unique());
         drop(b);
         assert!(a.is_unique());
+    }
+
+    #[test]
+    fn a_counter_that_is_shared_outlives_the_memory() {
+        let a = Storage::zeroed(16).unwrap();
+        a.bump_version();
+        let counter = a.counter();
+        counter.fetch_add(1, Ordering::Relaxed);
+        a.bump_version();
+        assert_eq!(a.version(), 3);
+        drop(a);
+        assert_eq!((counter.load(Ordering::Relaxed), Arc::strong_count(&counter)), (3, 1));
     }
 
     #[test]

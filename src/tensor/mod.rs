@@ -2,6 +2,7 @@
 
 mod create;
 pub mod display;
+mod identity;
 mod inplace;
 mod view;
 
@@ -39,7 +40,8 @@ struct Inner {
     layout: Layout,
     dtype: DType,
     contiguous: bool,
-    /// Made by `.data`, or a view of that: writes through it are counted here instead of with the memory.
+    /// Of what `.data` made, of what went to other memory, and of views of these: writes are counted here instead of
+    /// with the memory.
     counter: Option<Arc<AtomicU32>>,
     /// Made in inference mode: never to meet autograd.
     inference: bool,
@@ -451,100 +453,6 @@ impl Tensor {
     pub fn set_grad(&self, grad: Option<Tensor>) {
         if grad.is_some() || self.meta().is_some() {
             self.meta_or_new().set_grad(grad);
-        }
-    }
-
-    /// The same memory without history. Writes to either are seen, and counted, by both.
-    pub fn detach(&self) -> Tensor {
-        self.with(|_| {})
-    }
-
-    /// The same memory without history; writes through it are counted apart, as with `.data`.
-    pub fn data(&self) -> Tensor {
-        self.with(|i| i.counter = Some(Arc::default()))
-    }
-
-    /// The same autograd identity over other memory: what assigning to `.data` makes of a tensor.
-    pub fn with_data(&self, data: &Tensor) -> Tensor {
-        match self.meta() {
-            Some(m) => data.with_meta(m),
-            None => data.detach(),
-        }
-    }
-
-    /// The same memory under another autograd identity.
-    pub(crate) fn with_meta(&self, meta: &Arc<Meta>) -> Tensor {
-        let out = self.detach();
-        // A fresh cell: setting it cannot fail.
-        out.0.meta.get_or_init(|| meta.clone());
-        out
-    }
-
-    /// This memory as a view that a user's function returned: to write it in place would leave out that function.
-    /// `number` is given where the function returned several tensors.
-    pub fn as_custom_view(&self, number: Option<usize>) -> Tensor {
-        let base = self.base().unwrap_or(self).clone();
-        let kind = number.map_or(ViewKind::Custom, |n| ViewKind::Multi(n as u32));
-        self.with(|i| i.view = Some(ViewOf::new(base, kind)))
-    }
-
-    /// A view that takes the place of what it shows has its history, though that write is counted.
-    pub fn keep_history(&self) {
-        if let Some(v) = &self.0.view {
-            v.see(self.version());
-        }
-    }
-
-    /// This memory as a view of what `other` is a view of, if it is one: what `resize_` makes of a view.
-    pub fn with_base_of(&self, other: &Tensor) -> Tensor {
-        match (other.base(), other.view_kind()) {
-            (Some(base), Some(kind)) => self.with(|i| i.view = Some(ViewOf::new(base.clone(), kind))),
-            _ => self.clone(),
-        }
-    }
-
-    /// A copy of the elements that has this tensor's history.
-    pub fn copy_with_history(&self) -> Result<Tensor> {
-        let mut copy = self.copied(self.dtype())?;
-        // A meta of its own: the copy keeps this history when the tensor takes another.
-        if let (Some(node), Some(m)) = (self.history()?, self.meta()) {
-            copy.init_history(node, m.output());
-        }
-        Ok(copy)
-    }
-
-    /// The same memory under another geometry, without history or view relation.
-    pub fn with_layout(&self, layout: Layout) -> Tensor {
-        self.with(|i| {
-            i.contiguous = layout.is_contiguous();
-            i.layout = layout;
-        })
-    }
-
-    #[inline]
-    pub fn version(&self) -> u32 {
-        match &self.0.counter {
-            None => self.0.storage.version(),
-            Some(own) => own.load(Ordering::Relaxed),
-        }
-    }
-
-    /// Notes that the memory was written.
-    #[inline]
-    /// Has it pass for written so often, for whoever knows better.
-    pub fn set_version(&self, version: u32) {
-        match &self.0.counter {
-            None => self.0.storage.set_version(version),
-            Some(own) => own.store(version, Ordering::Relaxed),
-        }
-    }
-
-    pub fn bump_version(&self) {
-        match &self.0.counter {
-            None => self.0.storage.bump_version(),
-            Some(own) => {
-                own.fetch_add(1, Ordering::Relaxed);
-            }
         }
     }
 

@@ -13,7 +13,7 @@ NOT_OPERATIONS = {
     "element_size", "get_device", "grad_dtype",
     "grad", "grad_fn", "is_complex", "is_contiguous", "is_cpu", "is_cuda", "is_floating_point", "is_inference",
     "is_leaf", "is_meta", "is_mps", "is_nested", "is_pinned", "is_quantized", "is_shared", "is_signed", "is_sparse",
-    "item", "itemsize", "layout", "map_", "map2_",
+    "item", "itemsize", "layout", "map_", "map2_", "pinverse",
     "names", "nbytes", "ndim", "ndimension", "nelement", "new", "new_tensor", "numel", "numpy",
     "output_nr", "real", "register_hook",
     "register_post_accumulate_grad_hook", "requires_grad", "requires_grad_", "retain_grad", "retains_grad",

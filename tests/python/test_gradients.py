@@ -114,6 +114,7 @@ SAMPLES = {
     "cdist": "f(C, S + 2)",
     "vector_norm": "f(C, 3.0)",
     "norm": "f(C)",
+    "renorm": "f(C, 2, 0, 1.0)",
     "matrix_norm": "f(C)",
     "kl_div": "f(C.log(), D)",
     "binary_cross_entropy": "f(C, D)",

@@ -1,6 +1,6 @@
 //! The table of arithmetic that rows cannot say alone.
 
-use super::{compare, power};
+use super::{bits, compare, power};
 use crate::ops::rows;
 use crate::ops::schema::{Call, Op, Overload, Surface};
 
@@ -251,6 +251,20 @@ pub static OPS: &[Op] = &[
         doc: "The tensor itself.",
         surface: Surface::BOTH,
         overloads: &[Overload { sig: "input: Tensor", call: Call::Fn(super::positive) }],
+        ..Op::NEW
+    },
+    Op {
+        name: "nextafter",
+        doc: "The next number after each of `input` on the way to that of `other`.",
+        surface: Surface::ALL,
+        overloads: &[Overload { sig: "input: Tensor, other: Tensor", call: Call::Fn(bits::nextafter) }],
+        ..Op::NEW
+    },
+    Op {
+        name: "frexp",
+        doc: "Each number as one of magnitude in [0.5, 1) and the power of two that it is multiplied by.",
+        surface: Surface::BOTH.and(Surface::OUT),
+        overloads: &[Overload { sig: "input: Tensor -> tuple[Tensor, Tensor]", call: Call::Fn(bits::frexp) }],
         ..Op::NEW
     },
 ];

@@ -1,6 +1,6 @@
 //! Norms and `logsumexp`.
 
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 
 use super::extremum::amin;
 use super::{amax, dim_mask, folded, reduced_count, restored, sum_mask};
@@ -352,4 +352,90 @@ impl Function for LogsumexpBackward {
 
 pub(super) fn logsumexp_op(a: &Args) -> Result<Out> {
     Ok(logsumexp(a.tensor(0)?, a.opt_ints(1)?, a.bool(2)?)?.into())
+}
+
+/// What the norm of a part is enlarged by before it divides.
+const RENORM_EPS: f64 = 1e-7;
+
+/// Each part along a dimension scaled down to a norm of `maxnorm`, where it has more.
+pub fn renorm(a: &Args) -> Result<Out> {
+    let (t, p, most) = (a.tensor(0)?, a.float(1)?, a.float(3)?);
+    ensure!(p > 0.0, Runtime, "renorm: non-positive-norm not supported");
+    ensure!(most >= 0.0, Runtime, "renorm: expected maxnorm to be >= 0 but got {most}");
+    let rank = t.rank();
+    ensure!(rank > 1, Runtime, "renorm: input needs at least 2 dimensions, got {rank} dimensions");
+    let dim = wrap_dim(a.int(2)?, rank)?;
+    let others = (0..rank as i64).filter(|&d| d != dim as i64).collect();
+    let asked = Renorm { p, dim: a.int(2)?, most, order: a.number(1)?, others };
+    let x = t.detach();
+    let norm = asked.norm(&x)?;
+    let factor = arith::mul(&arith::pow(&arith::add(&norm, RENORM_EPS)?, -1.0)?, most)?;
+    let factor = arith::to_dtype(&asked.beyond(&norm, &factor, 1.0.into())?, t.dtype())?;
+    let out = arith::mul(&x, &factor)?;
+    Ok(record(out, &[t], |_| RenormBackward { input: SavedTensor::input(t), asked })?.into())
+}
+
+struct Renorm {
+    p: f64,
+    /// The number that was given for `p`.
+    order: Scalar,
+    dim: i64,
+    most: f64,
+    /// The dimensions of a part.
+    others: SmallVec<[i64; 4]>,
+}
+
+impl Renorm {
+    /// The norms of the parts, in the type that PyTorch accumulates in.
+    fn norm(&self, x: &Tensor) -> Result<Tensor> {
+        let wide = match x.dtype() {
+            d if d.is_half() => Some(DType::F32),
+            DType::F32 if !x.device().is_gpu() => Some(DType::F64),
+            _ => None,
+        };
+        vector_norm(x, self.p, Some(&self.others), true, wide)
+    }
+
+    /// `yes` where a part has too large a norm.
+    fn beyond(&self, norm: &Tensor, yes: &Tensor, no: Arg) -> Result<Tensor> {
+        let large = row(&rows::gt, &[norm.into(), self.most.into()])?;
+        row(&rows::select_where, &[(&large).into(), yes.into(), no])
+    }
+}
+
+struct RenormBackward {
+    input: SavedTensor,
+    asked: Renorm,
+}
+
+impl Function for RenormBackward {
+    fn name(&self) -> &'static str {
+        "RenormBackward0"
+    }
+
+    fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
+        let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
+        let (x, asked) = (self.input.get(cx)?, &self.asked);
+        let norm = asked.norm(&x)?;
+        let (wide, whole) = (arith::to_dtype(&x, norm.dtype())?, arith::to_dtype(g, norm.dtype())?);
+        let mask = dim_mask(Some(&asked.others), x.rank())?;
+        let sum = sum_mask(&arith::mul(&wide, &whole)?, mask, true, None)?;
+        let slope =
+            NormBackward { input: SavedTensor::unused(), result: SavedTensor::unused(), p: asked.p, mask };
+        let by_norm = slope.by_input(&wide, &norm, &sum)?;
+        let inverse = arith::pow(&arith::add(&norm, RENORM_EPS)?, -1.0)?;
+        let inner = arith::sub(&whole, &arith::mul(&inverse, &by_norm)?)?;
+        let scaled = arith::mul(&arith::mul(&inverse, asked.most)?, &inner)?;
+        Ok(smallvec![Some(arith::to_dtype(&asked.beyond(&norm, &scaled, (&whole).into())?, g.dtype())?)])
+    }
+
+    fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
+        visit("self", &self.input);
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("p", Attribute::Number(self.asked.order));
+        visit("dim", Attribute::Int(self.asked.dim));
+        visit("maxnorm", Attribute::Number(Scalar::Float(self.asked.most)));
+    }
 }

@@ -1,6 +1,8 @@
 //! The table of reductions.
 
-use super::{extremum, mean, mean_whole, moments, nanmean, nansum, norms, order, products, sum, sum_whole};
+use super::{
+    extremum, mean, mean_whole, moments, nanmean, nansum, norms, order, products, sum, sum_to_size, sum_whole,
+};
 use crate::ops::schema::{Call, Op, Overload, Surface};
 
 const REDUCTION: &str = "input: Tensor, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None";
@@ -239,6 +241,23 @@ pub static OPS: &[Op] = &[
         doc: "The quantiles `q` of the elements that are not NaN.",
         surface: Surface::BOTH.and(Surface::OUT).and(Surface::COMPOSITE),
         overloads: &[Overload { sig: QUANTILE, call: Call::Fn(order::nanquantile) }],
+        ..Op::NEW
+    },
+    Op {
+        name: "sum_to_size",
+        doc: "The sum over the dimensions that `size` has not or has once.",
+        surface: Surface::METHOD,
+        overloads: &[Overload { sig: "input: Tensor, size: size", call: Call::Fn(sum_to_size) }],
+        ..Op::NEW
+    },
+    Op {
+        name: "renorm",
+        doc: "Each part along `dim`, scaled down to `maxnorm` where its norm of order `p` is larger.",
+        surface: Surface::ALL,
+        overloads: &[Overload {
+            sig: "input: Tensor, p: Number, dim: int, maxnorm: Number",
+            call: Call::Fn(norms::renorm),
+        }],
         ..Op::NEW
     },
 ];

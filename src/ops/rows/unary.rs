@@ -59,7 +59,7 @@ rows! { UNARY;
     /// The square root, as a power.
     float pow_half(input) = input.sqrt() => d(g, y) = [g * (lit::<E>(0.5) * input.pow(lit(-0.5)))]; { shows: Some(("exponent", Attribute::Number(Scalar::Float(0.5)))), on: (0.1, 4.0), surface: Surface::NONE, node: "PowBackward0" }
     /// The reciprocal, as a power.
-    float pow_inverse(input) = E::one() / input => d(g, y) = [-g * (E::one() / (input * input))]; { shows: Some(("exponent", Attribute::Int(-1))), on: (0.3, 4.0), surface: Surface::NONE, node: "PowBackward0" }
+    float pow_inverse(input) = E::one() / input => d(g, y) = [-g * (E::one() / (input * input))]; { shows: Some(("exponent", Attribute::Number(Scalar::Int(-1)))), on: (0.3, 4.0), surface: Surface::NONE, node: "PowBackward0" }
     /// e to the power of each element.
     float exp(input) = input.exp() => d(g, y) = [g * y];
     /// 2 to the power of each element.

@@ -15,8 +15,8 @@ fn reshape(a: &Args) -> Result<Out> {
     Ok(reshape_to(t, &infer_shape(a.ints(1)?, t.numel())?)?.into())
 }
 
-fn as_strided_op(a: &Args) -> Result<Out> {
-    Ok(as_strided(a.tensor(0)?, a.ints(1)?, a.ints(2)?, a.opt_int(3)?)?.into())
+fn as_strided_op(a: &Args, node: &'static str) -> Result<Out> {
+    Ok(as_strided_as(a.tensor(0)?, a.ints(1)?, a.ints(2)?, a.opt_int(3)?, node)?.into())
 }
 
 /// PyTorch's names of the nodes that squeeze a tensor itself.
@@ -156,10 +156,10 @@ table! {
         "tensors: Tensor* -> Tensor[]" => |a| each(a, atleast_3d);
     }
     "as_strided" BOTH "A view of the storage with any geometry that stays inside." [] {
-        "input: Tensor, size: size, stride: size, storage_offset: int? = None" => as_strided_op;
+        "input: Tensor, size: size, stride: size, storage_offset: int? = None" => |a| as_strided_op(a, "AsStridedBackward0");
     }
     "as_strided_" METHOD "Gives the tensor itself another geometry over its storage." [] {
-        "input: Tensor, size: size, stride: size, storage_offset: int? = None" => as_strided_op;
+        "input: Tensor, size: size, stride: size, storage_offset: int? = None" => |a| as_strided_op(a, "AsStridedBackward1");
     }
     "as_strided_scatter" BOTH "A copy in which the elements that `as_strided` would show are those of `src`." [] {
         "input: Tensor, src: Tensor, size: size, stride: size, storage_offset: int? = None" => |a| {

@@ -1,0 +1,139 @@
+//! What stays of a tensor when its memory, its geometry or its history is another, and how its writes are counted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::{Tensor, ViewKind, ViewOf, rebase};
+use crate::error::Result;
+use crate::graph::Meta;
+use crate::layout::Layout;
+
+impl Tensor {
+    /// The same memory without history. Writes to either are seen, and counted, by both.
+    pub fn detach(&self) -> Tensor {
+        self.with(|_| {})
+    }
+
+    /// The same memory without history; writes through it are counted apart, as with `.data`.
+    pub fn data(&self) -> Tensor {
+        self.with(|i| i.counter = Some(Arc::default()))
+    }
+
+    /// This tensor over other memory: what assigning to `.data` makes of it. It stays a view of what it was a view of,
+    /// and is counted with those that it was counted with.
+    pub fn with_data(&self, data: &Tensor) -> Tensor {
+        let out = data.with(|i| {
+            i.counter = match &self.0.counter {
+                None if i.storage.same(&self.0.storage) => None,
+                None => Some(self.0.storage.counter()),
+                own => own.clone(),
+            };
+            i.view = self.0.view.as_ref().map(|v| ViewOf {
+                base: v.base.clone(),
+                kind: v.kind,
+                seen: AtomicU32::new(v.seen()),
+            });
+        });
+        if let Some(m) = self.meta() {
+            // A fresh cell: setting it cannot fail.
+            out.0.meta.get_or_init(|| m.clone());
+        }
+        out
+    }
+
+    /// The same memory under another autograd identity.
+    pub(crate) fn with_meta(&self, meta: &Arc<Meta>) -> Tensor {
+        let out = self.detach();
+        // A fresh cell: setting it cannot fail.
+        out.0.meta.get_or_init(|| meta.clone());
+        out
+    }
+
+    /// What stands in the place of this tensor after an operation that made `new` of it, with another geometry or over
+    /// other memory.
+    ///
+    /// # Errors
+    /// As for [`Tensor::history`].
+    pub fn replaced_by(&self, new: Tensor) -> Result<Tensor> {
+        if new.same(self) {
+            return Ok(new);
+        }
+        if !new.is_view() {
+            let out = self.with_data(&new);
+            out.bump_version();
+            if let Some(edge) = new.grad_edge()? {
+                rebase(&out, edge)?;
+            }
+            return Ok(out);
+        }
+        new.bump_version();
+        if let Some(v) = &new.0.view {
+            // It has its history, though that write is counted.
+            v.see(new.version());
+        }
+        if self.is_leaf() && self.meta().is_some() {
+            return Ok(self.with_data(&new));
+        }
+        // Where other tensors lie in this memory, they may be views of this one as it was, which a write to it then has to
+        // reach through them.
+        let alone = !self.requires_grad() || self.storage().handles() <= 2;
+        Ok(match new.meta() {
+            _ if self.is_view() || !alone => new,
+            Some(m) => new.with_meta(m),
+            None => new.detach(),
+        })
+    }
+
+    /// This memory as a view that a user's function returned: to write it in place would leave out that function.
+    /// `number` is given where the function returned several tensors.
+    pub fn as_custom_view(&self, number: Option<usize>) -> Tensor {
+        let base = self.base().unwrap_or(self).clone();
+        let kind = number.map_or(ViewKind::Custom, |n| ViewKind::Multi(n as u32));
+        self.with(|i| i.view = Some(ViewOf::new(base, kind)))
+    }
+
+    /// A copy of the elements that has this tensor's history.
+    pub fn copy_with_history(&self) -> Result<Tensor> {
+        let mut copy = self.copied(self.dtype())?;
+        // A meta of its own: the copy keeps this history when the tensor takes another.
+        if let (Some(node), Some(m)) = (self.history()?, self.meta()) {
+            copy.init_history(node, m.output());
+        }
+        Ok(copy)
+    }
+
+    /// The same memory under another geometry, without history or view relation.
+    pub fn with_layout(&self, layout: Layout) -> Tensor {
+        self.with(|i| {
+            i.contiguous = layout.is_contiguous();
+            i.layout = layout;
+        })
+    }
+
+    #[inline]
+    pub fn version(&self) -> u32 {
+        match &self.0.counter {
+            None => self.0.storage.version(),
+            Some(own) => own.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Has it pass for written so often, for whoever knows better.
+    pub fn set_version(&self, version: u32) {
+        match &self.0.counter {
+            None => self.0.storage.set_version(version),
+            Some(own) => own.store(version, Ordering::Relaxed),
+        }
+    }
+
+    /// Notes that the memory was written.
+    #[inline]
+    pub fn bump_version(&self) {
+        match &self.0.counter {
+            None => self.0.storage.bump_version(),
+            Some(own) => {
+                own.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}

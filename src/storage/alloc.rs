@@ -137,9 +137,9 @@ fn system_alloc(size: usize) -> *mut u8 {
     p
 }
 
-/// Allocates at least `size` bytes, aligned to [`ALIGN`]; returns the block and its real size, or null.
+/// Allocates at least `size` bytes, aligned to [`ALIGN`]; null where there are none.
 #[inline]
-pub fn alloc(size: usize) -> (*mut u8, usize) {
+pub fn alloc(size: usize) -> *mut u8 {
     let (class, size) = class_of(size);
     if size <= LOCAL_MAX {
         let mut p = take_local(&BINS, class);
@@ -150,13 +150,13 @@ pub fn alloc(size: usize) -> (*mut u8, usize) {
         if size >= 4096 && !p.is_null() {
             count(size);
         }
-        return (p, size);
+        return p;
     }
     let p = take_shared(class, size);
     if !p.is_null() {
         count(size);
     }
-    (p, size)
+    p
 }
 
 fn count(size: usize) {
@@ -164,16 +164,16 @@ fn count(size: usize) {
     PEAK.fetch_max(now, Relaxed);
 }
 
-/// Frees a block of [`alloc`], given the real size that it returned.
+/// Frees a block of [`alloc`], given the size that was asked for.
 ///
 /// # Safety
 /// The block came from `alloc` with this size and is not used afterwards.
 #[inline]
 pub unsafe fn free(p: *mut u8, size: usize) {
+    let (class, size) = class_of(size);
     if size >= 4096 {
         ALLOCATED.fetch_sub(size, Relaxed);
     }
-    let (class, _) = class_of(size);
     if size <= LOCAL_MAX {
         // SAFETY: the block is ours alone now.
         if !unsafe { keep_local(&BINS, class, p) } {
@@ -396,18 +396,19 @@ mod tests {
 
     #[test]
     fn a_freed_block_is_handed_out_again() {
-        let (p, size) = alloc(1000);
+        let p = alloc(1000);
         // SAFETY: freed once, with its size.
-        unsafe { free(p, size) };
-        let (q, _) = alloc(1000);
+        unsafe { free(p, 1000) };
+        let q = alloc(1000);
         assert_eq!(p, q);
         // SAFETY: as above.
-        unsafe { free(q, size) };
+        unsafe { free(q, 1000) };
     }
 
     #[test]
     fn large_blocks_are_recycled_until_the_cache_is_emptied() {
-        let (p, size) = alloc(3 << 20);
+        let size = 3 << 20;
+        let p = alloc(size);
         assert_eq!(p as usize % ALIGN, 0);
         // SAFETY: freed once, with its size.
         unsafe { free(p, size) };

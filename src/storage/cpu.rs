@@ -22,9 +22,9 @@ use crate::error::{Error, Result};
 #[repr(C, align(64))]
 struct Header {
     refs: AtomicUsize,
-    /// Size of the block that holds this header, as the allocator knows it.
-    block: usize,
     data: *mut u8,
+    /// Bytes of data that the host can address: all or, on a device, none.
+    host: usize,
     /// Bytes of data.
     len: usize,
     /// Counts writes in the place of `version` once a tensor that went to other memory is counted with those that
@@ -54,17 +54,17 @@ impl Storage {
     /// `RuntimeError` when the system has no more memory.
     #[inline]
     pub fn new(len: usize) -> Result<Storage> {
-        let (p, block) = match len.checked_add(HEADER) {
+        let p = match len.checked_add(HEADER) {
             Some(size) if size <= isize::MAX as usize / 2 => alloc::alloc(size),
-            _ => (std::ptr::null_mut(), 0),
+            _ => std::ptr::null_mut(),
         };
         let Some(p) = NonNull::new(p) else { return Err(out_of_memory(len)) };
         // SAFETY: the block has at least HEADER bytes and the header's alignment.
         unsafe {
             p.cast::<Header>().write(Header {
                 refs: AtomicUsize::new(1),
-                block,
                 data: p.as_ptr().add(HEADER),
+                host: len,
                 len,
                 counter: OnceShared::empty(),
                 version: AtomicU32::new(0),
@@ -97,6 +97,7 @@ impl Storage {
         // SAFETY: the handle is unique, so nobody else reads the header.
         let h = unsafe { &mut *s.0.as_ptr() };
         h.data = data;
+        h.host = len;
         h.len = len;
         h.readonly = readonly;
         h.owner = Some(owner);
@@ -202,21 +203,14 @@ impl Storage {
         h.counter.get_or_init(|| Arc::new(AtomicU32::new(h.version.load(Ordering::Relaxed)))).clone()
     }
 
-    /// Bytes of data that the host can address: all or, on a device, none.
-    #[inline(always)]
-    fn host(&self) -> usize {
-        let h = self.header();
-        if h.device == Device::Cpu { h.len } else { 0 }
-    }
-
     /// All elements, as `T`. The memory must be aligned for `T`, which owned memory is for every element type.
     #[inline(always)]
     pub fn slice<T: Element>(&self) -> &[T] {
         let h = self.header();
         debug_assert!((h.data as usize).is_multiple_of(align_of::<T>()));
-        // SAFETY: the memory is valid for `host()` bytes and every bit pattern is a T (Pod). Writers are kept apart
+        // SAFETY: the memory is valid for `host` bytes and every bit pattern is a T (Pod). Writers are kept apart
         // by Note [Tensor data and aliasing].
-        unsafe { std::slice::from_raw_parts(h.data.cast_const().cast(), self.host() / size_of::<T>()) }
+        unsafe { std::slice::from_raw_parts(h.data.cast_const().cast(), h.host / size_of::<T>()) }
     }
 
     /// All elements for writing. See Note [Tensor data and aliasing].
@@ -226,7 +220,7 @@ impl Storage {
         let h = self.header();
         debug_assert!((h.data as usize).is_multiple_of(align_of::<T>()) && !h.readonly);
         // SAFETY: as for `slice`; the caller holds no other slice that overlaps what it touches.
-        unsafe { std::slice::from_raw_parts_mut(h.data.cast(), self.host() / size_of::<T>()) }
+        unsafe { std::slice::from_raw_parts_mut(h.data.cast(), h.host / size_of::<T>()) }
     }
 }
 
@@ -252,9 +246,10 @@ fn release(p: NonNull<Header>) {
     // SAFETY: the last handle is gone, so the header is ours; owner and counter are read out once and the block freed once.
     unsafe {
         let h = p.as_ptr();
-        let (block, device, owner) = ((*h).block, (*h).device, (&raw const (*h).owner).read());
+        let (len, device, owner) = ((*h).len, (*h).device, (&raw const (*h).owner).read());
         drop((&raw const (*h).counter).read());
-        alloc::free(h.cast(), block);
+        // Beside memory of somebody else the header stands alone.
+        alloc::free(h.cast(), HEADER + if owner.is_some() { 0 } else { len });
         if owner.is_some() {
             drop(owner);
             BORROWED.fetch_sub((device == Device::Cpu) as usize, Ordering::Relaxed);

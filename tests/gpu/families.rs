@@ -1,6 +1,6 @@
 //! Reductions, softmax, products, losses, optimizers.
 
-use rgrad::backend::plane::{self, Divisor, Map, PoolShape, ResizeShape};
+use rgrad::backend::plane::{self, Divisor, Map, PoolShape, ResizeShape, Windows};
 use rgrad::backend::random::{self, Draw, Philox};
 use rgrad::engine::Target;
 use rgrad::ops::loss::{Reduction, cross_entropy};
@@ -229,7 +229,7 @@ fn pools_agree_forward_and_backward() {
             let out = out_of(&t[0], s.output)?;
             let indices = Tensor::empty_on(out.shape().clone(), DType::I64, out.device())?;
             plane::max_pool(&s, t[0].raw(), out.raw(), indices.raw())?;
-            let map = Map::Pick { indices: indices.raw(), input: 72, output: s.output.iter().product() };
+            let map = Map::Pick { indices: indices.raw(), windows: Windows::Fixed(s) };
             let (again, back) = (out.empty_like()?, t[0].empty_like()?);
             plane::forward(&map, t[0].raw(), again.raw())?;
             plane::adjoint(&map, out.raw(), back.raw())?;

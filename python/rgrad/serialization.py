@@ -395,7 +395,7 @@ class _Storages:
         """The tensor on the device that the file, or `map_location`, wants it on."""
         chosen = self._map_location
         if callable(chosen):
-            storage = chosen(tensor.untyped_storage(), location)
+            storage: Any = chosen(tensor.untyped_storage(), location)
             if storage is not None:
                 return rgrad.empty(0, dtype=tensor.dtype, device=storage.device).set_(storage.untyped())
             target = location

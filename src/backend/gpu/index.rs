@@ -1,7 +1,5 @@
 //! Gathers and scatters. Indices become offsets first; the kernels that move elements read only those.
 
-use std::ops::Range;
-
 use smallvec::SmallVec;
 
 use super::copy::{self, bits};
@@ -305,36 +303,10 @@ fn scatter_within(
     let dtype = if how == Combine::Set { bits(x.dtype) } else { x.dtype };
     let (x, values) = (View { dtype, ..x }, View { dtype, ..values });
     gpu.expect("scatter", dtype)?;
-    if in_order(dtype, how) {
-        // See Note [Long loops].
-        for begin in (0..around.n).step_by(LOOPS) {
-            let part = begin..(begin + LOOPS).min(around.n);
-            scatter_picked(x, limit, offsets, around, values, count / around.n, part, how)?;
-        }
-        return Ok(());
-    }
-    scatter_picked(x, limit, offsets, around, values, count, 0..around.n, how)
-}
-
-/// As [`scatter_within`], by so many invocations; where each goes through offsets, through those of `part`.
-fn scatter_picked(
-    x: View,
-    limit: u32,
-    offsets: View,
-    around: &Around,
-    values: View,
-    count: usize,
-    part: Range<usize>,
-    how: Combine,
-) -> Result<()> {
-    let (gpu, dtype, compute) = (of(x)?, x.dtype, compute_type(x.dtype));
+    let (compute, in_order) = (compute_type(dtype), in_order(dtype, how));
     let (element, write) = write(dtype, how);
-    let mut params = Params::new(count as u32);
-    params.u32(x.layout.offset as u32).u32(values.layout.offset as u32).u32(offsets.layout.offset as u32);
-    params.u32(around.n as u32).u32(around.width as u32).u32((values.layout.numel() > 1) as u32).u32(limit);
-    params.u32(part.start as u32).u32(part.end as u32);
-    around.params(&mut params);
-    fits("scatter", &params)?;
+    // An invocation for all offsets goes through some of them at a time: see Note [Long loops].
+    let (count, most) = if in_order { (count / around.n, LOOPS) } else { (count, around.n.max(1)) };
     let source = || {
         let bindings =
             binding(1, "read_write", "result", &element) + &binding(2, "read", "values", stored(dtype));
@@ -346,20 +318,33 @@ fn scatter_picked(
             ("places", &*places),
             ("load", &*load),
             ("write", &*write),
-            ("body", if in_order(dtype, how) { IN_ORDER } else { EACH }),
+            ("body", if in_order { IN_ORDER } else { EACH }),
         ];
         render("scatter", SCATTER, compute, &slots)
     };
-    gpu.launch(Launch {
-        op: "scatter",
-        kernel: "scatter",
-        variant: &[dtype as u8, how as u8, around.variant()[0], around.variant()[1]],
-        source: &source,
-        written: &[x],
-        read: &[values, offsets],
-        params: &params,
-        groups: count.div_ceil(GROUP),
-    })
+    for begin in (0..around.n).step_by(most) {
+        let mut params = Params::new(count as u32);
+        params.u32(x.layout.offset as u32).u32(values.layout.offset as u32).u32(offsets.layout.offset as u32);
+        params
+            .u32(around.n as u32)
+            .u32(around.width as u32)
+            .u32((values.layout.numel() > 1) as u32)
+            .u32(limit);
+        params.u32(begin as u32).u32((begin + most).min(around.n) as u32);
+        around.params(&mut params);
+        fits("scatter", &params)?;
+        gpu.launch(Launch {
+            op: "scatter",
+            kernel: "scatter",
+            variant: &[dtype as u8, how as u8, around.variant()[0], around.variant()[1]],
+            source: &source,
+            written: &[x],
+            read: &[values, offsets],
+            params: &params,
+            groups: count.div_ceil(GROUP),
+        })?;
+    }
+    Ok(())
 }
 
 /// Calls `f` with parts of a lattice, and of dense values of its shape, that a kernel may see at once.

@@ -148,8 +148,7 @@ struct Lanes {
 impl Lanes {
     fn new(out: View, d: Along) -> Result<Lanes> {
         let values = Temporary::new(of(out)?, d.outer * d.inner, out.dtype)?;
-        let (n, inner) = (d.inner as isize, 1);
-        let layout = Layout { strides: [n, 0, inner].into(), ..whole(values.view(), d) };
+        let layout = Layout { strides: [d.inner as isize, 0, 1].into(), ..whole(values.view(), d) };
         Ok(Lanes { values, layout })
     }
 

@@ -25,10 +25,10 @@ pub use self::double::{
 pub use self::gamma::{digamma_f32, digamma_f64, lgamma_f32, lgamma_f64};
 pub use self::single::{
     acos_f32, acosh_f32, asin_f32, asinh_f32, atan_f32, atan2_f32, atanh_f32, cos_f32, cosh_f32, erf_f32,
-    erfc_f32, erfinv_f32, exp_f32, exp2_f32, expm1_f32, log_f32, log1p_f32, log2_f32, log10_f32, pow_f32,
-    sin_f32, sinh_f32, tan_f32, tanh_f32,
+    erfc_f32, erfinv_f32, exp_f32, exp2_f32, expm1_f32, log_f32, log1p_f32, log2_f32, log10_f32,
+    normal_cdf_f32, pow_f32, sin_f32, sinh_f32, tan_f32, tanh_f32,
 };
-pub use self::special::{erf_f64, erfc_f64, erfinv_f64};
+pub use self::special::{erf_f64, erfc_f64, erfinv_f64, normal_cdf_f64};
 pub use self::trig::{acos_f64, asin_f64, atan_f64, atan2_f64, cos_f64, cos_sin_turns_f64, sin_f64, tan_f64};
 use crate::dtype::Real;
 
@@ -58,6 +58,8 @@ pub trait Math: Real {
     fn m_erf(self) -> Self;
     fn m_erfc(self) -> Self;
     fn m_erfinv(self) -> Self;
+    /// The chance that a standard normal variable is at most `self`, near 0 without relative accuracy.
+    fn m_normal_cdf(self) -> Self;
     /// The logarithm of the absolute value of the gamma function.
     fn m_lgamma(self) -> Self;
     fn m_digamma(self) -> Self;
@@ -116,7 +118,7 @@ math! {
     m_log10 log10_f32, m_sin sin_f32, m_cos cos_f32, m_tan tan_f32, m_sinh sinh_f32, m_cosh cosh_f32,
     m_tanh tanh_f32, m_asin asin_f32, m_acos acos_f32, m_atan atan_f32, m_asinh asinh_f32,
     m_acosh acosh_f32, m_atanh atanh_f32, m_erf erf_f32, m_erfc erfc_f32, m_erfinv erfinv_f32,
-    m_lgamma lgamma_f32, m_digamma digamma_f32,
+    m_normal_cdf normal_cdf_f32, m_lgamma lgamma_f32, m_digamma digamma_f32,
 }
 math! {
     f64, atan2_f64, pow_f64,
@@ -124,7 +126,7 @@ math! {
     m_log10 log10_f64, m_sin sin_f64, m_cos cos_f64, m_tan tan_f64, m_sinh sinh_f64, m_cosh cosh_f64,
     m_tanh tanh_f64, m_asin asin_f64, m_acos acos_f64, m_atan atan_f64, m_asinh asinh_f64,
     m_acosh acosh_f64, m_atanh atanh_f64, m_erf erf_f64, m_erfc erfc_f64, m_erfinv erfinv_f64,
-    m_lgamma lgamma_f64, m_digamma digamma_f64,
+    m_normal_cdf normal_cdf_f64, m_lgamma lgamma_f64, m_digamma digamma_f64,
 }
 
 #[cfg(test)]

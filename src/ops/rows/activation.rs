@@ -60,8 +60,8 @@ rows! { ACTIVATION;
     => d(g, y) = [E::select(input.le(E::zero()), g * (input / alpha).exp(), g)];
     { inplace_argument: true, surface: NN.and(Surface::FUNCTION).and(Surface::INPLACE), sig: "input: Tensor, alpha: float = 1.0", least: 2, kernel: "elu_cpu", check: divides }
     /// x Φ(x), with the error function.
-    float gelu_erf(input) = input * E::lit(0.5) * (E::one() + (input * E::lit(std::f64::consts::FRAC_1_SQRT_2)).erf())
-    => d(g, y) = [g * (E::lit(0.5) * (E::one() + (input * E::lit(std::f64::consts::FRAC_1_SQRT_2)).erf())
+    float gelu_erf(input) = input * input.normal_cdf()
+    => d(g, y) = [g * (input.normal_cdf()
         + input * E::lit(0.398_942_280_401_432_7) * (E::lit(-0.5) * input * input).exp())];
     { shows: Some(("approximate", Attribute::Text("none"))), surface: Surface::NONE, node: "GeluBackward0", least: 2, kernel: "GeluKernelImpl" }
     /// The approximation of x Φ(x) by tanh.

@@ -78,6 +78,11 @@ pub fn erfc_f64(x: f64) -> f64 {
     if x.abs() < 0.5 { near } else { far }
 }
 
+#[inline(always)]
+pub fn normal_cdf_f64(x: f64) -> f64 {
+    0.5 * (1.0 + erf_f64(x * std::f64::consts::FRAC_1_SQRT_2))
+}
+
 /// The inverse of erf: three steps of Halley's method from an elementary first guess.
 #[inline(always)]
 pub fn erfinv_f64(x: f64) -> f64 {

@@ -381,6 +381,18 @@ fn pow_and_atan2_are_c99s_for_zeros_infinities_nans_and_integers() {
 }
 
 #[test]
+fn the_normal_distribution_of_floats_is_within_three_parts_in_two_to_the_24th() {
+    use crate::formula::Num;
+    let x: Vec<f32> = (-120_000..=120_000).map(|i| i as f32 * 1e-4).chain(samples32()).collect();
+    for &x in x.iter().filter(|x| !x.is_nan()) {
+        let want = 0.5 * erfc_f64(-x as f64 * std::f64::consts::FRAC_1_SQRT_2);
+        assert!((x.normal_cdf() as f64 - want).abs() < 3.0 / (1 << 24) as f64, "{x:e}");
+    }
+    assert_eq!([0.0, -0.0, f32::INFINITY, 12.0].map(normal_cdf_f32), [0.5, 0.5, 1.0, 1.0]);
+    assert_eq!([-f32::MAX, -f32::INFINITY, f32::NAN].map(normal_cdf_f32), [0.0; 3]);
+}
+
+#[test]
 fn pow_is_accurate_up_to_overflow_and_underflow() {
     for i in 0..40_000u32 {
         let (u, v) = ((i.wrapping_mul(2654435761) as f64 / 4294967296.0), (i as f64 / 20_000.0 - 1.0));

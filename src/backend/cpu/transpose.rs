@@ -20,7 +20,9 @@ pub const SIDE: usize = 16;
 const WIDEST: usize = 1 << 15;
 
 /// Writes `rows` rows of `cols` elements, `pitch` apart in `out`: element (i, j) is `src[i + j * stride]`.
-fn transpose_band<T: Element>(
+///
+/// Rows are a band's, or else all that they touch should fit into the first-level cache.
+pub fn transpose<T: Element>(
     src: &[T],
     stride: usize,
     rows: usize,
@@ -81,7 +83,7 @@ pub fn copy_transposed<T: Element>(src: copy::View, out: copy::View) {
             let [from_at, to_at] = lead.offsets.map(|offset| offset as usize);
             let row = band % bands * SIDE;
             let (from, to) = (&from[from_at + row..], &mut to[to_at + row * pitch..]);
-            transpose_band(from, stride, SIDE.min(rows - row), cols, to, pitch);
+            transpose(from, stride, SIDE.min(rows - row), cols, to, pitch);
         }
     });
 }
@@ -151,7 +153,7 @@ impl<'a, T: Element> Bands<'a, T> {
         let pitch = self.pitch();
         self.band.resize(SIDE * pitch, T::from_i64(0));
         let src = &self.view.storage.slice::<T>()[start as usize + within..];
-        transpose_band(src, self.stride, count, self.cols, &mut self.band, pitch);
+        transpose(src, self.stride, count, self.cols, &mut self.band, pitch);
         self.held = row..row + count;
     }
 

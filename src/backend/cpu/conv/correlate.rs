@@ -4,6 +4,7 @@ use super::lattice::{Lattice, SLACK};
 use super::tile::{ConvElem, CorrelationTile};
 use super::{ConvShape, channels_per_piece};
 use crate::backend::cpu::parallel::for_chunks_mut;
+use crate::backend::cpu::transpose::transpose;
 
 /// Pieces of work to aim for where images and groups are few.
 const PIECES: usize = 8;
@@ -260,14 +261,14 @@ impl<T: ConvElem> Pass<'_, T> {
         for w in (0..width.count).step_by(block.tile.rows) {
             (block.tile.run)(grid, base + w, &self.offsets, &block.weights, &block.init, &mut results);
             let len = block.tile.rows.min(width.count - w);
-            for i in 0..block.count {
-                let out = &mut out[(block.first + i) * plane + target + w * width.stride..];
+            let out = &mut out[block.first * plane + target + w * width.stride..];
+            if width.stride == 1 {
+                transpose(&results, run, block.count, len, out, plane);
+                continue;
+            }
+            for (i, out) in out.chunks_mut(plane).take(block.count).enumerate() {
                 let results = results[i..].iter().step_by(run);
-                if width.stride == 1 {
-                    out[..len].iter_mut().zip(results).for_each(|(o, &r)| *o = r);
-                } else {
-                    out.iter_mut().step_by(width.stride).take(len).zip(results).for_each(|(o, &r)| *o = r);
-                }
+                out.iter_mut().step_by(width.stride).take(len).zip(results).for_each(|(o, &r)| *o = r);
             }
         }
     }

@@ -13,6 +13,7 @@ use super::tile::{ConvElem, OuterTile};
 use super::{ConvShape, channels_per_piece};
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::cpu::simd::Version;
+use crate::backend::cpu::transpose::transpose;
 use crate::multiversion;
 
 /// Positions that a block of sums runs over: sources and gradients of as many stay in the cache.
@@ -190,11 +191,8 @@ impl<'a, T: ConvElem> Piece<'a, T> {
                 }
             }
         }
-        for (c, out) in out.chunks_exact_mut(terms).enumerate() {
-            let sums = &sums[c / run * offsets.len() * run + c % run..];
-            for (o, &sum) in out.iter_mut().zip(sums.iter().step_by(run)) {
-                *o = sum;
-            }
+        for (out, sums) in out.chunks_mut(run * terms).zip(sums.chunks_exact(offsets.len() * run)) {
+            transpose(sums, run, out.len() / terms, terms, out, terms);
         }
     }
 
@@ -228,18 +226,11 @@ impl<'a, T: ConvElem> Piece<'a, T> {
     }
 }
 
-multiversion! { version = Version::worth::<T>();
-    /// Puts the rows of `planes`, each of `len` elements, side by side as columns of `out`, `run` apart.
-    fn interleave[T: ConvElem](planes: &[T], len: usize, out: &mut [T], run: usize) {
-        // Few enough positions at a time that what is written stays in the first cache.
-        for (block, out) in out.chunks_mut(64 * run).enumerate() {
-            for (c, plane) in planes.chunks_exact(len).enumerate() {
-                let values = &plane[(block * 64).min(len)..(block * 64 + 64).min(len)];
-                for (position, &v) in out.chunks_exact_mut(run).zip(values) {
-                    position[c] = v;
-                }
-            }
-        }
+/// Puts the rows of `planes`, each of `len` elements, side by side as columns of `out`, `run` apart.
+fn interleave<T: ConvElem>(planes: &[T], len: usize, out: &mut [T], run: usize) {
+    // Few enough positions at a time that what is written stays in the first cache.
+    for (block, out) in out.chunks_mut(64 * run).enumerate() {
+        transpose(&planes[block * 64..], len, out.len() / run, planes.len() / len, out, run);
     }
 }
 

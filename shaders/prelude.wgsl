@@ -121,6 +121,18 @@ fn exp_scaled(x: f32, k: i32) -> f32 {
     return scale(1.0 + (r + exp_tail(r)), i32(n) + k);
 }
 
+// e^(x + lo), nearly as it rounds, for x as above and |lo| < 2^-17: the sums are kept with what they round away.
+fn exp_of_pair(x: f32, lo: f32) -> f32 {
+    let n = round(x * LOG2_E);
+    let a = opaque(x - n * LN2_HI);
+    let b = lo - n * LN2_LO;
+    let r = opaque(a + b);
+    let rest = opaque(a - r) + b;
+    let s = opaque(1.0 + r);
+    let tail = (r - opaque(s - 1.0)) + (rest * s + exp_tail(r));
+    return scale(s + tail, i32(n));
+}
+
 fn m_exp(x: f32) -> f32 {
     let y = exp_scaled(within(x, -105.0, 89.0), 0);
     return keep_nan(x, select(y, m_inf(), x > 88.72284));
@@ -304,8 +316,7 @@ fn m_pow(x: f32, y: f32) -> f32 {
     let beyond = m_abs(p.x) > 105.0;
     let hi = within(p.x, -105.0, 91.0);
     let lo = select(p.y + e * log.y, 0.0, beyond);
-    let power = exp_scaled(hi, 0);
-    let middle = select(power + power * lo, m_inf(), hi > 88.8);
+    let middle = select(exp_of_pair(hi, lo), m_inf(), hi > 88.8);
     let ends = is_zero(x) || is_infinite(x);
     let size = select(middle, select(m_inf(), 0.0, is_zero(x) == (y > 0.0)), ends);
     // From 2^24 on every number is an even integer.
@@ -522,6 +533,20 @@ fn m_erfc(x: f32) -> f32 {
     let far = exp_scaled(power, 0) * (m_exp((hi - b) * (hi + b)) * p / (1.0 + 2.0 * b));
     let y = select(far, 1.0 - near, a < 0.5);
     return keep_nan(x, select(y, 2.0 - y, x < 0.0 && a >= 0.5) + select(0.0, 2.0 * near, x < 0.0 && a < 0.5));
+}
+
+// Of -|x| it is 2^y with a polynomial y, step by step as on the CPU: where it is small, roundings show.
+fn m_normal_cdf(x: f32) -> f32 {
+    let a = within(m_abs(x), 0.0, 10.0);
+    let z = a * a;
+    let y = ((-1.0 - 1.1511061 * a) + z * (-0.45919725 - 0.052540127 * a))
+        + (z * z) * ((0.0071431943 - 0.00021110322 * a) + z * ((-0.00014977953 + 3.0460167e-5 * a) - 1.9807012e-6 * z));
+    let n = round(y);
+    let r = y - n;
+    let p = (1.0 + LN2 * r)
+        + (r * r) * ((0.24022242 + 0.055507336 * r) + (r * r) * (0.009671513 + 0.0013264727 * r));
+    let below = select(scale(p, i32(n)), 0.0, m_abs(x) > 10.0);
+    return keep_nan(x, select(below, 1.0 - below, x > 0.0));
 }
 
 // x times a polynomial in w = -log(1 - x²), near ±1 in its root.

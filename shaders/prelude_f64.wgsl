@@ -543,6 +543,8 @@ fn m_erfc(x: f64) -> f64 {
     let near = 1.0lf - (x + x * erf_tail(x * x));
     return keep_nan(x, select(select(far, 2.0lf - far, x < 0.0lf), near, m_abs(x) < 0.5lf));
 }
+fn m_normal_cdf(x: f64) -> f64 { return 0.5lf * (1.0lf + m_erf(x * 0.7071067811865476lf)); }
+
 // One step of Halley's method for erf y = a.
 fn erfinv_step(a: f64, y: f64) -> f64 {
     // erf or erfc, whichever is small, so that the difference is exact.

@@ -86,12 +86,6 @@ macro_rules! num_functions {
             fn pow(self, e: Self) -> Self;
             fn atan2(self, x: Self) -> Self;
             fn sqrt(self) -> Self;
-            /// The chance that a standard normal variable is at most this; it loses the digits of a small chance.
-            ///
-            /// A record holds these steps; the CPU has a shorter way for `f32`.
-            fn normal_cdf(self) -> Self {
-                Self::lit(0.5) * (Self::one() + (self * Self::lit(std::f64::consts::FRAC_1_SQRT_2)).erf())
-            }
         }
         macro_rules! num_for {
             ($t:ident) => { impl Num for $t {
@@ -99,7 +93,6 @@ macro_rules! num_functions {
                 #[inline(always)] fn pow(self, e: Self) -> Self { Math::m_pow(self, e) }
                 #[inline(always)] fn atan2(self, x: Self) -> Self { Math::m_atan2(self, x) }
                 #[inline(always)] fn sqrt(self) -> Self { $t::sqrt(self) }
-                #[inline(always)] fn normal_cdf(self) -> Self { Math::m_normal_cdf(self) }
             } };
         }
         num_for!(f32);
@@ -118,8 +111,8 @@ num_functions! {
     log10 Log10 m_log10, sin Sin m_sin, cos Cos m_cos, tan Tan m_tan, sinh Sinh m_sinh, cosh Cosh m_cosh,
     tanh Tanh m_tanh, asin Asin m_asin, acos Acos m_acos, atan Atan m_atan, asinh Asinh m_asinh,
     acosh Acosh m_acosh, atanh Atanh m_atanh, erf Erf m_erf, erfc Erfc m_erfc, erfinv Erfinv m_erfinv,
-    lgamma Lgamma m_lgamma, digamma Digamma m_digamma, floor Floor m_floor, ceil Ceil m_ceil,
-    trunc Trunc m_trunc, round Round m_round_even
+    normal_cdf NormalCdf m_normal_cdf, lgamma Lgamma m_lgamma, digamma Digamma m_digamma, floor Floor m_floor,
+    ceil Ceil m_ceil, trunc Trunc m_trunc, round Round m_round_even
 }
 
 macro_rules! arith_float {

@@ -26,8 +26,8 @@ prims! {
     Exp "exp" 1, Expm1 "expm1" 1, Exp2 "exp2" 1, Log "log" 1, Log1p "log1p" 1, Log2 "log2" 1, Log10 "log10" 1,
     Sin "sin" 1, Cos "cos" 1, Tan "tan" 1, Sinh "sinh" 1, Cosh "cosh" 1, Tanh "tanh" 1, Asin "asin" 1,
     Acos "acos" 1, Atan "atan" 1, Asinh "asinh" 1, Acosh "acosh" 1, Atanh "atanh" 1, Erf "erf" 1, Erfc "erfc" 1,
-    Erfinv "erfinv" 1, Lgamma "lgamma" 1, Digamma "digamma" 1, Floor "floor" 1, Ceil "ceil" 1, Trunc "trunc" 1,
-    Round "round" 1, Pow "pow" 2, Atan2 "atan2" 2, Sqrt "sqrt" 1,
+    Erfinv "erfinv" 1, NormalCdf "normal_cdf" 1, Lgamma "lgamma" 1, Digamma "digamma" 1, Floor "floor" 1,
+    Ceil "ceil" 1, Trunc "trunc" 1, Round "round" 1, Pow "pow" 2, Atan2 "atan2" 2, Sqrt "sqrt" 1,
     BitAnd "bitwise_and" 2, BitOr "bitwise_or" 2, BitXor "bitwise_xor" 2, Shl "bitwise_left_shift" 2,
     Shr "bitwise_right_shift" 2, Gcd "gcd" 2,
 }

@@ -446,6 +446,8 @@ pub static OPS: &[Op] = &[
             ),
         ],
     ),
+    identity!("conj", Surface::BOTH, "input: Tensor", "The tensor: its numbers are real."),
+    identity!("real", Surface::FUNCTION, "input: Tensor", "The tensor: its numbers are real."),
     identity!("resolve_conj", Surface::BOTH, "input: Tensor", "The tensor: there are no conjugate views."),
     identity!("resolve_neg", Surface::BOTH, "input: Tensor", "The tensor: there are no negated views."),
     identity!(

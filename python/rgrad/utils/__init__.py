@@ -11,6 +11,6 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     # Loaded at first use, so that `rgrad.utils.data` works after a plain `import rgrad`.
-    if name in ("checkpoint", "data", "dlpack", "hooks"):
+    if name in ("_pytree", "checkpoint", "data", "dlpack", "hooks"):
         return importlib.import_module(f"rgrad.utils.{name}")
     raise AttributeError(f"module 'rgrad.utils' has no attribute '{name}'")

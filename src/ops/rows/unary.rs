@@ -110,6 +110,8 @@ rows! { UNARY;
     float erfc(input) = input.erfc() => d(g, y) = [-g * lit(std::f64::consts::FRAC_2_SQRT_PI) * (-(input * input)).exp()]; { aliases: &["special_erfc"] }
     /// Inverse error function of each element.
     float erfinv(input) = input.erfinv() => d(g, y) = [g * lit(0.886_226_925_452_758) * (y * y).exp()]; { on: (-0.9, 0.9), aliases: &["special_erfinv"] }
+    /// The chance that a standard normal variable is at most this, near 0 without relative accuracy: half of 1 + erf(x / √2).
+    float normal_cdf(input) = input.normal_cdf() => d(g, y) = [g * lit(0.398_942_280_401_432_7) * (lit::<E>(-0.5) * input * input).exp()]; { surface: Surface::NONE }
     /// Logarithm of the absolute value of the gamma function.
     float lgamma(input) = input.lgamma() => d(g, y) = [g * input.digamma()]; { on: (0.3, 4.0), aliases: &["special_gammaln"] }
     /// Derivative of `lgamma`.
@@ -151,6 +153,9 @@ rows! { UNARY;
         let t = input * lit(std::f64::consts::PI);
         E::select(input.eq(E::zero()), E::zero(), g * ((t * t.cos() - t.sin()) / (t * input)))
     }]; { aliases: &["special_sinc"] }
+    /// The angle of each number in the complex plane: π of a negative one, else 0.
+    float angle(input) = E::select(input.is_nan(), input, E::select(input.lt(E::zero()), lit(std::f64::consts::PI), E::zero()))
+    => d(g, y) = [E::zero()]; { surface: Surface::BOTH.and(Surface::OUT) }
     /// Radians from degrees.
     float deg2rad(input) = input * lit(std::f64::consts::PI / 180.0) => d(g, y) = [g * lit(std::f64::consts::PI / 180.0)];
     /// Degrees from radians.

@@ -1,0 +1,243 @@
+"""Nested containers as trees: flattened to a list of leaves and a description, mapped, and put together again.
+
+Nodes are tuples, named tuples, lists, deques and dictionaries, and what `register_pytree_node` adds; everything else,
+`None` too, is a leaf.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict, deque
+
+TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+    IsLeaf = Callable[[Any], bool] | None
+
+# For each type of node: what takes one apart into children and a context, and what makes one of them again.
+_nodes: dict[type, tuple[Callable[[Any], tuple[list, Any]], Callable[[Any, Any], Any]]] = {}
+
+
+def register_pytree_node(
+    cls: type,
+    flatten_fn: Callable[[Any], tuple[Iterable, Any]],
+    unflatten_fn: Callable[[Iterable, Any], Any],
+    **_kwargs: Any,
+) -> None:
+    """Makes instances of `cls` nodes: `flatten_fn` returns their children and a context, `unflatten_fn` undoes it."""
+
+    if cls in _nodes:
+        raise ValueError(f"{cls} is already registered as pytree node.")
+
+    def apart(node: Any) -> tuple[list, Any]:
+        children, context = flatten_fn(node)
+        return list(children), context
+
+    _nodes[cls] = (apart, unflatten_fn)
+
+
+register_pytree_node(list, lambda node: (node, None), lambda children, _: list(children))
+register_pytree_node(tuple, lambda node: (node, None), lambda children, _: tuple(children))
+register_pytree_node(deque, lambda node: (node, node.maxlen), lambda children, n: deque(children, maxlen=n))
+register_pytree_node(
+    dict, lambda node: (node.values(), list(node)), lambda children, keys: dict(zip(keys, children, strict=True))
+)
+register_pytree_node(
+    OrderedDict,
+    lambda node: (node.values(), list(node)),
+    lambda children, keys: OrderedDict(zip(keys, children, strict=True)),
+)
+register_pytree_node(
+    defaultdict,
+    lambda node: (node.values(), (node.default_factory, list(node))),
+    lambda children, context: defaultdict(context[0], zip(context[1], children, strict=True)),
+)
+
+
+def _is_namedtuple(cls: type) -> bool:
+    return cls is not tuple and issubclass(cls, tuple) and hasattr(cls, "_fields")
+
+
+def _apart(tree: Any, is_leaf: IsLeaf) -> tuple[list, Any] | None:
+    """The children of a node and its context; nothing of a leaf."""
+    cls = type(tree)
+    if is_leaf is not None and is_leaf(tree):
+        return None
+    if cls in _nodes:
+        return _nodes[cls][0](tree)
+    return (list(tree), None) if _is_namedtuple(cls) else None
+
+
+class TreeSpec:
+    """What is left of a tree without its leaves."""
+
+    def __init__(self, type: type | None, context: Any, children_specs: list[TreeSpec]) -> None:
+        self.type, self.context, self.children_specs = type, context, children_specs
+        self.num_children = len(children_specs)
+        self.num_nodes = 1 + sum(child.num_nodes for child in children_specs)
+        self.num_leaves = 1 if type is None else sum(child.num_leaves for child in children_specs)
+
+    def is_leaf(self) -> bool:
+        """Whether the whole tree is one leaf."""
+        return self.type is None
+
+    def children(self) -> list[TreeSpec]:
+        """The descriptions of the children, in order."""
+        return self.children_specs
+
+    def unflatten(self, leaves: Iterable) -> Any:
+        """The tree of these leaves."""
+        return tree_unflatten(leaves, self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TreeSpec):
+            return NotImplemented
+        return (self.type, self.context, self.children_specs) == (other.type, other.context, other.children_specs)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.num_nodes, self.num_leaves))
+
+    def __repr__(self) -> str:
+        if self.type is None:
+            return "*"
+        children = ",\n".join(map(repr, self.children_specs)).replace("\n", "\n  ")
+        return f"TreeSpec({self.type.__name__}, {self.context}, [{children}])"
+
+
+LeafSpec = TreeSpec(None, None, [])
+
+
+def _flatten(tree: Any, leaves: list, is_leaf: IsLeaf) -> TreeSpec:
+    parts = _apart(tree, is_leaf)
+    if parts is None:
+        leaves.append(tree)
+        return LeafSpec
+    return TreeSpec(type(tree), parts[1], [_flatten(child, leaves, is_leaf) for child in parts[0]])
+
+
+def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list, TreeSpec]:
+    """The leaves of a tree, and what `tree_unflatten` makes it of again.
+
+    >>> leaves, spec = tree_flatten({"a": (1, 2), "b": [3]})
+    >>> leaves
+    [1, 2, 3]
+    >>> tree_unflatten([4, 5, 6], spec)
+    {'a': (4, 5), 'b': [6]}
+    """
+    leaves: list = []
+    spec = _flatten(tree, leaves, is_leaf)
+    return leaves, spec
+
+
+def _unflatten(leaves: Iterator, spec: TreeSpec) -> Any:
+    if spec.type is None:
+        return next(leaves)
+    children = [_unflatten(leaves, child) for child in spec.children_specs]
+    if spec.type in _nodes:
+        return _nodes[spec.type][1](children, spec.context)
+    # Results of operations with several values, such as `return_types.max`, are made of a sequence.
+    return getattr(spec.type, "_make", spec.type)(children)
+
+
+def tree_unflatten(leaves: Iterable, treespec: TreeSpec) -> Any:
+    """The tree that `treespec` describes, of as many `leaves` as it has; ValueError if there are more or fewer."""
+    if not isinstance(treespec, TreeSpec):
+        raise TypeError(
+            f"tree_unflatten(leaves, treespec): Expected `treespec` to be instance of TreeSpec but got item of type "
+            f"{type(treespec)}."
+        )
+    leaves = list(leaves)
+    if len(leaves) != treespec.num_leaves:
+        raise ValueError(
+            f"treespec.unflatten(leaves): `leaves` has length {len(leaves)} but the spec refers to a pytree that "
+            f"holds {treespec.num_leaves} items ({treespec})."
+        )
+    return _unflatten(iter(leaves), treespec)
+
+
+def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list:
+    """The leaves of a tree."""
+    return tree_flatten(tree, is_leaf)[0]
+
+
+def tree_iter(tree: Any, is_leaf: IsLeaf = None) -> Iterator:
+    """An iterator over the leaves of a tree."""
+    return iter(tree_leaves(tree, is_leaf))
+
+
+def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> TreeSpec:
+    """A tree without its leaves."""
+    return tree_flatten(tree, is_leaf)[1]
+
+
+def _leaves_as(spec: TreeSpec, tree: Any) -> list:
+    """The subtrees that stand where the tree of `spec` has its leaves."""
+    if spec.type is None:
+        return [tree]
+    if type(tree) is not spec.type:
+        raise ValueError(f"Node type mismatch; expected {spec.type!r}, but got {type(tree)!r}.")
+    children, context = _apart(tree, None) or ([], None)
+    if len(children) != spec.num_children:
+        raise ValueError(f"Node arity mismatch; expected {spec.num_children}, but got {len(children)}.")
+    if context != spec.context:
+        raise ValueError(f"Node context mismatch for node type {spec.type!r}.")
+    return [leaf for part, child in zip(spec.children_specs, children, strict=True) for leaf in _leaves_as(part, child)]
+
+
+def tree_map(func: Callable, tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:
+    """The tree of what `func` returns for each leaf, and for the leaves of `rests` at the same place."""
+    leaves, spec = tree_flatten(tree, is_leaf)
+    others = [_leaves_as(spec, rest) for rest in rests]
+    return _unflatten(map(func, leaves, *others), spec)
+
+
+def tree_map_(func: Callable, tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:
+    """Calls `func` for each leaf, and returns the tree itself."""
+    tree_map(func, tree, *rests, is_leaf=is_leaf)
+    return tree
+
+
+def _only(types: Any, func: Callable | None) -> Callable:
+    """`func` for what is of one of `types` (or satisfies it, a predicate), and the identity for the rest."""
+    chosen = types if callable(types) and not isinstance(types, type) else lambda leaf: isinstance(leaf, types)
+
+    def decorated(func: Callable) -> Callable:
+        return lambda leaf: func(leaf) if chosen(leaf) else leaf
+
+    return decorated if func is None else decorated(func)
+
+
+def map_only(type_or_types_or_pred: Any, /) -> Callable:
+    """A decorator: the function is applied to what is of the type, and gives back anything else."""
+    return _only(type_or_types_or_pred, None)
+
+
+def tree_map_only(type_or_types_or_pred: Any, /, func: Callable, tree: Any, is_leaf: IsLeaf = None) -> Any:
+    """`tree_map` of the leaves of some types (or that satisfy a predicate); the others stay."""
+    return tree_map(_only(type_or_types_or_pred, func), tree, is_leaf=is_leaf)
+
+
+def tree_map_only_(type_or_types_or_pred: Any, /, func: Callable, tree: Any, is_leaf: IsLeaf = None) -> Any:
+    """`tree_map_` of the leaves of some types (or that satisfy a predicate)."""
+    return tree_map_(_only(type_or_types_or_pred, func), tree, is_leaf=is_leaf)
+
+
+def tree_all(pred: Callable[[Any], bool], tree: Any, is_leaf: IsLeaf = None) -> bool:
+    """Whether all leaves satisfy `pred`."""
+    return all(map(pred, tree_iter(tree, is_leaf)))
+
+
+def tree_any(pred: Callable[[Any], bool], tree: Any, is_leaf: IsLeaf = None) -> bool:
+    """Whether any leaf satisfies `pred`."""
+    return any(map(pred, tree_iter(tree, is_leaf)))
+
+
+def tree_all_only(type_or_types: Any, /, pred: Callable, tree: Any, is_leaf: IsLeaf = None) -> bool:
+    """Whether all leaves of some types satisfy `pred`."""
+    return all(pred(leaf) for leaf in tree_iter(tree, is_leaf) if isinstance(leaf, type_or_types))
+
+
+def tree_any_only(type_or_types: Any, /, pred: Callable, tree: Any, is_leaf: IsLeaf = None) -> bool:
+    """Whether any leaf of some types satisfies `pred`."""
+    return any(pred(leaf) for leaf in tree_iter(tree, is_leaf) if isinstance(leaf, type_or_types))

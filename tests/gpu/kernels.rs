@@ -4,7 +4,7 @@ use rgrad::backend::conv::{ConvShape, Product};
 use rgrad::backend::factor::Factor;
 use rgrad::backend::gpu::conv;
 use rgrad::backend::gpu::factor::{How, factor_by};
-use rgrad::backend::gpu::matmul::{DIRECT, Kernel, run};
+use rgrad::backend::gpu::matmul::{DIRECT, Kernel, PAIRED, run};
 use rgrad::backend::gpu::norm::{lanes_backward_by, lanes_by};
 use rgrad::backend::gpu::softmax::{Walk, softmax_backward_by, softmax_by};
 use rgrad::backend::norm::Lanes;
@@ -46,8 +46,11 @@ fn matrix(batch: usize, rows: usize, columns: usize, seed: u64, lie: Lie) -> Ten
 #[test]
 fn every_kernel_gives_the_numbers_of_the_cpu_for_odd_shapes_and_strides() {
     needs_gpu!();
-    let kernels = DIRECT.into_iter().chain([Kernel::Tiled(64), Kernel::Tiled(128)]);
-    let shapes = [(1, 1, 1, 1), (2, 5, 3, 7), (1, 33, 20, 36), (1, 130, 36, 68), (3, 8, 17, 4)];
+    let wide = rgrad::backend::gpu::device::gpu(0).is_ok_and(|gpu| gpu.caps.int64);
+    let paired = PAIRED.into_iter().filter(|_| wide);
+    let kernels = DIRECT.into_iter().chain(paired).chain([Kernel::Tiled(64), Kernel::Tiled(128)]);
+    let shapes =
+        [(1, 1, 1, 1), (2, 5, 3, 7), (1, 33, 20, 36), (1, 130, 36, 68), (3, 8, 17, 4), (2, 24, 40, 16)];
     let lies = [
         (Lie::Rows, Lie::Rows),
         (Lie::Rows, Lie::Columns),

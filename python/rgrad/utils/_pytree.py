@@ -25,8 +25,10 @@ def register_pytree_node(
     unflatten_fn: Callable[[Iterable, Any], Any],
     **_kwargs: Any,
 ) -> None:
-    """Makes instances of `cls` nodes: `flatten_fn` returns their children and a context, `unflatten_fn` undoes it."""
+    """Makes instances of `cls` nodes: `flatten_fn` returns their children and a context, `unflatten_fn` undoes it.
 
+    What else PyTorch takes by keyword, for saving and exporting trees, is accepted and ignored.
+    """
     if cls in _nodes:
         raise ValueError(f"{cls} is already registered as pytree node.")
 
@@ -105,14 +107,14 @@ class TreeSpec:
         return f"TreeSpec({self.type.__name__}, {self.context}, [{children}])"
 
 
-LeafSpec = TreeSpec(None, None, [])
+_LEAF = TreeSpec(None, None, [])
 
 
 def _flatten(tree: Any, leaves: list, is_leaf: IsLeaf) -> TreeSpec:
     parts = _apart(tree, is_leaf)
     if parts is None:
         leaves.append(tree)
-        return LeafSpec
+        return _LEAF
     return TreeSpec(type(tree), parts[1], [_flatten(child, leaves, is_leaf) for child in parts[0]])
 
 

@@ -4,7 +4,9 @@
 //! There are two shaders, each rendered for a tile and for how the operands lie. The direct one computes a tile an
 //! invocation from where the operands are: it is the fastest on software adapters, which gain nothing from workgroup
 //! memory, and for products that are thin. The tiled one carries both operands through workgroup memory. Either loads
-//! four neighbours at once where an operand has them, along the depth or along its side.
+//! four neighbours at once where an operand has them, along the depth or along its side. On software a load costs by its
+//! components, as it goes lane by lane, and the sums cost little beside it: there the direct one also comes with loads of
+//! eight neighbours in four words of 64 bits, and in larger tiles, which load less.
 //! A product of few results and great depth is split: segments of the depth are summed by a reduction.
 //! For large products the tuner times the candidates once per adapter and class of shapes; others go by size.
 
@@ -43,6 +45,8 @@ const SEGMENT: usize = 256;
 pub enum Kernel {
     /// Rows, and fours of columns, of an invocation's tile.
     Direct(u8, u8),
+    /// The same, loading eight neighbours at once; the columns are whole eights. For elements of 32 bits.
+    Paired(u8, u8),
     /// Rows and columns of a workgroup's tile, 64 or 128.
     Tiled(u8),
 }
@@ -57,13 +61,23 @@ pub const DIRECT: [Kernel; 6] = [
     Kernel::Direct(1, 1),
 ];
 
+/// Direct kernels that load eight neighbours, in the same order.
+pub const PAIRED: [Kernel; 2] = [Kernel::Paired(16, 8), Kernel::Paired(8, 4)];
+
+impl Kernel {
+    /// Neighbours that a load takes where an operand has them.
+    fn by(self) -> usize {
+        if let Kernel::Paired(..) = self { 8 } else { 4 }
+    }
+}
+
 /// How elements of an operand are loaded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Load {
     Single,
-    /// Four along the dimension that is summed over.
+    /// Some along the dimension that is summed over.
     Depth,
-    /// Four along the other one.
+    /// Some along the other one.
     Side,
 }
 
@@ -74,6 +88,8 @@ struct Shape {
     m: usize,
     n: usize,
     k: usize,
+    /// Neighbours that a load takes.
+    by: usize,
     a: Load,
     b: Load,
     /// The result is written four elements at a time.
@@ -166,7 +182,7 @@ fn in_parts(gpu: &'static Gpu, views: &[View]) -> Result<()> {
 
 /// A product of tensors that a kernel may see.
 fn whole(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
-    let s = Shape::of(a, b, out);
+    let s = Shape::of(a, b, out, 4);
     if s.k == 0 {
         return match bias {
             Some(bias) => copy(View { layout: &bias_rows(bias, s.m), ..bias }, out),
@@ -175,9 +191,12 @@ fn whole(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
     }
     let gpu = of(out)?;
     gpu.expect("matmul", out.dtype)?;
-    let kernel = choose(gpu, &s, |kernel| run(kernel, a, b, bias, out))?;
+    let eights = Shape::of(a, b, out, 8);
+    let kernel = choose(gpu, &s, &eights, |kernel| run(kernel, a, b, bias, out))?;
     let segments = match kernel {
-        Kernel::Direct(..) => (busy(gpu) / invocations(&s, kernel)).min(s.k / SEGMENT).max(1),
+        Kernel::Direct(..) | Kernel::Paired(..) => {
+            (busy(gpu) / invocations(&s, kernel)).min(s.k / SEGMENT).max(1)
+        }
         Kernel::Tiled(_) => 1,
     };
     if segments == 1 {
@@ -185,17 +204,19 @@ fn whole(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
     }
     let lanes = out.layout.numel();
     let partial = Temporary::new(gpu, lanes * segments, out.dtype)?;
+    let s = if kernel.by() == 8 { eights } else { s };
     launch(gpu, kernel, segments, a, b, bias, partial.view(), &Shape { quads: s.n.is_multiple_of(4), ..s })?;
     reduce::fold(Fold::Sum, partial.view(), Along { outer: 1, n: segments, inner: lanes }, out)
 }
 
 /// A product that is not empty, by a kernel of choice.
 pub fn run(kernel: Kernel, a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
-    launch(of(out)?, kernel, 1, a, b, bias, out, &Shape::of(a, b, out))
+    launch(of(out)?, kernel, 1, a, b, bias, out, &Shape::of(a, b, out, kernel.by()))
 }
 
 impl Shape {
-    fn of(a: View, b: View, out: View) -> Shape {
+    /// With loads of `by` neighbours.
+    fn of(a: View, b: View, out: View, by: usize) -> Shape {
         let r = a.layout.rank();
         let (m, k, n) = (a.layout.shape[r - 2], a.layout.shape[r - 1], b.layout.shape[r - 1]);
         Shape {
@@ -203,24 +224,31 @@ impl Shape {
             m,
             n,
             k,
-            a: load_of(a, r - 1, r - 2, k),
-            b: load_of(b, r - 2, r - 1, k),
+            by,
+            a: load_of(a, r - 1, r - 2, by),
+            b: load_of(b, r - 2, r - 1, by),
             quads: n.is_multiple_of(4) && out.layout.offset.is_multiple_of(4),
             dtype: out.dtype,
         }
     }
+
+    /// Whether neither operand is loaded one by one.
+    fn is_loaded_beside(&self) -> bool {
+        self.a != Load::Single && self.b != Load::Single
+    }
 }
 
-/// How an operand is loaded whose dimensions `depth` and `side` are a matrix.
-fn load_of(v: View, depth: usize, side: usize, k: usize) -> Load {
+/// How an operand is loaded whose dimensions `depth` and `side` are a matrix, `by` neighbours at once where it has them.
+fn load_of(v: View, depth: usize, side: usize, by: usize) -> Load {
     let strides = &v.layout.strides;
-    let fours = |rest: usize| {
-        let others = strides.iter().enumerate().filter(|(d, _)| *d != rest).all(|(_, s)| s % 4 == 0);
-        strides[rest] == 1 && others && v.layout.offset.is_multiple_of(4)
+    let beside = |rest: usize| {
+        let others =
+            strides.iter().enumerate().filter(|(d, _)| *d != rest).all(|(_, s)| s % by as isize == 0);
+        strides[rest] == 1 && others && v.layout.offset.is_multiple_of(by)
     };
     match () {
-        () if fours(side) => Load::Side,
-        () if fours(depth) && k.is_multiple_of(4) => Load::Depth,
+        () if beside(side) => Load::Side,
+        () if beside(depth) && v.layout.shape[depth].is_multiple_of(by) => Load::Depth,
         () => Load::Single,
     }
 }
@@ -231,17 +259,23 @@ fn busy(gpu: &Gpu) -> usize {
 
 fn invocations(s: &Shape, kernel: Kernel) -> usize {
     match kernel {
-        Kernel::Direct(rows, fours) => {
+        Kernel::Direct(rows, fours) | Kernel::Paired(rows, fours) => {
             s.batch * s.m.div_ceil(rows as usize) * s.n.div_ceil(4 * fours as usize)
         }
         Kernel::Tiled(side) => s.batch * s.m.div_ceil(side as usize) * s.n.div_ceil(side as usize) * 256,
     }
 }
 
+/// Whether loads of eight neighbours are possible and worth it; `eights` is the shape with them.
+fn pairs(gpu: &Gpu, eights: &Shape) -> bool {
+    gpu.caps.is_cpu && gpu.caps.int64 && eights.dtype.size() == 4 && eights.is_loaded_beside()
+}
+
 /// The kernels that may be the fastest for a large product, the likeliest first.
-fn candidates(gpu: &Gpu, dtype: DType) -> SmallVec<[Kernel; 4]> {
+fn candidates(gpu: &Gpu, dtype: DType, pairs: bool) -> SmallVec<[Kernel; 4]> {
     let direct = [Kernel::Direct(8, 4), Kernel::Direct(4, 4), Kernel::Direct(4, 2)];
     match (gpu.caps.is_cpu, dtype.size()) {
+        (true, _) if pairs => SmallVec::from_slice(&PAIRED),
         (true, _) => SmallVec::from_slice(&direct),
         (false, 4) => smallvec![Kernel::Tiled(64), Kernel::Tiled(128), direct[1], direct[0]],
         // Tiles of wide elements are more than the workgroup memory that every adapter has.
@@ -250,7 +284,7 @@ fn candidates(gpu: &Gpu, dtype: DType) -> SmallVec<[Kernel; 4]> {
 }
 
 /// The kernel by size alone.
-fn usual(gpu: &Gpu, s: &Shape) -> Kernel {
+fn usual(gpu: &Gpu, s: &Shape, pairs: bool) -> Kernel {
     if !gpu.caps.is_cpu && s.dtype.size() == 4 && s.m.min(s.n) >= 32 {
         let busy_with = |kernel| invocations(s, kernel) >= BUSY;
         return if s.m.min(s.n) >= 96 && busy_with(Kernel::Tiled(128)) {
@@ -259,24 +293,33 @@ fn usual(gpu: &Gpu, s: &Shape) -> Kernel {
             Kernel::Tiled(64)
         };
     }
-    let fits = |k: &&Kernel| matches!(k, Kernel::Direct(rows, _) if (*rows as usize) < 2 * s.m);
+    let fits = |k: &&Kernel| matches!(k, Kernel::Direct(rows, _) | Kernel::Paired(rows, _) if (*rows as usize) < 2 * s.m);
     let enough = |k: &&Kernel| fits(k) && invocations(s, **k) >= busy(gpu);
-    DIRECT.iter().find(enough).copied().unwrap_or(if s.m > 1 {
+    // The largest tile takes seconds to compile: it is for what is timed.
+    let paired = if pairs { &PAIRED[1..] } else { &[] };
+    paired.iter().chain(&DIRECT).find(enough).copied().unwrap_or(if s.m > 1 {
         Kernel::Direct(2, 1)
     } else {
         Kernel::Direct(1, 1)
     })
 }
 
-fn choose(gpu: &'static Gpu, s: &Shape, run: impl Fn(Kernel) -> Result<()>) -> Result<Kernel> {
+fn choose(
+    gpu: &'static Gpu,
+    s: &Shape,
+    eights: &Shape,
+    run: impl Fn(Kernel) -> Result<()>,
+) -> Result<Kernel> {
+    let pairs = pairs(gpu, eights);
     if s.batch * s.m * s.n * s.k < WORTH_TUNING {
-        return Ok(usual(gpu, s));
+        return Ok(usual(gpu, s, pairs));
     }
-    let kernels = candidates(gpu, s.dtype);
+    let kernels = candidates(gpu, s.dtype, pairs);
     // Shapes of one class differ by less than a factor of two.
     let class = |n: usize| n.ilog2();
     let key = format!(
-        "matmul {} {:?} {:?} {} {} {} {}",
+        "{} {} {:?} {:?} {} {} {} {}",
+        if pairs { "matmul_paired" } else { "matmul" },
         s.dtype.name(),
         s.a,
         s.b,
@@ -302,7 +345,7 @@ fn launch(
 ) -> Result<()> {
     // Tiles, and how many of them side by side form a strip that is gone through row by row.
     let (rows, columns, strip) = match kernel {
-        Kernel::Direct(rows, fours) => {
+        Kernel::Direct(rows, fours) | Kernel::Paired(rows, fours) => {
             let columns = s.n.div_ceil(4 * fours as usize);
             (s.m.div_ceil(rows as usize), columns, columns.div_ceil(columns.div_ceil(direct::STRIP)))
         }
@@ -310,8 +353,8 @@ fn launch(
     };
     let strips = columns.div_ceil(strip);
     let count = s.batch * segments * strips * rows * strip;
-    let depth =
-        s.k.div_ceil(segments).next_multiple_of(if let Kernel::Tiled(_) = kernel { tiled::DEPTH } else { 4 });
+    let step = if let Kernel::Tiled(_) = kernel { tiled::DEPTH } else { s.by };
+    let depth = s.k.div_ceil(segments).next_multiple_of(step);
     let mut params = Params::new(count as u32);
     for v in [s.m, s.n, s.k, rows, strip, strips, segments, depth] {
         params.u32(v as u32);
@@ -328,17 +371,18 @@ fn launch(
     let read = [a, b, bias.unwrap_or(b)];
     let (name, tag, groups) = match kernel {
         Kernel::Direct(rows, fours) => ("matmul", [rows, fours], count.div_ceil(direct::GROUP)),
+        Kernel::Paired(rows, fours) => ("matmul_paired", [rows, fours], count.div_ceil(direct::GROUP)),
         Kernel::Tiled(side) => ("matmul_tiled", [side, 0], count),
     };
-    // Steps of four along the depth must not pass the end of it.
-    let fours = s.k.is_multiple_of(4);
+    // Steps along the depth must not pass the end of it.
+    let whole = s.k.is_multiple_of(s.by);
     let variant = [
         s.dtype as u8,
         bias.is_some() as u8,
         s.a as u8,
         s.b as u8,
         s.quads as u8,
-        fours as u8,
+        whole as u8,
         tag[0],
         tag[1],
     ];
@@ -347,8 +391,8 @@ fn launch(
         kernel: name,
         variant: &variant,
         source: &|| match kernel {
-            Kernel::Direct(rows, columns) => {
-                direct::source(s, bias.is_some(), rows.into(), columns.into(), fours)
+            Kernel::Direct(rows, fours) | Kernel::Paired(rows, fours) => {
+                direct::source(s, bias.is_some(), rows.into(), fours.into(), whole)
             }
             Kernel::Tiled(side) => tiled::source(s, bias.is_some(), side.into()),
         },
@@ -364,9 +408,12 @@ fn declarations(s: &Shape, bias: bool) -> (String, &'static str) {
     let kind = |fours: bool| {
         if fours { format!("vec4<{}>", stored(s.dtype)) } else { stored(s.dtype).to_owned() }
     };
+    let operand = |load: Load| {
+        if s.by == 8 && load != Load::Single { "vec4<u64>".to_owned() } else { kind(load != Load::Single) }
+    };
     let mut bindings = template::binding(1, "read_write", "result", &kind(s.quads));
-    bindings += &template::binding(2, "read", "a", &kind(s.a != Load::Single));
-    bindings += &template::binding(3, "read", "b", &kind(s.b != Load::Single));
+    bindings += &template::binding(2, "read", "a", &operand(s.a));
+    bindings += &template::binding(3, "read", "b", &operand(s.b));
     if !bias {
         return (bindings, "fn bias_of(column: u32) -> T { return T(0); }\n");
     }

@@ -11,13 +11,20 @@ pub const GROUP: usize = 32;
 /// Tiles beside one another that are gone through row by row.
 pub const STRIP: usize = 8;
 
-/// The shader for tiles of `rows` rows and `quads` fours of columns; `fours`: the depth is a multiple of four.
-pub fn source(s: &Shape, bias: bool, rows: usize, quads: usize, fours: bool) -> Result<String> {
-    // Fours of rows need tiles of whole fours.
-    let a = if s.a == Load::Side && !rows.is_multiple_of(4) { Load::Single } else { s.a };
+/// What takes apart a load of eight elements: the first of each pair, and the second.
+const HALVES: &str = "fn first(v: vec4<u64>) -> vec4<T> { return bitcast<vec4<T>>(vec4<u32>(v)); }
+fn second(v: vec4<u64>) -> vec4<T> { return bitcast<vec4<T>>(vec4<u32>(v >> vec4<u32>(32u))); }
+
+";
+const HALF_NAMES: [&str; 2] = ["first", "second"];
+
+/// The shader for tiles of `rows` rows and `quads` fours of columns; `whole`: the depth is a multiple of a load's length.
+pub fn source(s: &Shape, bias: bool, rows: usize, quads: usize, whole: bool) -> Result<String> {
+    // Neighbouring rows are loaded where a tile has as many.
+    let a = if s.a == Load::Side && !rows.is_multiple_of(s.by) { Load::Single } else { s.a };
     let s = &Shape { a, ..*s };
     let (bindings, bias_of) = super::declarations(s, bias);
-    let step = if fours { 4 } else { 1 };
+    let step = if whole { s.by } else { 1 };
     let tile = Tile { s, rows, quads, step }.render();
     let slots = [("bindings", &*bindings), ("bias", bias_of), ("write", super::write(s)), ("tile", &*tile)];
     super::rendered(FRAME, s, &slots)
@@ -47,6 +54,9 @@ impl Tile<'_> {
     fn render(&self) -> String {
         let (rows, columns) = (self.rows, 4 * self.quads);
         let mut t = format!("const ROWS: u32 = {rows}u;\nconst COLUMNS: u32 = {columns}u;\n\n");
+        if self.s.by == 8 {
+            t += HALVES;
+        }
         line(
             &mut t,
             "fn multiply(at: u32, segment: u32, row: u32, column: u32, a_start: u32, b_start: u32, k_start: u32, \
@@ -64,7 +74,7 @@ impl Tile<'_> {
                 line(&mut t, format!("        let right{q}_{d} = {beside};"));
             }
             self.each(|r, q| {
-                let left = element("a", self.s.a, r, d);
+                let left = self.element("a", self.s.a, r, d);
                 line(&mut t, format!("        c{r}_{q} += {left} * right{q}_{d};"));
             });
         }
@@ -77,7 +87,7 @@ impl Tile<'_> {
         }
         self.each(|r, q| {
             let at = format!("at, row + {r}u, column + {}u", 4 * q);
-            line(&mut t, format!("    write({at}, c{r}_{q} + bias{q});"));
+            line(&mut t, format!("    write({at}, {} + bias{q});", self.result(r, q)));
         });
         t + "}\n"
     }
@@ -88,8 +98,8 @@ impl Tile<'_> {
 
     /// Where the rows of A or the columns of B begin, in what the binding holds.
     fn pointers(&self, t: &mut String, o: &Operand, load: Load, n: usize) {
-        let (name, by) = (o.name, if load == Load::Side { 4 } else { 1 });
-        let shift = if load == Load::Single { 0 } else { 2 };
+        let (name, by) = (o.name, if load == Load::Side { self.s.by } else { 1 });
+        let shift = if load == Load::Single { 0 } else { self.s.by.ilog2() };
         for i in (0..n).step_by(by) {
             let place = format!("inside({} + {i}u, params.{})", o.position, o.limit);
             let start = format!("({name}_start + {place} * params.{}) >> {shift}u", o.side);
@@ -103,14 +113,22 @@ impl Tile<'_> {
         let name = o.name;
         match load {
             Load::Depth => {
+                let shift = self.s.by.ilog2();
                 (0..n).for_each(|i| {
-                    line(t, format!("        let {name}{i} = {name}[p{name}{i} + (k >> 2u)];"));
+                    self.load(t, &format!("{name}{i}"), &format!("{name}[p{name}{i} + (k >> {shift}u)]"));
                 });
             }
-            Load::Side | Load::Single => {
-                let by = if load == Load::Side { 4 } else { 1 };
+            Load::Side => {
                 for d in 0..self.step {
-                    for i in (0..n).step_by(by) {
+                    for i in (0..n).step_by(self.s.by) {
+                        let place = format!("p{name}{i} + (k + {d}u) * s{name}");
+                        self.load(t, &format!("{name}{i}_{d}"), &format!("{name}[{place}]"));
+                    }
+                }
+            }
+            Load::Single => {
+                for d in 0..self.step {
+                    for i in 0..n {
                         let place = format!("p{name}{i} + (k + {d}u) * s{name}");
                         line(t, format!("        let {name}{i}_{d} = {name}[{place}];"));
                     }
@@ -119,22 +137,58 @@ impl Tile<'_> {
         }
     }
 
-    /// Four elements of B beside one another at depth `d` of a turn.
+    /// A load of neighbours, which takes the name where they are four, else `name_first` and `name_second`.
+    fn load(&self, t: &mut String, name: &str, value: &str) {
+        line(t, format!("        let {name} = {value};"));
+        if self.s.by == 8 {
+            HALF_NAMES
+                .iter()
+                .for_each(|half| line(t, format!("        let {name}_{half} = {half}({name});")));
+        }
+    }
+
+    /// Neighbour `i` of a load.
+    fn neighbour(&self, name: &str, i: usize) -> String {
+        let part = |p: usize| ["x", "y", "z", "w"][p];
+        if self.s.by == 8 {
+            format!("{name}_{}.{}", HALF_NAMES[i % 2], part(i / 2))
+        } else {
+            format!("{name}.{}", part(i))
+        }
+    }
+
+    /// Element `i` along the side at depth `d` of a turn.
+    fn element(&self, name: &str, load: Load, i: usize, d: usize) -> String {
+        let by = self.s.by;
+        match load {
+            Load::Single => format!("{name}{i}_{d}"),
+            Load::Depth => self.neighbour(&format!("{name}{i}"), d),
+            Load::Side => self.neighbour(&format!("{name}{}_{d}", i / by * by), i % by),
+        }
+    }
+
+    /// The elements of B at depth `d` of a turn by which sum `q` of a row grows: four columns beside one another, or of
+    /// eight the first ones of each pair, and next the second ones.
     fn beside(&self, q: usize, d: usize) -> String {
         if self.s.b == Load::Side {
-            return format!("b{}_{d}", 4 * q);
+            return if self.s.by == 8 {
+                format!("b{}_{d}_{}", 4 * (q - q % 2), HALF_NAMES[q % 2])
+            } else {
+                format!("b{}_{d}", 4 * q)
+            };
         }
-        let [x, y, z, w] = [0, 1, 2, 3].map(|i| element("b", self.s.b, 4 * q + i, d));
+        let column = |i: usize| if self.s.by == 8 { 4 * (q - q % 2) + q % 2 + 2 * i } else { 4 * q + i };
+        let [x, y, z, w] = [0, 1, 2, 3].map(|i| self.element("b", self.s.b, column(i), d));
         format!("vec4<T>({x}, {y}, {z}, {w})")
     }
-}
 
-/// Element `i` along the side at depth `d` of a turn.
-fn element(name: &str, load: Load, i: usize, d: usize) -> String {
-    let part = |p: usize| ["x", "y", "z", "w"][p];
-    match load {
-        Load::Single => format!("{name}{i}_{d}"),
-        Load::Depth => format!("{name}{i}.{}", part(d)),
-        Load::Side => format!("{name}{}_{d}.{}", i / 4 * 4, part(i % 4)),
+    /// The sums of four columns beside one another.
+    fn result(&self, r: usize, q: usize) -> String {
+        if self.s.by == 4 {
+            return format!("c{r}_{q}");
+        }
+        let (first, second) = (format!("c{r}_{}", q - q % 2), format!("c{r}_{}", q - q % 2 + 1));
+        let [x, y] = [["x", "y"], ["z", "w"]][q % 2];
+        format!("vec4<T>({first}.{x}, {second}.{x}, {first}.{y}, {second}.{y})")
     }
 }

@@ -549,7 +549,8 @@ fn m_normal_cdf(x: f32) -> f32 {
     return keep_nan(x, select(below, 1.0 - below, x > 0.0));
 }
 
-// x times a polynomial in w = -log(1 - x²), near ±1 in its root.
+// x times a polynomial in w = -log(1 - x²), near ±1 in its root, and there a step of Newton's method by erfc: derivatives are
+// exp(y²), in which an error of y is many.
 fn m_erfinv(x: f32) -> f32 {
     let a = m_abs(x);
     let w = -m_log((1.0 - within(a, 0.0, 1.0)) * (1.0 + a));
@@ -574,7 +575,10 @@ fn m_erfinv(x: f32) -> f32 {
     q = q * s + 0.009445698;
     q = q * s + 1.0016751;
     q = q * s + 2.8329768;
-    let y = x * select(q, p, w < 5.0);
+    let first = x * select(q, p, w < 5.0);
+    let b = m_abs(first);
+    let step = (m_erfc(b) - (1.0 - within(a, 0.0, 1.0))) * (0.8862269 * m_exp(b * b));
+    let y = select(first, copy_sign(b + step, x), a > 0.9);
     let ends = select(select(y, copy_sign(m_inf(), x), a >= 1.0), m_nan(), a > 1.0);
     return keep_nan(x, ends);
 }

@@ -11,6 +11,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::attribute::Visit;
 use super::hooks::{Handle, Hooks, NodeHook, TensorHook};
+use super::named::NamedDims;
 use super::saved::{SavedTensor, check_saved};
 use super::{Meta, anomaly, grad_enabled};
 use crate::device::Device;
@@ -132,6 +133,8 @@ pub struct Node<F: ?Sized = dyn Function> {
     edges: Edges,
     outputs: SmallVec<[OutputMeta; 1]>,
     extras: OnceLock<Box<Extras>>,
+    /// Note [Dimensions as they were named].
+    pub named_dims: NamedDims,
     f: F,
 }
 
@@ -164,6 +167,11 @@ static SEQUENCE: AtomicU64 = AtomicU64::new(1);
 /// The number that accumulators carry: they run as soon as they are ready.
 pub const LEAF_SEQUENCE: u64 = u64::MAX;
 
+/// The number of the next node: those made from now on have it or a higher one.
+pub fn next_sequence() -> u64 {
+    SEQUENCE.load(Ordering::Relaxed)
+}
+
 /// Makes a node whose outputs look like `outputs`.
 #[inline]
 pub fn node<F: Function>(f: F, edges: Edges, outputs: &[&Tensor]) -> GradFn {
@@ -176,6 +184,7 @@ pub fn node<F: Function>(f: F, edges: Edges, outputs: &[&Tensor]) -> GradFn {
             all => all.iter().map(|t| OutputMeta::of(t)).collect(),
         },
         extras: OnceLock::new(),
+        named_dims: NamedDims::default(),
         f,
     }))
 }
@@ -244,6 +253,7 @@ pub fn record_in_place<F: Function>(
         edges: no_edges(count),
         outputs: SmallVec::from_buf([OutputMeta::of(&out)]),
         extras: OnceLock::new(),
+        named_dims: NamedDims::default(),
         f: make(),
     };
     let node = shared(node, |node| {
@@ -520,6 +530,7 @@ impl AccumulateGrad {
             edges: Edges::new(),
             outputs: SmallVec::from_buf([OutputMeta::of(t)]),
             extras: OnceLock::new(),
+            named_dims: NamedDims::default(),
             f: AccumulateGrad { leaf: t.clone() },
         };
         shared(node, |_| ())

@@ -16,12 +16,13 @@ mod held;
 mod hooks;
 mod meta;
 mod mode;
+mod named;
 mod saved;
 
 pub use attribute::{Attribute, Visit};
 pub use function::{
-    AccumulateGrad, Cx, Edge, Edges, Function, GradFn, Grads, Node, NotImplemented, OutputMeta, node, record,
-    record_all, record_in_place, record_optional,
+    AccumulateGrad, Cx, Edge, Edges, Function, GradFn, Grads, LEAF_SEQUENCE, Node, NotImplemented,
+    OutputMeta, next_sequence, node, record, record_all, record_in_place, record_optional,
 };
 pub use held::{Held, HeldGuard, anything_held, set_young_collection};
 pub use hooks::{Handle, Hooks, NodeHook, PackedTensor, PostAccumulateHook, SavedTensorHooks, TensorHook};

@@ -100,6 +100,10 @@ impl Function for TraceBackward {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         Ok(smallvec![Some(arith::mul(g, &identity(self.rows, self.columns, g)?)?)])
     }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("self_sym_sizes", Attribute::InputShape);
+    }
 }
 
 /// The vector product of vectors of three elements along `dim`.

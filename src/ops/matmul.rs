@@ -130,11 +130,9 @@ struct Product {
 
 impl Product {
     fn new(node: &'static str, a: &Tensor, b: &Tensor) -> Product {
-        Product {
-            node,
-            a: SavedTensor::input_if(b.requires_grad(), a),
-            b: SavedTensor::input_if(a.requires_grad(), b),
-        }
+        // PyTorch saves by the order of names: mat2, self.
+        let saved_b = SavedTensor::input_if(a.requires_grad(), b);
+        Product { node, a: SavedTensor::input_if(b.requires_grad(), a), b: saved_b }
     }
 }
 
@@ -147,8 +145,11 @@ struct VectorProduct {
 
 impl VectorProduct {
     fn new(node: &'static str, a: &Tensor, b: &Tensor) -> VectorProduct {
-        let Product { node, a, b } = Product::new(node, a, b);
-        VectorProduct { node, a, b }
+        VectorProduct {
+            node,
+            a: SavedTensor::input_if(b.requires_grad(), a),
+            b: SavedTensor::input_if(a.requires_grad(), b),
+        }
     }
 }
 
@@ -162,8 +163,9 @@ impl Function for VectorProduct {
         // A 0-d gradient is that of an inner product.
         let by_a = |b: &Tensor| if g.rank() == 0 { arith::mul(g, b) } else { arith::mul(&add_dim(g, 1)?, b) };
         let by_b = |a: &Tensor| if g.rank() == 0 { arith::mul(g, a) } else { mv(&mt(a)?, g) };
+        let a = if cx.needs(1) { Some(self.a.get(cx)?) } else { None };
         let da = if cx.needs(0) { Some(by_a(&self.b.get(cx)?)?) } else { None };
-        let db = if cx.needs(1) { Some(by_b(&self.a.get(cx)?)?) } else { None };
+        let db = a.map(|a| by_b(&a)).transpose()?;
         Ok(smallvec![da, db])
     }
 

@@ -145,6 +145,8 @@ pub struct Plan {
     reads: [u8; 3],
     /// Per input, whether its gradient is that of the result, as bits.
     passes: u8,
+    /// The inputs in the order in which PyTorch saves them, which is that of their names.
+    saving: [u8; 3],
     pub node: &'static str,
 }
 
@@ -260,8 +262,16 @@ impl Row {
             let passes = (0..).zip(&grads).map(|(k, s)| ((*s == [Step::Arg(0)]) as u8) << k).sum();
             let mut read = [0; 3];
             read.iter_mut().zip(&grads).for_each(|(r, s)| *r = bits(s));
-            Plan { reads: read, passes, grads, node }
+            let mut saving = [0, 1, 2];
+            saving[..self.inputs.len().min(3)].sort_by_key(|&i| self.shown(self.inputs[i as usize]));
+            Plan { reads: read, passes, saving, grads, node }
         })
+    }
+
+    /// PyTorch's name of an input or a parameter.
+    fn shown(&self, name: &'static str) -> &'static str {
+        let other = self.meta.shown_as.iter().find(|(row, _)| *row == name).map(|(_, shown)| *shown);
+        other.unwrap_or(if name == "input" { "self" } else { name })
     }
 
     pub fn is_differentiable(&self) -> bool {

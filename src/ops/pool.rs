@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::nn::{PlaneMap, axes, map_planes, number_compute, per_axis, record_map, rounded};
+use super::nn::{Asked, Named, PlaneMap, axes, map_planes, number_compute, per_axis, record_map, rounded};
 use super::reduce::{dim_mask, mean_of_planes};
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::view;
@@ -56,6 +56,12 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
+    /// What its node shows beside the sizes.
+    fn asked(&self) -> Asked {
+        let stride = self.stride.is_some_and(|s| !s.is_empty());
+        Asked { stride, ceil: self.ceil, ..Asked::default() }
+    }
+
     /// The sizes of this pooling of `t`, and the shape of its result.
     fn shape(&self, t: &Tensor) -> Result<(PoolShape, Dims)> {
         let (op, n) = (self.op, self.n);
@@ -158,7 +164,7 @@ fn maxima(
     t: &Tensor,
     shape: &Dims,
     windows: Windows,
-    node: &'static str,
+    node: Named,
     find: impl Fn(&Tensor, &Tensor, &Tensor) -> Result<()>,
 ) -> Result<(Tensor, Tensor)> {
     let compute = number_compute(t.dtype());
@@ -170,7 +176,7 @@ fn maxima(
     }
     let map = PlaneMap::Pick { indices: indices.clone(), windows };
     let format = match t.layout().suggested_format() {
-        MemoryFormat::ChannelsLast3d if node.starts_with("Adaptive") => MemoryFormat::Contiguous,
+        MemoryFormat::ChannelsLast3d if node.0.starts_with("Adaptive") => MemoryFormat::Contiguous,
         format => format,
     };
     let out = rounded(out, t.dtype())?.laid_as(format)?;
@@ -235,7 +241,8 @@ fn line(t: &Tensor) -> Result<Tensor> {
 fn maxima_of(t: &Tensor, window: &Window) -> Result<(Tensor, Tensor)> {
     expect_number(t, window.op)?;
     let (s, shape) = window.shape(t)?;
-    maxima(t, &shape, Windows::Fixed(s), max_node(window.n), |x, out, indices| {
+    let node = Named(max_node(window.n), window.asked());
+    maxima(t, &shape, Windows::Fixed(s), node, |x, out, indices| {
         kernel::max_pool(&s, x.raw(), out.raw(), indices.raw())
     })
 }
@@ -251,7 +258,7 @@ fn avg_pool(a: &Args, op: &'static str, n: usize) -> Result<Out> {
     };
     if n > 1 {
         let window = Window { op, n, kernel, stride, padding, dilation, ceil };
-        return Ok(means_of(t, &window, divisor)?.into());
+        return Ok(means_of(t, &window, divisor, a.bool(5)?)?.into());
     }
     expect_lines(t, op)?;
     let kernel = one_of(op, "kernel_size", kernel)?;
@@ -259,14 +266,19 @@ fn avg_pool(a: &Args, op: &'static str, n: usize) -> Result<Out> {
     let padding = one_of(op, "padding", padding)?;
     let (kernel, stride, padding) = (&[1, kernel], Some(&[1, stride][..]), &[0, padding]);
     let window = Window { op, n: 2, kernel, stride, padding, dilation, ceil };
-    Ok(line(&means_of(&view::unsqueeze(t, -2)?, &window, divisor)?)?.into())
+    Ok(line(&means_of(&view::unsqueeze(t, -2)?, &window, divisor, a.bool(5)?)?)?.into())
 }
 
-fn means_of(t: &Tensor, window: &Window, divisor: Divisor) -> Result<Tensor> {
+fn means_of(t: &Tensor, window: &Window, divisor: Divisor, with_padding: bool) -> Result<Tensor> {
     expect_number(t, window.op)?;
     let (s, shape) = window.shape(t)?;
     let node = if window.n == 3 { "AvgPool3DBackward0" } else { "AvgPool2DBackward0" };
-    map_planes(t, Arc::new(PlaneMap::Average(s, divisor)), &shape, node)
+    map_planes(
+        t,
+        Arc::new(PlaneMap::Average(s, divisor)),
+        &shape,
+        Named(node, Asked { with_padding, ..window.asked() }),
+    )
 }
 
 /// Errors unless `t` is `[c, line]` or `[n, c, line]`.
@@ -346,7 +358,7 @@ fn adaptive_means(t: &Tensor, op: &'static str, size: &[i64], n: usize) -> Resul
     t.expect_float("adaptive_avg_pool2d")?;
     let (s, shape) = adaptive(t, op, size, n)?;
     let node = if n == 3 { "AdaptiveAvgPool3DBackward0" } else { "AdaptiveAvgPool2DBackward0" };
-    map_planes(t, Arc::new(PlaneMap::AdaptiveAverage(s)), &shape, node)
+    map_planes(t, Arc::new(PlaneMap::AdaptiveAverage(s)), &shape, Named(node, Asked::default()))
 }
 
 fn adaptive_max_pool(a: &Args, op: &'static str, n: usize) -> Result<Out> {
@@ -354,9 +366,10 @@ fn adaptive_max_pool(a: &Args, op: &'static str, n: usize) -> Result<Out> {
     t.expect_float("adaptive_max_pool2d")?;
     let (s, shape) = adaptive(t, op, a.ints(1)?, n)?;
     let node = if n == 3 { "AdaptiveMaxPool3DBackward0" } else { "AdaptiveMaxPool2DBackward0" };
-    let (out, indices) = maxima(t, &shape, Windows::Shares(s), node, |x, out, indices| {
-        kernel::adaptive_max_pool(&s, x.raw(), out.raw(), indices.raw())
-    })?;
+    let (out, indices) =
+        maxima(t, &shape, Windows::Shares(s), Named(node, Asked::default()), |x, out, indices| {
+            kernel::adaptive_max_pool(&s, x.raw(), out.raw(), indices.raw())
+        })?;
     Ok(if a.bool(2)? { Out::Tuple(vec![out, indices]) } else { out.into() })
 }
 

@@ -400,6 +400,10 @@ impl Function for NansumBackward {
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         visit("self", &self.input);
     }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        show_reduced(self.mask, visit);
+    }
 }
 
 fn nanmean(a: &Args) -> Result<Out> {

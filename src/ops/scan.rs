@@ -221,6 +221,10 @@ impl Function for LogcumsumexpBackward {
         visit("self", &self.input);
         visit("result", &self.result);
     }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("dim", Attribute::Int(self.dim as i64));
+    }
 }
 
 /// The elements in reverse order along `dim`.

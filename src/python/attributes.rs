@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use smallvec::SmallVec;
 
 use super::convert::scalar;
 use super::error::IntoPy;
@@ -21,12 +22,41 @@ pub fn names(node: &GradFn) -> Vec<&'static str> {
 /// The value under a name, if there is one.
 pub fn get<'py>(py: Python<'py>, node: &GradFn, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     let mut found = None;
+    let mut named = NamedDims::of(node);
     node.function().attributes(&mut |n, value| {
+        let value = named.instead(n, value);
         if n == name && found.is_none() {
             found = Some(object(py, node, value));
         }
     });
     found.transpose()
+}
+
+/// The dimensions that were named, of which each attribute takes as many as it has; see Note [Dimensions as they were named].
+struct NamedDims {
+    all: SmallVec<[i64; 4]>,
+    taken: usize,
+}
+
+impl NamedDims {
+    fn of(node: &GradFn) -> NamedDims {
+        NamedDims { all: node.named_dims.get(), taken: 0 }
+    }
+
+    /// The attribute as it was named, if it is one of dimensions.
+    fn instead<'a>(&'a mut self, name: &str, value: Attribute<'a>) -> Attribute<'a> {
+        if !name.starts_with("dim") || self.all.is_empty() {
+            return value;
+        }
+        match value {
+            Attribute::Int(_) => {
+                self.taken += 1;
+                self.all.get(self.taken - 1).map_or(value, |&d| Attribute::Int(d))
+            }
+            Attribute::Dims(_) | Attribute::Ints(_) => Attribute::Ints(&self.all),
+            _ => value,
+        }
+    }
 }
 
 /// PyTorch shows the integers of a node without their sign: -1 is 2⁶⁴ - 1.

@@ -26,9 +26,11 @@ use super::matching::{Positional, Values, find};
 use super::signature::{Signature, parse};
 use super::subclass::{is_watched, overridden};
 use super::tensor::{DETACH_FROM, PyTensor, wrap};
+use crate::dtype::Scalar;
+use crate::graph::{LEAF_SEQUENCE, grad_enabled, next_sequence};
 use crate::ops::schema::{Op, Out, Surface, Value};
 use crate::ops::{self, autocast};
-use crate::tensor::check_replaced;
+use crate::tensor::{Tensor, check_replaced};
 
 /// What a trampoline leads to.
 struct Entry {
@@ -178,6 +180,7 @@ fn dispatch(
     if let Some(out) = out {
         return call_out(py, entry, signature, &values, &out);
     }
+    let named = NamedDims::of(signature, &values);
     if is_large(&values) || entry.replaces {
         let result = py.detach(|| ops::call(entry.op, signature.overload, &values)).py()?;
         if entry.replaces {
@@ -188,13 +191,65 @@ fn dispatch(
             PyTensor::replace(slf.cast::<PyTensor>()?, after);
             return Ok(slf.clone().unbind());
         }
+        named.write(&result);
         return convert::out(py, result);
     }
     // The result is taken apart where it lies; see Note [Values are made where they stay].
     match ops::call(entry.op, signature.overload, &values) {
-        Ok(Out::Tensor(t)) => wrap(py, t),
-        Ok(other) => convert::out(py, other),
+        Ok(Out::Tensor(t)) => {
+            named.write_one(&t);
+            wrap(py, t)
+        }
+        Ok(other) => {
+            named.write(&other);
+            convert::out(py, other)
+        }
         Err(e) => Err(to_py(e)),
+    }
+}
+
+/// Dimensions that a call names otherwise than an operation counts them, and the number that nodes have from the call on.
+/// Note [Dimensions as they were named].
+struct NamedDims(Option<(SmallVec<[i64; 4]>, u64)>);
+
+impl NamedDims {
+    #[inline]
+    fn of(signature: &Signature, values: &[Value]) -> NamedDims {
+        let parameters = &signature.parameters;
+        if parameters.dims.is_empty() || !grad_enabled() {
+            return NamedDims(None);
+        }
+        let mut dims: SmallVec<[i64; 4]> = SmallVec::new();
+        for value in parameters.dims.iter().filter_map(|&i| values.get(i)) {
+            match value {
+                Value::Number(Scalar::Int(d)) => dims.push(*d),
+                Value::Ints(all) => dims.extend_from_slice(all),
+                _ => {}
+            }
+        }
+        let counted = dims.is_sorted() && dims.first().is_none_or(|&d| d >= 0);
+        NamedDims((!counted).then(|| (dims, next_sequence())))
+    }
+
+    #[inline]
+    fn write_one(&self, t: &Tensor) {
+        if let Some((dims, from)) = &self.0
+            && let Some(node) = t.grad_fn()
+            && (*from..LEAF_SEQUENCE).contains(&node.seq)
+        {
+            node.named_dims.set(dims);
+        }
+    }
+
+    fn write(&self, out: &Out) {
+        match out {
+            Out::Tensor(t) => self.write_one(t),
+            // They share a node.
+            Out::Tuple(all) | Out::List(all) | Out::Named(_, _, all) => {
+                all.iter().take(1).for_each(|t| self.write_one(t));
+            }
+            _ => {}
+        }
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Parameters {
     pub gathers: bool,
     /// As `gathers`, of tensors (`broadcast_tensors(a, b)`).
     pub gathers_tensors: bool,
+    /// Which ones name dimensions.
+    pub dims: Vec<usize>,
 }
 
 /// A parsed signature.
@@ -88,7 +90,10 @@ fn parse_parameters(py: Python<'_>, signature: &'static str) -> Result<Parameter
     let positional = params.iter().filter(|p| !p.keyword_only).count();
     let gathers = params.iter().any(|p| matches!(p.ty, Ty::Size | Ty::VarTensors));
     let gathers_tensors = params.iter().any(|p| p.ty == Ty::VarTensors);
-    Ok(Parameters { params, positional, gathers, gathers_tensors })
+    let is_dim =
+        |p: &&(usize, &Param)| p.1.name.starts_with("dim") && matches!(p.1.ty, Ty::Int | Ty::Ints | Ty::Size);
+    let dims = params.iter().enumerate().filter(|p| is_dim(&p)).map(|(i, _)| i).collect();
+    Ok(Parameters { params, positional, gathers, gathers_tensors, dims })
 }
 
 /// NumPy's and Python's other names for a parameter.

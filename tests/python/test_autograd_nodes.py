@@ -90,13 +90,92 @@ KEPT = {
     ),
     "nearest by size": (lambda: F.interpolate(leaf(1, 1, 4), 2), {"output_size": (2,), "scales": None}),
     "pad": (lambda: F.pad(leaf(3), (1, 2)), {"pad": (1, 2)}),
+    "bilinear": (
+        lambda: F.interpolate(leaf(1, 1, 4, 6), scale_factor=(0.5, 2.0), mode="bilinear"),
+        {
+            "output_size": (2, 12),
+            "align_corners": False,
+            "scales_h": 0.5,
+            "scales_w": 2.0,
+            "self_sym_sizes": (1, 1, 4, 6),
+        },
+    ),
+    "linear by size": (
+        lambda: F.interpolate(leaf(1, 1, 4), 3, mode="linear", align_corners=True),
+        {"output_size": (3,), "align_corners": True, "scales": None},
+    ),
+    "max_pool2d": (
+        lambda: F.max_pool2d(leaf(1, 1, 6, 6), (2, 3), padding=(0, 1), ceil_mode=True),
+        {"kernel_size": (2, 3), "stride": (), "padding": (0, 1), "dilation": (1, 1), "ceil_mode": True},
+    ),
+    "avg_pool3d": (
+        lambda: F.avg_pool3d(leaf(1, 1, 4, 4, 4), 2, 1, count_include_pad=False, divisor_override=3),
+        {
+            "kernel_size": (2, 2, 2),
+            "stride": (1, 1, 1),
+            "padding": (0, 0, 0),
+            "ceil_mode": False,
+            "count_include_pad": False,
+            "divisor_override": 3,
+        },
+    ),
+    "avg_pool1d": (lambda: F.avg_pool1d(leaf(1, 1, 4), 2).grad_fn.next_functions[0][0], {"kernel_size": (1, 2)}),
+    "qr": (lambda: torch.linalg.qr(leaf(2, 2))[0], {"mode": "reduced"}),
+    "cholesky": (lambda: torch.linalg.cholesky(torch.eye(2).requires_grad_()), {"upper": False}),
+    "addbmm sizes": (
+        lambda: torch.addbmm(leaf(3, 5), leaf(2, 3, 4), leaf(2, 4, 5)),
+        {"batch1_sym_argsize_0": 2, "batch1_sym_argsize_1": 3, "batch2_sym_argsize_2": 5},
+    ),
+    "norm of an order": (lambda: leaf(2, 3).norm(3, 1), {"ord": 3, "dim": (1,), "keepdim": False}),
 }
+
+LAST, BEFORE_LAST = 2**64 - 1, 2**64 - 2
+# Results by operation, and the dimensions that their nodes show.
+NAMED = {
+    "sum": (lambda: leaf(2, 3).sum(-1), {"dim": (LAST,)}),
+    "sum in another order": (lambda: leaf(2, 3).sum((1, 0)), {"dim": (1, 0)}),
+    "mean by keyword": (lambda: leaf(2, 3).mean(axis=(-1, 0)), {"dim": (LAST, 0)}),
+    "softmax": (lambda: leaf(2, 3).softmax(dim=-1), {"dim": LAST}),
+    "softmax from the first": (lambda: leaf(2, 3).softmax(dim=1), {"dim": 1}),
+    "max": (lambda: leaf(2, 3).max(-2)[0], {"dim": BEFORE_LAST}),
+    "cat": (lambda: torch.cat([leaf(2), leaf(2)], -1), {"dim": LAST}),
+    "stack": (lambda: torch.stack([leaf(2), leaf(2)], -1), {"dim": LAST}),
+    "split": (lambda: leaf(2, 4).split(2, -1)[1], {"dim": LAST}),
+    "unbind": (lambda: leaf(2, 4).unbind(-1)[0], {"dim": LAST}),
+    "transpose": (lambda: leaf(2, 3).transpose(-1, 0), {"dim0": LAST, "dim1": 0}),
+    "permute": (lambda: leaf(2, 3, 4).permute(-1, 0, 1), {"dims": (LAST, 0, 1)}),
+    "diagonal": (lambda: leaf(2, 3, 4).diagonal(1, -1, -2), {"offset": 1, "dim1": LAST, "dim2": BEFORE_LAST}),
+    "gather": (lambda: leaf(2, 3).gather(-1, torch.tensor([[0]])), {"dim": LAST}),
+    "squeeze": (lambda: leaf(2, 1).squeeze(-1), {"dim": LAST}),
+    "unsqueeze": (lambda: leaf(2).unsqueeze(-1), {"dim": LAST}),
+}
+
+
+@pytest.mark.parametrize("operation", NAMED)
+def test_a_node_shows_dimensions_as_they_were_named(operation):
+    make, expected = NAMED[operation]
+    node = make().grad_fn
+    assert {name: getattr(node, f"_saved_{name}") for name in expected} == expected
+
+
+def test_dimensions_that_do_nothing_leave_the_node_of_another_operation_alone():
+    y = leaf(2, 3).sum(0)
+    assert y.flatten(-1, -1).grad_fn is y.grad_fn
+    assert y.grad_fn._saved_dim == (0,)
+
+
+def test_resizing_along_several_dimensions_is_one_node():
+    x = leaf(1, 1, 4, 4)
+    y = F.interpolate(x, scale_factor=2, mode="bilinear")
+    ((accumulator, _),) = y.grad_fn.next_functions
+    assert accumulator.variable is x
 
 
 @pytest.mark.parametrize("operation", KEPT)
 def test_a_node_shows_the_numbers_that_its_operation_was_given(operation):
     make, expected = KEPT[operation]
-    node = make().grad_fn
+    made = make()
+    node = made.grad_fn if isinstance(made, torch.Tensor) else made
     for name, value in expected.items():
         shown = plain(getattr(node, f"_saved_{name}"))
         assert (shown, type(shown)) == (value, type(value)), name

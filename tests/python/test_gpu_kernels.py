@@ -195,9 +195,9 @@ def test_a_copy_of_many_bytes_keeps_them_and_the_order_of_what_is_done():
 
 def test_what_the_tuner_chose_outlives_the_process(tmp_path: Path):
     code = (
-        "import rgrad as torch; a = torch.ones(64, 1024).to('gpu'); b = torch.ones(1024, 1024).to('gpu');"
+        "import rgrad as torch; a = torch.ones(256, 1024).to('gpu'); b = torch.ones(1024, 1024).to('gpu');"
         "before = torch.gpu.stats()['pipelines']; c = a @ b; torch.gpu.synchronize();"
-        "print(torch.gpu.stats()['pipelines'] - before, c.sum().item() == 64.0 * 1024 * 1024)"
+        "print(torch.gpu.stats()['pipelines'] - before, c.sum().item() == 256.0 * 1024 * 1024)"
     )
     made = []
     for _ in range(2):

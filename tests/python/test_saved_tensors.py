@@ -29,6 +29,37 @@ def test_every_saved_tensor_passes_through_the_hooks():
     assert torch.allclose(x.grad, 2 * x.detach() * y.detach())
 
 
+@pytest.mark.parametrize(
+    ("run", "order"),
+    [
+        # Inputs by the order of their names in PyTorch, then results.
+        (lambda a, b: a * b, [2.0, 1.0]),  # other, self
+        (lambda a, b: a**b, [2.0, 1.0, 1.0]),  # exponent, self, result
+        (lambda a, b: torch.dot(a, b), [1.0, 2.0]),  # self, tensor
+        (lambda a, b: a[None] @ b[:, None], [2.0, 1.0]),  # mat2, self
+        (lambda a, b: torch.addmm(torch.zeros(1, 1), a[None], b[:, None]), [1.0, 2.0]),  # mat1, mat2
+        (lambda a, b: torch.lerp(a, b, b * 2), [2.0, 1.0, 4.0]),  # end, self, weight
+    ],
+)
+def test_tensors_are_packed_and_unpacked_in_the_order_of_pytorch(run, order):
+    a, b = torch.full((1,), 1.0, requires_grad=True), torch.full((1,), 2.0, requires_grad=True)
+    packed, unpacked = [], []
+
+    def pack(t):
+        packed.append(t.item())
+        return t
+
+    def unpack(t):
+        unpacked.append(t.item())
+        return t
+
+    with saved_tensors_hooks(pack, unpack):
+        y = run(a, b)
+    assert packed == order
+    y.sum().backward()
+    assert unpacked == order
+
+
 def test_the_innermost_pair_of_hooks_applies():
     used, x = [], leaf(2.0)
 

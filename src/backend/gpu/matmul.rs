@@ -4,9 +4,9 @@
 //! There are two shaders, each rendered for a tile and for how the operands lie. The direct one computes a tile an
 //! invocation from where the operands are: it is the fastest on software adapters, which gain nothing from workgroup
 //! memory, and for products that are thin. The tiled one carries both operands through workgroup memory. Either loads
-//! four neighbours at once where an operand has them, along the depth or along its side. On software a load costs by its
-//! components, as it goes lane by lane, and the sums cost little beside it: there the direct one also comes with loads of
-//! eight neighbours in four words of 64 bits, and in larger tiles, which load less.
+//! four neighbours at once where an operand has them, along the depth or along its side. On software loads take most of the
+//! time, as they go lane by lane, and as much for 64 bits as for 32: there the direct one also comes with loads of eight
+//! neighbours in four words of 64 bits, and in larger tiles, which load less.
 //! A product of few results and great depth is split: segments of the depth are summed by a reduction.
 //! For large products the tuner times the candidates once per adapter and class of shapes; others go by size.
 
@@ -272,10 +272,13 @@ fn pairs(gpu: &Gpu, eights: &Shape) -> bool {
 }
 
 /// The kernels that may be the fastest for a large product, the likeliest first.
-fn candidates(gpu: &Gpu, dtype: DType, pairs: bool) -> SmallVec<[Kernel; 4]> {
+fn candidates(gpu: &Gpu, s: &Shape, pairs: bool) -> SmallVec<[Kernel; 4]> {
     let direct = [Kernel::Direct(8, 4), Kernel::Direct(4, 4), Kernel::Direct(4, 2)];
-    match (gpu.caps.is_cpu, dtype.size()) {
-        (true, _) if pairs => SmallVec::from_slice(&PAIRED),
+    match (gpu.caps.is_cpu, s.dtype.size()) {
+        // The largest tile would have to be split where it leaves few invocations.
+        (true, _) if pairs => {
+            PAIRED.into_iter().filter(|&k| invocations(s, k) >= busy(gpu) || k == PAIRED[1]).collect()
+        }
         (true, _) => SmallVec::from_slice(&direct),
         (false, 4) => smallvec![Kernel::Tiled(64), Kernel::Tiled(128), direct[1], direct[0]],
         // Tiles of wide elements are more than the workgroup memory that every adapter has.
@@ -314,7 +317,7 @@ fn choose(
     if s.batch * s.m * s.n * s.k < WORTH_TUNING {
         return Ok(usual(gpu, s, pairs));
     }
-    let kernels = candidates(gpu, s.dtype, pairs);
+    let kernels = candidates(gpu, s, pairs);
     // Shapes of one class differ by less than a factor of two.
     let class = |n: usize| n.ilog2();
     let key = format!(

@@ -56,8 +56,10 @@ struct Functions {
     finish: &'static str,
 }
 
+const SUM: &str = "a + b";
+
 fn functions(f: Fold) -> Functions {
-    let plain = Functions { start: "T(0)", prepare: "v", combine: "a + b", finish: "a" };
+    let plain = Functions { start: "T(0)", prepare: "v", combine: SUM, finish: "a" };
     let squares = Functions { prepare: "v * v", finish: "m_sqrt(a)", ..plain };
     match f {
         Fold::Sum => plain,
@@ -87,6 +89,27 @@ fn functions(f: Fold) -> Functions {
             ..plain
         },
         Fold::LogSumExp => Functions { prepare: "m_exp(v - about)", finish: "about + m_log(a)", ..plain },
+    }
+}
+
+/// The sum of floats with what roundings have lost so far (Kahan's summation): memory is slower than three more additions.
+/// Infinities lose nothing.
+const COMPENSATED: &str = "var<private> lost: T;
+fn combine(a: T, b: T) -> T {
+    let v = b - lost;
+    let total = opaque(a + v);
+    lost = select(0.0, opaque(total - a) - v, is_finite(total));
+    return total;
+}
+";
+
+impl Functions {
+    /// The declaration of `combine`.
+    fn combine(&self, compute: DType) -> String {
+        if self.combine == SUM && compute == DType::F32 {
+            return COMPENSATED.into();
+        }
+        format!("fn combine(a: T, b: T) -> T {{ return {}; }}\n", self.combine)
     }
 }
 
@@ -212,9 +235,10 @@ fn list_source(f: &Functions, n: usize) -> Result<String> {
     let functions = format!(
         "fn start() -> T {{ return {}; }}
 fn prepare(v: T) -> T {{ return {}; }}
-fn combine(a: T, b: T) -> T {{ return {}; }}
-",
-        f.start, f.prepare, f.combine
+{}",
+        f.start,
+        f.prepare,
+        f.combine(DType::F32)
     );
     let slots = [
         ("parts", &*parts),
@@ -355,11 +379,10 @@ fn launch(
         loads += &format!("fn about(i: u32) -> T {{ return T({center}); }}\n");
         let functions = format!(
             "fn prepare(v: T, about: T) -> T {{ return {}; }}
-fn combine(a: T, b: T) -> T {{ return {}; }}
-fn finish(a: T, about: T) -> T {{ return {}; }}
+{}fn finish(a: T, about: T) -> T {{ return {}; }}
 ",
             if first { f.prepare } else { "v" },
-            f.combine,
+            f.combine(compute),
             if last { f.finish } else { "a" },
         );
         let start = format!("    var total = T({});\n", f.start);

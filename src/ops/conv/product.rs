@@ -89,6 +89,8 @@ impl Function for Convolution {
         let a = |which, x: &Tensor, y: &Tensor| product(which, self.s, x, y, None, &self.shapes[0]).map(Some);
         let b = |which, x: &Tensor, y: &Tensor| product(which, self.s, x, y, None, &self.shapes[1]).map(Some);
         let mut out: Grads = smallvec![None, None];
+        // Unpacked in the order in which they were saved.
+        let kept = if cx.needs(1) { Some(self.a.get(cx)?) } else { None };
         if cx.needs(0) {
             let other = self.b.get(cx)?;
             out[0] = match self.which {
@@ -97,8 +99,7 @@ impl Function for Convolution {
                 Product::Weight => a(Product::Output, &other, g)?,
             };
         }
-        if cx.needs(1) {
-            let other = self.a.get(cx)?;
+        if let Some(other) = kept {
             out[1] = match self.which {
                 Product::Output => b(Product::Weight, g, &other)?,
                 Product::Input => b(Product::Weight, &other, g)?,

@@ -276,6 +276,7 @@ pub fn index_add(t: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: S
         dim: d,
         index: SavedTensor::input(index),
         shape: source.shape().clone(),
+        alpha,
     })
 }
 
@@ -283,6 +284,8 @@ struct IndexAdd {
     dim: usize,
     index: SavedTensor,
     shape: Dims,
+    /// `source` comes multiplied by it.
+    alpha: Scalar,
 }
 
 impl Function for IndexAdd {
@@ -298,6 +301,12 @@ impl Function for IndexAdd {
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         visit("index", &self.index);
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("dim", Attribute::Int(self.dim as i64));
+        visit("alpha", Attribute::Number(self.alpha));
+        visit("source_dim", Attribute::Int(self.shape.len() as i64));
     }
 }
 

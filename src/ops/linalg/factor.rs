@@ -7,7 +7,7 @@ use crate::backend::copy;
 use crate::backend::factor::{self as kernel, Factor};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::graph::{Cx, Function, Grads, SavedTensor, record_all};
+use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record_all};
 use crate::layout::{Dims, Layout, Strides, broadcast};
 use crate::ops::index::masked_fill;
 use crate::ops::schema::{Args, Out};
@@ -406,6 +406,10 @@ impl Function for Cholesky {
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         visit("L", &self.out);
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("upper", Attribute::Bool(self.upper));
     }
 }
 

@@ -6,7 +6,7 @@ use super::factor::{Packed, expect_float, expect_matrices, expect_square, size, 
 use super::{identity, triangle};
 use crate::backend::factor::Factor;
 use crate::error::{Error, Result};
-use crate::graph::{Cx, Function, Grads, SavedTensor, record_all};
+use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record_all};
 use crate::ops::schema::{Args, Out};
 use crate::ops::{arith, join, matmul, view};
 use crate::tensor::Tensor;
@@ -26,6 +26,16 @@ enum Mode {
     Complete,
     /// R alone.
     R,
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Mode::Reduced => "reduced",
+            Mode::Complete => "complete",
+            Mode::R => "r",
+        }
+    }
 }
 
 fn qr(a: &Tensor, mode: Mode) -> Result<Vec<Tensor>> {
@@ -115,6 +125,10 @@ impl Function for Qr {
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         visit("Q", &self.q);
         visit("R", &self.r);
+    }
+
+    fn attributes(&self, visit: &mut Visit<'_>) {
+        visit("mode", Attribute::Text(self.mode.name()));
     }
 }
 

@@ -20,7 +20,7 @@ pub fn record_added(
 ) -> Result<Tensor> {
     let [_, x, y] = inputs;
     record(out, &inputs, |_| AddProduct {
-        kind: Added::of(op),
+        kind: Added::of(op, x, y),
         a: SavedTensor::input_if(y.requires_grad(), x),
         b: SavedTensor::input_if(x.requires_grad(), y),
         beta,
@@ -33,16 +33,17 @@ pub fn record_added(
 enum Added {
     Matrices,
     Batch,
-    SummedBatch,
+    /// Of so many products of so many rows and columns.
+    SummedBatch([usize; 3]),
     MatrixVector,
     Vectors,
 }
 
 impl Added {
-    fn of(op: &str) -> Added {
+    fn of(op: &str, x: &Tensor, y: &Tensor) -> Added {
         match op.trim_end_matches('_') {
             "baddbmm" => Added::Batch,
-            "addbmm" => Added::SummedBatch,
+            "addbmm" => Added::SummedBatch([x.shape()[0], x.shape()[1], y.shape()[2]]),
             "addmv" => Added::MatrixVector,
             "addr" => Added::Vectors,
             _ => Added::Matrices,
@@ -64,7 +65,7 @@ impl AddProduct {
         match self.kind {
             Added::Matrices => mm(g, &mt(b)?),
             Added::Batch => bmm(g, &mt(b)?),
-            Added::SummedBatch => bmm(&each(g, b)?, &mt(b)?),
+            Added::SummedBatch(_) => bmm(&each(g, b)?, &mt(b)?),
             Added::MatrixVector => arith::mul(&add_dim(g, 1)?, b),
             Added::Vectors => mv(g, b),
         }
@@ -74,7 +75,7 @@ impl AddProduct {
         match self.kind {
             Added::Matrices => mm(&mt(a)?, g),
             Added::Batch => bmm(&mt(a)?, g),
-            Added::SummedBatch => bmm(&mt(a)?, &each(g, a)?),
+            Added::SummedBatch(_) => bmm(&mt(a)?, &each(g, a)?),
             Added::MatrixVector => mv(&mt(a)?, g),
             Added::Vectors => mv(&mt(g)?, a),
         }
@@ -91,7 +92,7 @@ impl Function for AddProduct {
         match self.kind {
             Added::Matrices => "AddmmBackward0",
             Added::Batch => "BaddbmmBackward0",
-            Added::SummedBatch => "AddbmmBackward0",
+            Added::SummedBatch(_) => "AddbmmBackward0",
             Added::MatrixVector => "AddmvBackward0",
             Added::Vectors => "AddrBackward0",
         }
@@ -103,11 +104,12 @@ impl Function for AddProduct {
         if cx.needs(0) {
             out[0] = Some(multiplied(g.clone(), self.beta)?);
         }
+        let a = if cx.needs(2) { Some(self.a.get(cx)?) } else { None };
         if cx.needs(1) {
             out[1] = Some(multiplied(self.by_a(g, &self.b.get(cx)?)?, self.alpha)?);
         }
-        if cx.needs(2) {
-            out[2] = Some(multiplied(self.by_b(g, &self.a.get(cx)?)?, self.alpha)?);
+        if let Some(a) = a {
+            out[2] = Some(multiplied(self.by_b(g, &a)?, self.alpha)?);
         }
         Ok(out)
     }
@@ -115,7 +117,7 @@ impl Function for AddProduct {
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         let (a, b) = match self.kind {
             Added::Matrices => ("mat1", "mat2"),
-            Added::Batch | Added::SummedBatch => ("batch1", "batch2"),
+            Added::Batch | Added::SummedBatch(_) => ("batch1", "batch2"),
             Added::MatrixVector => ("mat", "vec"),
             Added::Vectors => ("vec1", "vec2"),
         };
@@ -126,5 +128,10 @@ impl Function for AddProduct {
     fn attributes(&self, visit: &mut Visit<'_>) {
         visit("beta", Attribute::Number(self.beta));
         visit("alpha", Attribute::Number(self.alpha));
+        if let Added::SummedBatch([n, rows, columns]) = self.kind {
+            visit("batch1_sym_argsize_0", Attribute::Int(n as i64));
+            visit("batch1_sym_argsize_1", Attribute::Int(rows as i64));
+            visit("batch2_sym_argsize_2", Attribute::Int(columns as i64));
+        }
     }
 }

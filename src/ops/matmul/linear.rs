@@ -104,8 +104,9 @@ impl Function for Linear {
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None, None, None]) };
         let db = if cx.needs(0) { Some(reduce::sum_mask(g, 1, false, Some(g.dtype()))?) } else { None };
+        let x = if cx.needs(2) { Some(self.x.get(cx)?) } else { None };
         let dx = if cx.needs(1) { Some(mm(g, &turn(&self.turned.get(cx)?)?)?) } else { None };
-        let dw = if cx.needs(2) { Some(turn(&mm(&turn(g)?, &self.x.get(cx)?)?)?) } else { None };
+        let dw = x.map(|x| turn(&mm(&turn(g)?, &x)?)).transpose()?;
         Ok(smallvec![db, dx, dw])
     }
 

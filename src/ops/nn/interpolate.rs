@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{PlaneMap, float_compute, map_planes};
+use super::{Asked, Named, PlaneMap, Taps, float_compute, map_planes};
 use crate::backend::plane::ResizeShape;
 use crate::dtype::DType;
 use crate::error::Result;
@@ -157,28 +157,24 @@ fn resize(t: &Tensor, axes: &[Resize], mode: Mode, align_corners: bool) -> Resul
     );
     let planes = t.shape()[..lead].iter().product();
     let whole = ResizeShape { planes, input: sizes(|r| r.from), output: sizes(|r| r.to) };
+    let mut scales = [None; 3];
+    axes.iter().enumerate().for_each(|(a, r)| scales[3 - spatial + a] = r.scale);
+    let named = Named(name, Asked { align_corners, scales, ..Asked::default() });
     match mode {
-        Mode::Area => map_planes(t, Arc::new(PlaneMap::AdaptiveAverage(whole)), &shape, name),
-        Mode::Nearest => {
-            let mut scales = [None; 3];
-            axes.iter().enumerate().for_each(|(a, r)| scales[3 - spatial + a] = r.scale);
-            map_planes(t, Arc::new(PlaneMap::Nearest(whole, scales)), &shape, name)
-        }
+        Mode::Area => map_planes(t, Arc::new(PlaneMap::AdaptiveAverage(whole)), &shape, named),
+        Mode::Nearest => map_planes(t, Arc::new(PlaneMap::Nearest(whole, scales)), &shape, named),
         _ => {
             if t.dtype() == DType::U8 {
                 return resize_image(t, axes, mode, align_corners);
             }
             let compute = float_compute(name, t.dtype())?;
-            // One axis after the other, in the wider type between.
-            let mut out = arith::to_dtype(t, compute)?;
-            for (a, r) in axes.iter().enumerate() {
-                let mut next = out.shape().clone();
-                let inner = next[lead + a + 1..].iter().product();
-                next[lead + a] = r.to;
-                let map = PlaneMap::Axis { n: r.from, inner, taps: r.taps(mode, align_corners, compute) };
-                out = map_planes(&out, Arc::new(map), &next, name)?;
-            }
-            arith::to_dtype(&out, t.dtype())
+            let along = |(a, r): (usize, &Resize)| Taps {
+                dim: lead + a,
+                n: r.from,
+                of: r.taps(mode, align_corners, compute),
+            };
+            let map = PlaneMap::Taps(axes.iter().enumerate().map(along).collect());
+            map_planes(t, Arc::new(map), &shape, named)
         }
     }
 }
@@ -190,11 +186,10 @@ fn resize_image(t: &Tensor, axes: &[Resize], mode: Mode, align_corners: bool) ->
     let mut out = arith::to_dtype(t, DType::F64)?;
     for (a, r) in axes.iter().enumerate().rev() {
         let mut next = out.shape().clone();
-        let inner = next[lead + a + 1..].iter().product();
         next[lead + a] = r.to;
-        let taps = in_16_bits(r.taps(mode, align_corners, DType::F64));
-        let map = PlaneMap::Axis { n: r.from, inner, taps };
-        let sums = map_planes(&out, Arc::new(map), &next, node(mode, axes.len()))?;
+        let of = in_16_bits(r.taps(mode, align_corners, DType::F64));
+        let map = PlaneMap::Taps(vec![Taps { dim: lead + a, n: r.from, of }]);
+        let sums = map_planes(&out, Arc::new(map), &next, Named(node(mode, axes.len()), Asked::default()))?;
         let rounded = rows::floor.call(&[(&arith::add(&sums, 0.5)?).into()], &[])?;
         out = rows::clamp.call(&[(&rounded).into(), 0.0.into(), 255.0.into()], &[])?;
     }

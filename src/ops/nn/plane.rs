@@ -22,8 +22,37 @@ pub enum PlaneMap {
     Nearest(ResizeShape, [Option<f64>; 3]),
     /// One element of each window, by its index in the plane.
     Pick { indices: Tensor, windows: Windows },
-    /// Sums of weighted elements along one axis: `[outer, taps.len(), inner]` from `[outer, n, inner]`.
-    Axis { n: usize, inner: usize, taps: Vec<Vec<(usize, f64)>> },
+    /// Sums of weighted elements along one dimension after the other.
+    Taps(Vec<Taps>),
+}
+
+/// What each result along dimension `dim`, which has `n` elements before, is the sum of: positions with their weights.
+pub struct Taps {
+    pub dim: usize,
+    pub n: usize,
+    pub of: Vec<Vec<(usize, f64)>>,
+}
+
+impl Taps {
+    /// The sums in `x`, or what their adjoint makes of it.
+    fn apply(&self, x: &Tensor, direction: Direction) -> Result<Tensor> {
+        let mut shape = x.shape().clone();
+        let inner = shape[self.dim + 1..].iter().product();
+        let map = Map::Axis { n: self.n, inner, taps: &self.of };
+        shape[self.dim] = if let Direction::Forward = direction { self.of.len() } else { self.n };
+        applied(&map, x, shape, direction)
+    }
+}
+
+/// What was asked for and shows in no size of a map.
+#[derive(Clone, Copy, Default)]
+pub struct Asked {
+    pub stride: bool,
+    pub ceil: bool,
+    pub with_padding: bool,
+    pub align_corners: bool,
+    /// Of the last dimensions.
+    pub scales: [Option<f64>; 3],
 }
 
 impl PlaneMap {
@@ -38,25 +67,46 @@ impl PlaneMap {
         }
     }
 
-    /// The map on what the backend works on.
-    fn raw(&self) -> Map<'_> {
-        match self {
+    /// The map of `x`, or its adjoint, of a shape.
+    fn apply(&self, x: &Tensor, shape: &Dims, direction: Direction) -> Result<Tensor> {
+        let map = match self {
             PlaneMap::Average(s, divisor) => Map::Average(*s, *divisor),
             PlaneMap::AdaptiveAverage(s) => Map::AdaptiveAverage(*s),
             PlaneMap::Nearest(s, scales) => Map::Nearest(*s, *scales),
             PlaneMap::Pick { indices, windows } => Map::Pick { indices: indices.raw(), windows: *windows },
-            PlaneMap::Axis { n, inner, taps } => Map::Axis { n: *n, inner: *inner, taps },
-        }
+            PlaneMap::Taps(all) => {
+                return match direction {
+                    Direction::Forward => all.iter().try_fold(x.clone(), |x, t| t.apply(&x, direction)),
+                    Direction::Adjoint => all.iter().rev().try_fold(x.clone(), |x, t| t.apply(&x, direction)),
+                };
+            }
+        };
+        applied(&map, x, shape.clone(), direction)
     }
 }
 
+fn applied(map: &Map, x: &Tensor, shape: Dims, direction: Direction) -> Result<Tensor> {
+    let out = x.new_empty(shape)?;
+    if out.numel() > 0 {
+        match direction {
+            Direction::Forward => kernel::forward(map, x.raw(), out.raw())?,
+            Direction::Adjoint => kernel::adjoint(map, x.raw(), out.raw())?,
+        }
+    }
+    Ok(out)
+}
+
+/// The name of a map's node, and what it shows beside the map.
+#[derive(Clone, Copy)]
+pub struct Named(pub &'static str, pub Asked);
+
 /// `map` of `x`, of shape `out`; backward is its adjoint, and of that the map again.
-pub fn map_planes(x: &Tensor, map: Arc<PlaneMap>, out: &Dims, node: &'static str) -> Result<Tensor> {
+pub fn map_planes(x: &Tensor, map: Arc<PlaneMap>, out: &Dims, node: Named) -> Result<Tensor> {
     run(x, map, out, Direction::Forward, node)
 }
 
 /// The node of a result that was found another way, as the maxima are together with their indices.
-pub fn record_map(out: Tensor, x: &Tensor, map: PlaneMap, node: &'static str) -> Result<Tensor> {
+pub fn record_map(out: Tensor, x: &Tensor, map: PlaneMap, node: Named) -> Result<Tensor> {
     let from = x.shape().clone();
     record(out, &[x], |_| MapBackward::new(Arc::new(map), from, Direction::Forward, node))
 }
@@ -67,22 +117,9 @@ enum Direction {
     Adjoint,
 }
 
-fn run(
-    x: &Tensor,
-    map: Arc<PlaneMap>,
-    shape: &Dims,
-    direction: Direction,
-    node: &'static str,
-) -> Result<Tensor> {
+fn run(x: &Tensor, map: Arc<PlaneMap>, shape: &Dims, direction: Direction, node: Named) -> Result<Tensor> {
     let compute = number_compute(x.dtype());
-    let dense = x.dense(compute)?;
-    let out = dense.new_empty(shape.clone())?;
-    if out.numel() > 0 {
-        match direction {
-            Direction::Forward => kernel::forward(&map.raw(), dense.raw(), out.raw())?,
-            Direction::Adjoint => kernel::adjoint(&map.raw(), dense.raw(), out.raw())?,
-        }
-    }
+    let out = map.apply(&x.dense(compute)?, shape, direction)?;
     let from = x.shape().clone();
     let out = rounded(out, x.dtype())?.laid_as(map.format(x))?;
     record(out, &[x], |_| MapBackward::new(map, from, direction, node))
@@ -93,15 +130,15 @@ struct MapBackward {
     /// The shape of what the map was applied to.
     from: Dims,
     direction: Direction,
-    node: &'static str,
+    node: Named,
     mark: SavedTensor,
 }
 
 impl MapBackward {
     /// PyTorch keeps the input of a pooling, and nothing of an interpolation.
-    fn new(map: Arc<PlaneMap>, from: Dims, direction: Direction, node: &'static str) -> MapBackward {
+    fn new(map: Arc<PlaneMap>, from: Dims, direction: Direction, node: Named) -> MapBackward {
         let mark = match *map {
-            PlaneMap::Nearest(..) | PlaneMap::Axis { .. } => SavedTensor::unused(),
+            PlaneMap::Nearest(..) | PlaneMap::Taps(_) => SavedTensor::unused(),
             PlaneMap::Average(..) | PlaneMap::AdaptiveAverage(_) | PlaneMap::Pick { .. } => {
                 SavedTensor::mark()
             }
@@ -112,7 +149,7 @@ impl MapBackward {
 
 impl Function for MapBackward {
     fn name(&self) -> &'static str {
-        self.node
+        self.node.0
     }
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
@@ -130,21 +167,53 @@ impl Function for MapBackward {
     }
 
     fn attributes(&self, visit: &mut Visit<'_>) {
-        if !self.node.starts_with("Upsample") {
-            return;
+        match &*self.map {
+            PlaneMap::Average(s, divisor) => {
+                self.show_windows(s, visit);
+                visit("count_include_pad", Attribute::Bool(self.node.1.with_padding));
+                let fixed =
+                    if let Divisor::Fixed(d) = divisor { Attribute::Int(*d) } else { Attribute::Nothing };
+                visit("divisor_override", fixed);
+            }
+            PlaneMap::Pick { windows: Windows::Fixed(s), .. } => {
+                self.show_windows(s, visit);
+                visit("dilation", Attribute::Sizes(self.of_plane(&s.dilation)));
+            }
+            PlaneMap::Nearest(_, scales) => self.show_resize(scales, visit),
+            PlaneMap::Taps(_) => {
+                self.show_resize(&self.node.1.scales, visit);
+                if !self.node.0.starts_with("UpsampleNearest") {
+                    visit("align_corners", Attribute::Bool(self.node.1.align_corners));
+                }
+            }
+            PlaneMap::AdaptiveAverage(_) | PlaneMap::Pick { .. } => {}
         }
+    }
+}
+
+impl MapBackward {
+    /// What a pooling has for each dimension of its planes.
+    fn of_plane<'a>(&self, all: &'a [usize; 3]) -> &'a [usize] {
+        if self.node.0.contains("3D") { all } else { &all[1..] }
+    }
+
+    fn show_windows(&self, s: &PoolShape, visit: &mut Visit<'_>) {
+        visit("kernel_size", Attribute::Sizes(self.of_plane(&s.kernel)));
+        visit("stride", Attribute::Sizes(if self.node.1.stride { self.of_plane(&s.stride) } else { &[] }));
+        visit("padding", Attribute::Sizes(self.of_plane(&s.padding)));
+        visit("ceil_mode", Attribute::Bool(self.node.1.ceil));
+    }
+
+    fn show_resize(&self, scales: &[Option<f64>; 3], visit: &mut Visit<'_>) {
         visit("self_sym_sizes", Attribute::InputShape);
         visit("output_size", Attribute::OutputShape(2));
-        if let PlaneMap::Nearest(_, scales) = *self.map {
-            // The last scales are those of the plane's dimensions.
-            let names: &[&'static str] = match self.from.len() {
-                3 => &["scales"],
-                4 => &["scales_h", "scales_w"],
-                _ => &["scales_d", "scales_h", "scales_w"],
-            };
-            for (name, scale) in names.iter().rev().zip(scales.iter().rev()) {
-                visit(name, scale.map_or(Attribute::Nothing, |s| Attribute::Number(Scalar::Float(s))));
-            }
+        let names: &[&'static str] = match self.from.len() {
+            3 => &["scales"],
+            4 => &["scales_h", "scales_w"],
+            _ => &["scales_d", "scales_h", "scales_w"],
+        };
+        for (name, scale) in names.iter().rev().zip(scales.iter().rev()) {
+            visit(name, scale.map_or(Attribute::Nothing, |s| Attribute::Number(Scalar::Float(s))));
         }
     }
 }

@@ -82,7 +82,8 @@ impl PointwiseBackward {
             Arg::T(t) if t.requires_grad() => bits | reads,
             _ => bits,
         });
-        for (i, (a, kept)) in args.iter().zip(&mut self.kept).enumerate() {
+        for i in plan.saving.map(usize::from) {
+            let (Some(a), Some(kept)) = (args.get(i), self.kept.get_mut(i)) else { continue };
             let is_read = read >> (i + 1) & 1 == 1;
             match *a {
                 Arg::S(s) => {
@@ -109,12 +110,6 @@ impl PointwiseBackward {
     #[inline(always)]
     fn inputs(&self) -> &[Kept] {
         &self.kept[..usize::from(self.count).min(PLACES)]
-    }
-
-    /// PyTorch's name of an input or a parameter.
-    fn shown(&self, name: &'static str) -> &'static str {
-        let other = self.row.meta.shown_as.iter().find(|(row, _)| *row == name).map(|(_, shown)| *shown);
-        other.unwrap_or(if name == "input" { "self" } else { name })
     }
 
     /// The inputs that have an edge, in its order.
@@ -245,8 +240,9 @@ impl Function for PointwiseBackward {
         let Some(g) = &grads[0] else { return Ok(self.edges().map(|_| None).collect()) };
         // Once, as hooks may have packed them.
         let mut saved: Saved = [const { None }; ARGS];
-        for (slot, kept) in saved[1..].iter_mut().zip(&self.kept) {
-            *slot = kept.get(cx)?;
+        let inputs = plan.saving.map(usize::from).into_iter().filter(|&i| i < self.inputs().len());
+        for i in inputs.chain(self.inputs().len()..PLACES) {
+            saved[i + 1] = self.kept[i].get(cx)?;
         }
         let once = matches!(self.row.meta.rounds, Rounds::Once);
         if once
@@ -290,7 +286,7 @@ impl Function for PointwiseBackward {
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
         static NOTHING: SavedTensor = SavedTensor::unused();
         for (i, (kept, &name)) in self.inputs().iter().zip(self.row.inputs).enumerate() {
-            let name = self.shown(name);
+            let name = self.row.shown(name);
             match kept {
                 Kept::Tensor(s) => visit(name, s),
                 Kept::Nothing if self.row.derivatives_read(i) => visit(name, &NOTHING),
@@ -316,7 +312,7 @@ impl Function for PointwiseBackward {
             let Kept::Number(s) = *kept else { continue };
             let unbounded = self.row.meta.bounds && s.to_f64().is_infinite();
             visit(
-                self.shown(name),
+                self.row.shown(name),
                 match s {
                     _ if unbounded => Attribute::Nothing,
                     s if i > 0 && self.row.meta.number_nodes.is_empty() => Attribute::Tensor(s, gone),
@@ -325,7 +321,7 @@ impl Function for PointwiseBackward {
             );
         }
         for ((name, _), &value) in self.row.params.iter().zip(&self.params) {
-            visit(self.shown(name), Attribute::Number(value));
+            visit(self.row.shown(name), Attribute::Number(value));
         }
         if let Some((name, value)) = self.row.meta.shows {
             visit(name, value);

@@ -184,8 +184,9 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(node: &'static str, t: &Tensor, results: &[&Tensor], mask: u64) -> Shared {
         // The gradient reads the results only in comparisons, so their history does not matter.
+        let input = SavedTensor::input(t);
         let results = results.iter().map(|y| SavedTensor::input(&y.detach())).collect();
-        Shared { node, input: SavedTensor::input(t), results, mask }
+        Shared { node, input, results, mask }
     }
 
     fn share(&self, x: &Tensor, y: &Tensor, g: &Tensor) -> Result<Tensor> {

@@ -42,14 +42,14 @@ pub fn mean_and_var(t: &Tensor, mask: u64) -> Result<(Tensor, Tensor)> {
 pub fn var_mask(t: &Tensor, mask: u64, keepdim: bool, correction: f64) -> Result<Tensor> {
     expect_float("std and var", t)?;
     let (_, out) = raw(t, mask, keepdim, correction, false)?;
-    record(out, &[t], |_| Spread::new("VarBackward0", t, SavedTensor::unused(), mask, correction, false))
+    record(out, &[t], |_| Spread::new("VarBackward0", t, None, mask, correction, false))
 }
 
 /// The square root of [`var_mask`].
 pub fn std_mask(t: &Tensor, mask: u64, keepdim: bool, correction: f64) -> Result<Tensor> {
     expect_float("std and var", t)?;
     let (_, out) = raw(t, mask, keepdim, correction, true)?;
-    record(out, &[t], |y| Spread::new("StdBackward0", t, SavedTensor::output(y), mask, correction, false))
+    record(out, &[t], |y| Spread::new("StdBackward0", t, Some(y), mask, correction, false))
 }
 
 /// The node of all four: inputs are the gradients by the spread and, in the pairs, by the mean.
@@ -67,12 +67,20 @@ impl Spread {
     fn new(
         node: &'static str,
         t: &Tensor,
-        std: SavedTensor,
+        std: Option<&Tensor>,
         mask: u64,
         correction: f64,
         with_mean: bool,
     ) -> Spread {
-        Spread { node, input: SavedTensor::input(t), std, mask, correction, with_mean }
+        let input = SavedTensor::input(t);
+        Spread {
+            node,
+            input,
+            std: std.map_or_else(SavedTensor::unused, SavedTensor::output),
+            mask,
+            correction,
+            with_mean,
+        }
     }
 
     fn by_spread(&self, cx: &Cx, x: &Tensor, g: &Tensor) -> Result<Tensor> {
@@ -208,8 +216,7 @@ fn run(kind: Kind, a: &Args, request: fn(&Args) -> Result<Request>) -> Result<Ou
     };
     let (mean, spread) = raw(t, mask, keepdim, correction, root)?;
     Ok(Out::Tuple(record_all(vec![spread, mean], &[t], |y| {
-        let std = if root { SavedTensor::output(&y[0]) } else { SavedTensor::unused() };
-        Spread::new(node, t, std, mask, correction, true)
+        Spread::new(node, t, root.then_some(&y[0]), mask, correction, true)
     })?))
 }
 

@@ -1841,6 +1841,7 @@ _set_saved_tensors_hooks_error: Any
 _set_torch_function_disabled: Any
 _special: Any
 _storage_bytes: Any
+_swap_tensor_impl: Any
 _synchronize: Any
 _tensor_from_buffer: Any
 _typed_tensor: Any

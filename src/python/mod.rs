@@ -71,6 +71,8 @@ mod _C {
         will_engine_execute_node,
     };
     #[pymodule_export]
+    use super::object::swap_tensors;
+    #[pymodule_export]
     use super::safetensors::{index, save};
     #[pymodule_export]
     use super::storage::{PyStorage, frombuffer, storage_bytes, tensor_from_buffer};

@@ -100,6 +100,17 @@ impl PyTensor {
     }
 }
 
+/// Each of two objects is from now on the tensor of the other.
+#[pyfunction]
+#[pyo3(name = "_swap_tensor_impl")]
+pub fn swap_tensors(one: &Bound<'_, PyTensor>, other: &Bound<'_, PyTensor>) {
+    let (x, y) = (one.get().inner(), other.get().inner());
+    PyTensor::replace(one, y.clone());
+    PyTensor::replace(other, x);
+    // The second step took `y` for a tensor without an object.
+    y.set_host(one.as_ptr().cast());
+}
+
 impl Drop for PyTensor {
     fn drop(&mut self) {
         self.tensor.0.get_mut().set_host(null_mut());

@@ -231,3 +231,28 @@ def test_the_reflected_product_of_matrices_keeps_the_dtype():
 
 def test_a_size_stays_one_on_either_side_of_a_plus():
     assert repr((3,) + torch.Size([1])) == repr(torch.Size([3]) + (1,)) == "torch.Size([3, 1])"
+
+
+def test_swapped_tensors_have_each_others_class_attributes_and_gradient():
+    a, b = torch.ones(2, requires_grad=True), torch.nn.Parameter(torch.zeros(3))
+    a.mark = 1
+    (a * 2).sum().backward()
+    torch.utils.swap_tensors(a, b)
+    assert (type(a), type(b)) == (torch.nn.Parameter, torch.Tensor)
+    assert (a.tolist(), b.tolist(), b.grad.tolist(), a.grad) == ([0, 0, 0], [1, 1], [2, 2], None)
+    assert b.mark == 1
+    assert not hasattr(a, "mark")
+    grad = b.grad
+    (b * a.sum()).sum().backward()
+    assert b.grad is grad
+    assert a.grad.tolist() == [2, 2, 2]
+
+
+def test_tensors_with_weak_references_are_not_swapped():
+    a, b = torch.ones(2), torch.ones(3)
+    there = weakref.ref(b)
+    with pytest.raises(RuntimeError, match="Cannot swap t1 because it has weakref associated with it"):
+        torch.utils.swap_tensors(b, a)
+    with pytest.raises(RuntimeError, match="Cannot swap t2 because it has weakref associated with it"):
+        torch.utils.swap_tensors(a, b)
+    assert there() is b

@@ -157,9 +157,9 @@ def _grad_batched(
             raise RuntimeError(
                 "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
                 "dimension. The sizes of the remaining dimensions are expected to match the shape of corresponding "
-                f"output, but a mismatch was detected: grad_output[{i}] has a shape of {g.shape[1:]} and output[{i}] "
-                f"has a shape of {root.shape}. If you only want some tensors in `grad_output` to be considered "
-                "batched, consider using vmap."
+                f"output, but a mismatch was detected: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a "
+                f"shape of {root.shape}. If you only want some tensors in `grad_output` to be considered batched, "
+                "consider using vmap."
             )
     counts = [len(g) for g in grads if g is not None]
     if len(set(counts)) > 1:

@@ -8,9 +8,35 @@ TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
 if TYPE_CHECKING:
     from typing import Any
 
+    from rgrad import Tensor
+
 
 def __getattr__(name: str) -> Any:
     # Loaded at first use, so that `rgrad.utils.data` works after a plain `import rgrad`.
     if name in ("_pytree", "checkpoint", "data", "dlpack", "hooks"):
         return importlib.import_module(f"rgrad.utils.{name}")
     raise AttributeError(f"module 'rgrad.utils' has no attribute '{name}'")
+
+
+def swap_tensors(t1: Tensor, t2: Tensor) -> None:
+    """Makes each of two tensors the other, with class, attributes, gradient and history: names keep their objects.
+
+    Raises `RuntimeError` where there are weak references to one of them, which would now lead to the other. A graph
+    that was recorded before keeps to the data: its gradients go to whatever object has it then.
+
+    >>> import rgrad as torch
+    >>> a, b = torch.zeros(2), torch.nn.Parameter(torch.ones(3))
+    >>> torch.utils.swap_tensors(a, b)
+    >>> a.shape, b.shape
+    (torch.Size([3]), torch.Size([2]))
+    """
+    import weakref  # not at the top, so that importing the package stays fast
+
+    from rgrad import _C
+
+    for name, t in (("t1", t1), ("t2", t2)):
+        if weakref.getweakrefs(t):
+            raise RuntimeError(f"Cannot swap {name} because it has weakref associated with it")
+    t1.__class__, t2.__class__ = t2.__class__, t1.__class__
+    t1.__dict__, t2.__dict__ = t2.__dict__, t1.__dict__
+    _C._swap_tensor_impl(t1, t2)

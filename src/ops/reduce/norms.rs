@@ -138,10 +138,7 @@ impl Function for NormBackward {
 
     fn attributes(&self, visit: &mut Visit<'_>) {
         super::show_reduced(self.mask, visit);
-        // As a whole number where it is one, as users give it.
-        let whole = self.p as i64;
-        let given = if whole as f64 == self.p { Scalar::Int(whole) } else { Scalar::Float(self.p) };
-        visit("ord", Attribute::Number(given));
+        visit("ord", Attribute::Number(Scalar::Float(self.p)));
     }
 }
 

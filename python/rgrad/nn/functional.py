@@ -568,6 +568,8 @@ def local_response_norm(
     """Divides by a power of the mean square over ``size`` neighbouring channels."""
     if input.dim() < 3:
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)")
+    if input.numel() == 0:
+        return input
     square = input * input
     rows = square.reshape(input.size(0), 1, input.size(1), math.prod(input.shape[2:]))
     padded = _nn.pad(rows, (0, 0, size // 2, (size - 1) // 2))

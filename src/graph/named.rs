@@ -2,8 +2,9 @@
 //!
 //! Note [Dimensions as they were named]
 //! Operations count dimensions from the first on, and so do their functions. A node of PyTorch shows them as they were given:
-//! from the last on, or in another order. Only the binding knows, so it writes them into the fresh node of a result. Nothing
-//! is computed from them.
+//! from the last on, or in another order. Only the binding knows, so it writes them into the fresh node of a result
+//! (`python/attributes.rs`), which shows them where they are the dimensions that it counts. Nothing is computed from them, and
+//! results in place or in `out=` go without.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -6,10 +6,13 @@ use smallvec::SmallVec;
 
 use super::convert::scalar;
 use super::error::IntoPy;
+use super::signature::Parameters;
 use super::tensor::wrap;
 use crate::dtype::{DType, Scalar};
 use crate::error::Error;
-use crate::graph::{Attribute, GradFn};
+use crate::graph::{Attribute, GradFn, LEAF_SEQUENCE, grad_enabled, next_sequence};
+use crate::layout::Dims;
+use crate::ops::schema::{Out, Value};
 use crate::tensor::Tensor;
 
 /// The names, those of tensors left out.
@@ -22,7 +25,7 @@ pub fn names(node: &GradFn) -> Vec<&'static str> {
 /// The value under a name, if there is one.
 pub fn get<'py>(py: Python<'py>, node: &GradFn, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     let mut found = None;
-    let mut named = NamedDims::of(node);
+    let mut named = ShownDims::of(node);
     node.function().attributes(&mut |n, value| {
         let value = named.instead(n, value);
         if n == name && found.is_none() {
@@ -32,20 +35,70 @@ pub fn get<'py>(py: Python<'py>, node: &GradFn, name: &str) -> PyResult<Option<B
     found.transpose()
 }
 
-/// The dimensions that were named, of which each attribute takes as many as it has; see Note [Dimensions as they were named].
-struct NamedDims {
+/// Dimensions that a call names otherwise than an operation counts them, and the number that nodes have from the call on.
+/// Note [Dimensions as they were named].
+pub struct GivenDims(Option<(SmallVec<[i64; 4]>, u64)>);
+
+impl GivenDims {
+    #[inline]
+    pub fn of(parameters: &Parameters, values: &[Value]) -> GivenDims {
+        if parameters.dims.is_empty() || !grad_enabled() {
+            return GivenDims(None);
+        }
+        let mut dims: SmallVec<[i64; 4]> = SmallVec::new();
+        for value in parameters.dims.iter().filter_map(|&i| values.get(i)) {
+            match value {
+                Value::Number(Scalar::Int(d)) => dims.push(*d),
+                Value::Ints(all) => dims.extend_from_slice(all),
+                _ => {}
+            }
+        }
+        let counted = dims.is_sorted() && dims.first().is_none_or(|&d| d >= 0);
+        GivenDims((!counted).then(|| (dims, next_sequence())))
+    }
+
+    /// Writes them into the node of a result, if the call has made it.
+    #[inline]
+    pub fn write_one(&self, t: &Tensor) {
+        if let Some((dims, from)) = &self.0
+            && let Some(node) = t.grad_fn()
+            && (*from..LEAF_SEQUENCE).contains(&node.seq)
+        {
+            node.named_dims.set(dims);
+        }
+    }
+
+    pub fn write(&self, out: &Out) {
+        match out {
+            Out::Tensor(t) => self.write_one(t),
+            // They share a node.
+            Out::Tuple(all) | Out::List(all) | Out::Named(_, _, all) => {
+                all.iter().take(1).for_each(|t| self.write_one(t));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The dimensions that were named, of which each attribute takes as many as it has.
+struct ShownDims {
     all: SmallVec<[i64; 4]>,
     taken: usize,
 }
 
-impl NamedDims {
-    fn of(node: &GradFn) -> NamedDims {
-        NamedDims { all: node.named_dims.get(), taken: 0 }
+impl ShownDims {
+    /// Nothing, if the node counts other ones: it may be the last of an operation made of several.
+    fn of(node: &GradFn) -> ShownDims {
+        let mut all = node.named_dims.get();
+        if !all.is_empty() && !is_same(&all, &counted_dims(node), node) {
+            all.clear();
+        }
+        ShownDims { all, taken: 0 }
     }
 
     /// The attribute as it was named, if it is one of dimensions.
     fn instead<'a>(&'a mut self, name: &str, value: Attribute<'a>) -> Attribute<'a> {
-        if !name.starts_with("dim") || self.all.is_empty() {
+        if !is_dim(name) || self.all.is_empty() {
             return value;
         }
         match value {
@@ -59,6 +112,42 @@ impl NamedDims {
     }
 }
 
+fn is_dim(name: &str) -> bool {
+    name.starts_with("dim")
+}
+
+/// The dimensions of a node's attributes, from the first on.
+fn counted_dims(node: &GradFn) -> SmallVec<[i64; 4]> {
+    let mut counted = SmallVec::new();
+    node.function().attributes(&mut |name, value| match value {
+        Attribute::Int(d) if is_dim(name) => counted.push(d),
+        Attribute::Ints(all) if is_dim(name) => counted.extend_from_slice(all),
+        Attribute::Dims(mask) if is_dim(name) => counted.extend((0..64).filter(|d| mask >> d & 1 == 1)),
+        _ => {}
+    });
+    counted
+}
+
+/// Whether these are the same dimensions, in whatever order, of the first input or the first output.
+fn is_same(named: &[i64], counted: &[i64], node: &GradFn) -> bool {
+    let sorted = |dims: &[i64], rank: i64| {
+        let mut dims: SmallVec<[i64; 4]> = dims.iter().map(|&d| if d < 0 { d + rank } else { d }).collect();
+        dims.sort_unstable();
+        dims
+    };
+    let ranks = [input_shape(node).len(), output_shape(node).len()];
+    ranks.iter().any(|&rank| sorted(named, rank as i64) == sorted(counted, rank as i64))
+}
+
+fn input_shape(node: &GradFn) -> Dims {
+    let edge = node.edges().first().and_then(Option::as_ref);
+    edge.and_then(|e| e.node.outputs().get(e.input())).map(|o| o.shape.clone()).unwrap_or_default()
+}
+
+fn output_shape(node: &GradFn) -> Dims {
+    node.outputs().first().map(|o| o.shape.clone()).unwrap_or_default()
+}
+
 /// PyTorch shows the integers of a node without their sign: -1 is 2⁶⁴ - 1.
 fn unsigned(py: Python<'_>, i: i64) -> Bound<'_, PyAny> {
     let Ok(n) = (i as u64).into_pyobject(py);
@@ -66,11 +155,8 @@ fn unsigned(py: Python<'_>, i: i64) -> Bound<'_, PyAny> {
 }
 
 fn object<'py>(py: Python<'py>, node: &GradFn, value: Attribute<'_>) -> PyResult<Bound<'py, PyAny>> {
-    let input = || {
-        let edge = node.edges().first().and_then(Option::as_ref);
-        edge.and_then(|e| e.node.outputs().get(e.input())).map(|o| o.shape.clone()).unwrap_or_default()
-    };
-    let output = || node.outputs().first().map(|o| o.shape.clone()).unwrap_or_default();
+    let input = || input_shape(node);
+    let output = || output_shape(node);
     let tuple = |items: &mut dyn ExactSizeIterator<Item = i64>| PyTuple::new(py, items).map(Bound::into_any);
     let sizes = |shape: &[usize]| tuple(&mut shape.iter().map(|&n| n as i64));
     let number = |s| scalar(py, s).map(|n| n.into_bound(py));

@@ -19,6 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use smallvec::SmallVec;
 
+use super::attributes::GivenDims;
 use super::convert;
 use super::dtype::type_name;
 use super::error::{IntoPy, panicked, to_py, warn};
@@ -26,11 +27,9 @@ use super::matching::{Positional, Values, find};
 use super::signature::{Signature, parse};
 use super::subclass::{is_watched, overridden};
 use super::tensor::{DETACH_FROM, PyTensor, wrap};
-use crate::dtype::Scalar;
-use crate::graph::{LEAF_SEQUENCE, grad_enabled, next_sequence};
 use crate::ops::schema::{Op, Out, Surface, Value};
 use crate::ops::{self, autocast};
-use crate::tensor::{Tensor, check_replaced};
+use crate::tensor::check_replaced;
 
 /// What a trampoline leads to.
 struct Entry {
@@ -180,7 +179,7 @@ fn dispatch(
     if let Some(out) = out {
         return call_out(py, entry, signature, &values, &out);
     }
-    let named = NamedDims::of(signature, &values);
+    let named = GivenDims::of(&signature.parameters, &values);
     if is_large(&values) || entry.replaces {
         let result = py.detach(|| ops::call(entry.op, signature.overload, &values)).py()?;
         if entry.replaces {
@@ -205,51 +204,6 @@ fn dispatch(
             convert::out(py, other)
         }
         Err(e) => Err(to_py(e)),
-    }
-}
-
-/// Dimensions that a call names otherwise than an operation counts them, and the number that nodes have from the call on.
-/// Note [Dimensions as they were named].
-struct NamedDims(Option<(SmallVec<[i64; 4]>, u64)>);
-
-impl NamedDims {
-    #[inline]
-    fn of(signature: &Signature, values: &[Value]) -> NamedDims {
-        let parameters = &signature.parameters;
-        if parameters.dims.is_empty() || !grad_enabled() {
-            return NamedDims(None);
-        }
-        let mut dims: SmallVec<[i64; 4]> = SmallVec::new();
-        for value in parameters.dims.iter().filter_map(|&i| values.get(i)) {
-            match value {
-                Value::Number(Scalar::Int(d)) => dims.push(*d),
-                Value::Ints(all) => dims.extend_from_slice(all),
-                _ => {}
-            }
-        }
-        let counted = dims.is_sorted() && dims.first().is_none_or(|&d| d >= 0);
-        NamedDims((!counted).then(|| (dims, next_sequence())))
-    }
-
-    #[inline]
-    fn write_one(&self, t: &Tensor) {
-        if let Some((dims, from)) = &self.0
-            && let Some(node) = t.grad_fn()
-            && (*from..LEAF_SEQUENCE).contains(&node.seq)
-        {
-            node.named_dims.set(dims);
-        }
-    }
-
-    fn write(&self, out: &Out) {
-        match out {
-            Out::Tensor(t) => self.write_one(t),
-            // They share a node.
-            Out::Tuple(all) | Out::List(all) | Out::Named(_, _, all) => {
-                all.iter().take(1).for_each(|t| self.write_one(t));
-            }
-            _ => {}
-        }
     }
 }
 

@@ -157,6 +157,13 @@ def test_a_node_shows_dimensions_as_they_were_named(operation):
     assert {name: getattr(node, f"_saved_{name}") for name in expected} == expected
 
 
+def test_an_operation_made_of_others_shows_the_dimensions_that_its_last_one_counts():
+    # Singular values have fewer dimensions than the matrices that are named.
+    node = torch.linalg.matrix_norm(leaf(2, 3, 3), "nuc", dim=(-2, -1)).grad_fn
+    assert node.name() == "SumBackward1"
+    assert node._saved_dim == (1,)
+
+
 def test_dimensions_that_do_nothing_leave_the_node_of_another_operation_alone():
     y = leaf(2, 3).sum(0)
     assert y.flatten(-1, -1).grad_fn is y.grad_fn

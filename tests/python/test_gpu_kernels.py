@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -277,3 +278,30 @@ def test_a_norm_of_lanes_is_one_launch_and_backward_two_with_two_sums():
     kernels = [e.kernel for e in profile.events if e.op != "fill"]
     # A sum may take two passes.
     assert kernels[:2] == ["norm_backward", "weight_terms"] and set(kernels[2:]) == {"reduce"}
+
+
+def places(found: torch.Tensor, exact: torch.Tensor) -> float:
+    """By how many units in the last place of float32 results are off at most."""
+    unit = exact.abs().float()
+    unit = (torch.nextafter(unit, torch.tensor(math.inf)) - unit).double()
+    return ((found.cpu().double() - exact).abs() / unit).max().item()
+
+
+@pytest.mark.parametrize("shape", [(1 << 20, 1), (100_003, 1), (5_000, 7)])
+def test_a_sum_of_many_floats_loses_nothing_to_rounding(shape):
+    # Added up one by one, the errors of equal numbers would all have one sign.
+    x = torch.full(shape, 0.1)
+    assert places(x.to("gpu").sum(0), x.double().sum(0)) <= 1
+    assert places(x.to("gpu").mean(0), x.double().mean(0)) <= 1
+
+
+def test_a_sum_with_infinities_is_one_of_them():
+    for values, expected in (([1.0, math.inf, 2.0], math.inf), ([-math.inf, 1.0, 3e38, 3e38], -math.inf)):
+        assert torch.tensor(values).to("gpu").sum().item() == expected
+    assert torch.tensor([3e38, 3e38, 1.0]).to("gpu").sum().item() == math.inf
+    assert math.isnan(torch.tensor([math.inf, -math.inf, 1.0]).to("gpu").sum().item())
+
+
+def test_the_inverse_of_erf_is_within_a_place_near_its_ends():
+    x = torch.linspace(0.997, 0.99999, 4001)
+    assert places(x.to("gpu").erfinv(), x.double().erfinv()) <= 1

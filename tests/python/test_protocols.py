@@ -248,6 +248,23 @@ def test_swapped_tensors_have_each_others_class_attributes_and_gradient():
     assert a.grad.tolist() == [2, 2, 2]
 
 
+class Tagged(torch.Tensor):
+    __slots__ = ("tag",)
+
+
+def test_swapped_tensors_have_each_others_slots():
+    a, b = torch.ones(2).as_subclass(Tagged), torch.ones(3).as_subclass(Tagged)
+    a.tag = "a"
+    torch.utils.swap_tensors(a, b)
+    assert b.tag == "a"
+    assert not hasattr(a, "tag")
+    with pytest.raises(RuntimeError, match="different slots"):
+        torch.utils.swap_tensors(a, torch.ones(1))
+    assert type(a) is Tagged
+    torch.utils.swap_tensors(b, b)
+    assert (b.tag, b.shape) == ("a", (2,))
+
+
 def test_tensors_with_weak_references_are_not_swapped():
     a, b = torch.ones(2), torch.ones(3)
     there = weakref.ref(b)

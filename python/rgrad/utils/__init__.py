@@ -21,8 +21,9 @@ def __getattr__(name: str) -> Any:
 def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     """Makes each of two tensors the other, with class, attributes, gradient and history: names keep their objects.
 
-    Raises `RuntimeError` where there are weak references to one of them, which would now lead to the other. A graph
-    that was recorded before keeps to the data: its gradients go to whatever object has it then.
+    Raises `RuntimeError` where there are weak references to one of them, which would now lead to the other, or where
+    their classes have other `__slots__`. A graph that was recorded before keeps to the data: its gradients go to
+    whatever object has it then.
 
     >>> import rgrad as torch
     >>> a, b = torch.zeros(2), torch.nn.Parameter(torch.ones(3))
@@ -37,6 +38,21 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     for name, t in (("t1", t1), ("t2", t2)):
         if weakref.getweakrefs(t):
             raise RuntimeError(f"Cannot swap {name} because it has weakref associated with it")
+    slots, others = ({s: getattr(t, s) for s in _slots(type(t)) if hasattr(t, s)} for t in (t1, t2))
+    if _slots(type(t1)) != _slots(type(t2)):
+        raise RuntimeError("Cannot swap t1 and t2 if they have different slots")
     t1.__class__, t2.__class__ = t2.__class__, t1.__class__
     t1.__dict__, t2.__dict__ = t2.__dict__, t1.__dict__
+    for t, old, new in ((t1, slots, others), (t2, others, slots)):
+        for name in old.keys() - new.keys():
+            delattr(t, name)
+        for name, value in new.items():
+            setattr(t, name, value)
     _C._swap_tensor_impl(t1, t2)
+
+
+def _slots(cls: type) -> set[str]:
+    """The names in `__slots__` of a class and those that it derives from."""
+    declared = (vars(base).get("__slots__", ()) for base in cls.__mro__)
+    names = {name for some in declared for name in ((some,) if isinstance(some, str) else some)}
+    return names - {"__dict__", "__weakref__"}

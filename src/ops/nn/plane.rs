@@ -44,14 +44,16 @@ impl Taps {
     }
 }
 
-/// What was asked for and shows in no size of a map.
+/// What a call asked for and a node shows, but no size of the map tells.
 #[derive(Clone, Copy, Default)]
 pub struct Asked {
+    /// Whether a stride was given.
     pub stride: bool,
+    /// `ceil_mode` and `count_include_pad` of a pooling.
     pub ceil: bool,
     pub with_padding: bool,
+    /// Of a resizing; the scales of its last dimensions are those that were given.
     pub align_corners: bool,
-    /// Of the last dimensions.
     pub scales: [Option<f64>; 3],
 }
 

@@ -505,6 +505,34 @@ impl<const K: usize> Odometer<K> {
     }
 }
 
+/// As [`collapse`], of any number of operands.
+pub fn collapse_all(
+    shape: &[usize],
+    strides: &[&[isize]],
+) -> (SmallVec<[usize; 6]>, SmallVec<[SmallVec<[isize; 6]>; 8]>) {
+    let mut out_shape: SmallVec<[usize; 6]> = SmallVec::new();
+    let mut out: SmallVec<[SmallVec<[isize; 6]>; 8]> = strides.iter().map(|_| SmallVec::new()).collect();
+    for d in (0..shape.len()).filter(|&d| shape[d] != 1) {
+        let walks_on = |(out, s): (&SmallVec<[isize; 6]>, &&[isize])| {
+            out.last().is_some_and(|last| *last == s[d] * shape[d] as isize)
+        };
+        match out_shape.last_mut() {
+            Some(last) if out.iter().zip(strides).all(walks_on) => {
+                *last *= shape[d];
+                for (out, s) in out.iter_mut().zip(strides) {
+                    out.pop();
+                    out.push(s[d]);
+                }
+            }
+            _ => {
+                out_shape.push(shape[d]);
+                out.iter_mut().zip(strides).for_each(|(out, s)| out.push(s[d]));
+            }
+        }
+    }
+    (out_shape, out)
+}
+
 /// Merges neighbouring dimensions that every operand walks as one, and drops dimensions of size 1.
 pub fn collapse<const K: usize>(
     shape: &[usize],

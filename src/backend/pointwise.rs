@@ -3,27 +3,26 @@
 #[cfg(feature = "gpu")]
 use super::gpu;
 use super::{View, by_device, cpu, elements, results, same_device};
+pub use cpu::interpret::Primitives;
 pub use cpu::pointwise::{FEW, Few, Kernel, Loop, Operand, compute_type, run_few, run_pair};
 use smallvec::SmallVec;
 
 use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
-use crate::formula::ARGS;
-use crate::formula::record::Steps;
+use crate::formula::{ARGS, Formula};
 #[cfg(feature = "gpu")]
-use crate::formula::record::{Prim, Step};
+use crate::formula::{Num, recorded};
 use crate::layout::Layout;
 use crate::{ensure, with_dtype};
 
 /// A formula, as each device wants it.
 #[derive(Clone, Copy)]
 pub struct Program<'a> {
-    /// The operation's name; with `part` it tells the formula from every other.
+    /// The operation's name, for messages and profiles.
     pub name: &'static str,
-    /// 0 for the operation itself, then its derivatives.
-    pub part: u8,
     pub kernel: Kernel,
-    pub steps: &'a dyn Fn() -> Steps,
+    /// The recorded steps, made when a device first asks for them.
+    pub formula: &'a dyn Fn() -> &'a Formula,
 }
 
 /// Applies a formula that computes in `compute`; false where it has no loop for that.
@@ -47,14 +46,63 @@ pub fn run(
     )
 }
 
+/// Applies a formula with one result or more, each of the shape that all operands are expanded to, to any number of
+/// operands: block by block with the loops of the rows on the host, in one launch on a GPU.
+///
+/// # Errors
+/// Where a step is not defined in `compute`.
+pub fn run_all(
+    name: &'static str,
+    formula: &Formula,
+    primitives: Primitives,
+    compute: DType,
+    operands: &[Operand],
+    params: &[Scalar],
+    outs: &[View],
+) -> Result<()> {
+    let Some(first) = outs.first() else { return Ok(()) };
+    if let (false, Some(order)) = (first.layout.is_contiguous(), first.layout.memory_order()) {
+        let turn = |v: &View| v.layout.permute(&order);
+        let results: SmallVec<[Layout; 4]> = outs.iter().map(turn).collect();
+        let inputs: SmallVec<[Layout; ARGS]> = operands
+            .iter()
+            .map(|o| if let Operand::View(v) = o { turn(v) } else { Layout::default() })
+            .collect();
+        let outs: SmallVec<[View; 4]> =
+            outs.iter().zip(&results).map(|(v, layout)| View { layout, ..*v }).collect();
+        let operands: SmallVec<[Operand; ARGS]> = operands
+            .iter()
+            .zip(&inputs)
+            .map(
+                |(o, layout)| {
+                    if let Operand::View(v) = o { Operand::View(View { layout, ..*v }) } else { *o }
+                },
+            )
+            .collect();
+        return run_all(name, formula, primitives, compute, &operands, params, &outs);
+    }
+    let views = operands.iter().filter_map(|o| if let Operand::View(v) = o { Some(*v) } else { None });
+    by_device!(same_device(outs.iter().copied().chain(views))?,
+        cpu => {
+            let done = cpu::interpret::run(formula, primitives, compute, operands, params, outs);
+            ensure!(done, NotImplemented, "a step of '{name}' is not defined in {}", compute.name());
+            Ok(())
+        },
+        gpu => match outs {
+            // One result is stored in wider words.
+            [out] if operands.len() <= ARGS && (0..operands.len()).all(|k| formula.reads(k)) => {
+                let program = Program { name, kernel: Kernel::NONE, formula: &|| formula };
+                gpu::pointwise::run(&program, compute, operands, params, *out)
+            }
+            _ => gpu::fused::run(name, formula, compute, operands, params, outs),
+        }
+    )
+}
+
 /// The formula of [`integer_power`].
 #[cfg(feature = "gpu")]
-const INTEGER_POWER: Program = Program {
-    name: "pow",
-    part: 0,
-    kernel: Kernel::Same { f32: None, f64: None, i32: None, i64: None },
-    steps: &|| vec![Step::Arg(0), Step::Arg(1), Step::Do(Prim::Pow, [0, 1, 0])],
-};
+const INTEGER_POWER: Program =
+    Program { name: "pow", kernel: Kernel::NONE, formula: &|| recorded!(|a| a[0].pow(a[1])) };
 
 /// Errors where an integer among the divisors is zero; on a GPU that may be told later.
 pub fn expect_divisors(x: View) -> Result<()> {

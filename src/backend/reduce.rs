@@ -5,7 +5,7 @@ use super::gpu;
 use super::{View, by_device, cpu, elements, results, same_device};
 pub use cpu::reduce::Along;
 
-use crate::dtype::{Bool8, DType};
+use crate::dtype::{Bool8, DType, Scalar};
 use crate::error::{Error, Result};
 use crate::{bail, with_dtype};
 
@@ -35,11 +35,23 @@ pub fn fold(f: Fold, x: View, d: Along, out: View) -> Result<()> {
     )
 }
 
-/// The norm of some order of all elements of dense float32 tensors of a device; the host has its own in `optim`.
+/// The norm of a positive order of all elements of dense tensors, into one element.
+///
+/// # Errors
+/// On a device other than the host, where the result is not float32.
 pub fn norm_of_all(order: f64, tensors: &[View], out: View) -> Result<()> {
     by_device!(same_device(tensors.iter().copied().chain([out]))?,
-        cpu => Err(Error::Runtime(format!("the norm of order {order} of the host runs on slices"))),
-        gpu => gpu::reduce::norm_of_all(order, tensors, out)
+        cpu => {
+            cpu::copy::fill(out, Scalar::Float(cpu::optim::norm_of_all(order, tensors)));
+            Ok(())
+        },
+        gpu => {
+            // Sums are of float32 alone.
+            if out.dtype != DType::F32 {
+                out.on_host()?;
+            }
+            gpu::reduce::norm_of_all(order, tensors, out)
+        }
     )
 }
 

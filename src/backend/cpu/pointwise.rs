@@ -41,7 +41,7 @@ impl<T, O> Loop<T, O> {
 impl<T: Copy, O: Copy + Zeroable> Loop<T, O> {
     /// Runs over all of `out`; the inputs are as long.
     #[inline]
-    fn run(self, ins: &[&[T]], params: &[T], out: &mut [O]) {
+    pub(super) fn run(self, ins: &[&[T]], params: &[T], out: &mut [O]) {
         let whole = out.len() - out.len() % GROUP;
         if whole > 0 {
             (self.0)(ins, params, out);
@@ -84,6 +84,11 @@ pub enum Kernel {
         i32: Option<Loop<Int<i32>, Bool8>>,
         i64: Option<Loop<Int<i64>, Bool8>>,
     },
+}
+
+impl Kernel {
+    /// No loops: a formula that is only rendered, or interpreted.
+    pub const NONE: Kernel = Kernel::Same { f32: None, f64: None, i32: None, i64: None };
 }
 
 /// An operand of a formula.
@@ -170,7 +175,7 @@ fn period(layout: &Layout) -> Option<usize> {
 
 /// Where the driver takes an operand from. All but numbers, periods and blocks are of the computed type; all but
 /// blocks are not overwritten before they are read.
-enum Source<'a> {
+pub(super) enum Source<'a> {
     /// Contiguous: used as it lies.
     Direct(View<'a>),
     /// Made of long contiguous runs, which are used as they lie: a slice of columns.
@@ -187,7 +192,7 @@ enum Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    fn of<T: Lane>(operand: Option<&Operand<'a>>, out: View) -> Self {
+    pub(super) fn of<T: Lane>(operand: Option<&Operand<'a>>, out: View) -> Self {
         match operand {
             None | Some(Operand::Unread) => Source::Unread,
             Some(Operand::Number(s)) => Source::Number(*s),
@@ -214,6 +219,15 @@ impl<'a> Source<'a> {
         match banded_columns(v.layout) {
             Some(cols) => Source::Bands(v, cols),
             None => Source::Blocks(v),
+        }
+    }
+
+    /// Elements of a chunk: whole bands, where there are any.
+    pub(super) fn grain(all: &[Self], usual: usize) -> usize {
+        let widest = all.iter().map(|s| if let Source::Bands(_, cols) = s { *cols } else { 0 }).max();
+        match widest {
+            Some(cols) if cols > 0 => (2 * usual).div_ceil(SIDE * cols) * SIDE * cols,
+            _ => usual,
         }
     }
 }
@@ -247,12 +261,7 @@ fn drive<T: Lane, E: Element>(
             l.run(&ins[..count], params, bytemuck::cast_slice_mut(dst));
         });
     }
-    // Chunks of whole bands, where there are any.
-    let widest = sources.iter().map(|s| if let Source::Bands(_, cols) = s { *cols } else { 0 }).max();
-    let grain = match widest {
-        Some(cols) if cols > 0 => (2 * GRAIN).div_ceil(SIDE * cols) * SIDE * cols,
-        _ => GRAIN,
-    };
+    let grain = Source::grain(&sources, GRAIN);
     parallel_for(n, grain, |range| drive_blocks::<T, E>(l, &sources, count, params, out, direct_out, range));
 }
 
@@ -437,7 +446,7 @@ fn stand_ins(sources: &[Source; ARGS], count: usize) -> [usize; ARGS] {
 }
 
 /// A source on its way through a range of positions.
-enum Feed<'a, T: Lane> {
+pub(super) enum Feed<'a, T: Lane> {
     Unread,
     Direct(View<'a>),
     Runs(Reader<'a>),
@@ -448,7 +457,7 @@ enum Feed<'a, T: Lane> {
 }
 
 impl<'a, T: Lane> Feed<'a, T> {
-    fn new(source: &Source<'a>, range: &Range<usize>) -> Self {
+    pub(super) fn new(source: &Source<'a>, range: &Range<usize>) -> Self {
         match source {
             Source::Unread => Feed::Unread,
             Source::Direct(v) => Feed::Direct(*v),
@@ -471,7 +480,7 @@ impl<'a, T: Lane> Feed<'a, T> {
 
     /// How many elements it can show together from position `at` on.
     #[inline]
-    fn left(&self, at: usize) -> usize {
+    pub(super) fn left(&self, at: usize) -> usize {
         match self {
             Feed::Unread | Feed::Direct(_) => usize::MAX,
             Feed::Runs(reader) => reader.run_left(),
@@ -483,7 +492,7 @@ impl<'a, T: Lane> Feed<'a, T> {
 
     /// Prepares the `n` elements from position `at` on.
     #[inline]
-    fn reach(&mut self, at: usize, n: usize) {
+    pub(super) fn reach(&mut self, at: usize, n: usize) {
         match self {
             Feed::Bands(bands) => bands.reach(at),
             Feed::Blocks(reader, block) => {
@@ -494,7 +503,7 @@ impl<'a, T: Lane> Feed<'a, T> {
     }
 
     #[inline]
-    fn get(&self, at: usize, n: usize) -> &[T] {
+    pub(super) fn get(&self, at: usize, n: usize) -> &[T] {
         match self {
             Feed::Unread => &[],
             Feed::Direct(v) => dense(v, at, n),
@@ -506,7 +515,7 @@ impl<'a, T: Lane> Feed<'a, T> {
     }
 
     #[inline]
-    fn pass(&mut self, n: usize) {
+    pub(super) fn pass(&mut self, n: usize) {
         if let Feed::Runs(reader) = self {
             reader.skip(n);
         }

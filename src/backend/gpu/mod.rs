@@ -40,6 +40,7 @@ mod elements;
 mod error;
 pub mod factor;
 mod fault;
+pub mod fused;
 pub mod index;
 pub mod instance;
 pub mod mask;

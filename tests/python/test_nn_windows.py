@@ -49,7 +49,8 @@ def test_a_transposed_convolution_reaches_the_sizes_its_stride_leaves_open():
 def test_a_convolution_takes_the_arguments_of_a_convolution_and_no_others(layer):
     given = {name: p.default for name, p in inspect.signature(layer).parameters.items()}
     assert list(given) == (
-        "in_channels out_channels kernel_size stride padding dilation groups bias padding_mode device dtype".split()
+        ["in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "bias"]
+        + ["padding_mode", "device", "dtype"]
     )
     assert list(given.values())[3:] == [1, 0, 1, 1, True, "zeros", None, None]
     for hidden in ("transposed", "output_padding"):

@@ -161,10 +161,5 @@ def test_a_chain_in_segments_computes_what_the_chain_computes(segments):
     gradients = [torch.autograd.grad(y.sum(), x)[0] for y in (found, expected)]
     assert torch.equal(found, expected) and torch.equal(*gradients)
     # The last segment keeps what it saved; the others run again.
-    size = len(chain) // segments
-    assert len(calls) - len(chain) == max(0, size * (segments - 1))
-
-
-def test_a_chain_shorter_than_its_segments_is_refused():
-    with pytest.raises(ValueError):
-        checkpoint_sequential([torch.exp], 2, torch.ones(1, requires_grad=True), use_reentrant=False)
+    again = len(chain) // segments * (segments - 1) if segments > 0 else 0
+    assert len(calls) == len(chain) + again

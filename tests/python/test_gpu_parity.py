@@ -6,8 +6,8 @@ from itertools import product
 import pytest
 
 import rgrad as torch
-from rgrad._parity import check
-from rgrad._samples import DTYPES, LAYOUTS, samples
+from rgrad.doctor.parity import check
+from rgrad.doctor.samples import DTYPES, LAYOUTS, samples
 
 if torch.gpu.device_count() == 0:
     if os.environ.get("RGRAD_REQUIRE_GPU"):

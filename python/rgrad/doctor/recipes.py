@@ -156,6 +156,7 @@ RECIPES: dict[str, list[Call] | None] = {
     "new_empty_strided": None,
     "fill": [call(data(5, 7), 2), call(data(5, 7), real())],
     "fill_": [call(data(5, 7), 2), call(data(5, 7), real())],
+    "fill_diagonal_": [call(data(5, 5), 2), call(data(7, 3), 2, True), call(data(3, 3, 3), 2)],
     "linspace": None,
     "logspace": None,
     # By index.

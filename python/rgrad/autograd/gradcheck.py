@@ -13,7 +13,7 @@ import rgrad
 from rgrad import _C
 from rgrad._C import Tensor
 
-from . import grad
+from ._backward import grad
 from .function import Function
 
 TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]

@@ -172,7 +172,7 @@ impl PyTensor {
 
     #[getter]
     fn layout<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("rgrad._top")?.getattr("strided")
+        py.import("rgrad._layout")?.getattr("strided")
     }
 
     /// The real part, which all of the tensor is.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import pickle
+
 import pytest
 
 import rgrad as torch
@@ -40,6 +43,23 @@ def test_a_transposed_convolution_reaches_the_sizes_its_stride_leaves_open():
     assert repr(nn.ConvTranspose1d(2, 3, 4, output_padding=1, stride=2)) == (
         "ConvTranspose1d(2, 3, kernel_size=(4,), stride=(2,), output_padding=(1,))"
     )
+
+
+@pytest.mark.parametrize("layer", [nn.Conv1d, nn.Conv2d, nn.Conv3d])
+def test_a_convolution_takes_the_arguments_of_a_convolution_and_no_others(layer):
+    given = {name: p.default for name, p in inspect.signature(layer).parameters.items()}
+    assert list(given) == (
+        ["in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "bias"]
+        + ["padding_mode", "device", "dtype"]
+    )
+    assert list(given.values())[3:] == [1, 0, 1, 1, True, "zeros", None, None]
+    for hidden in ("transposed", "output_padding"):
+        with pytest.raises(TypeError, match="unexpected keyword argument"):
+            layer(1, 2, 3, **{hidden: 1})
+    made = layer(1, 2, 3)
+    assert (made.transposed, made.output_padding) == (False, (0,) * len(made.kernel_size))
+    again = pickle.loads(pickle.dumps(made))
+    assert vars(again).keys() == vars(made).keys() and repr(again) == repr(made)
 
 
 def test_unfold_gives_a_convolution_as_a_product():

@@ -311,7 +311,7 @@ def _warn_of_chosen_dim(name: str, stacklevel: int) -> None:
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """Divides exponentials by their sum along ``dim``, which is chosen by the rank, with a warning, if not given.
 
-    >>> softmax(rgrad.zeros(2), dim=0)
+    >>> rgrad.nn.functional.softmax(rgrad.zeros(2), dim=0)
     tensor([0.5000, 0.5000])
     """
     if dim is None:

@@ -175,7 +175,9 @@ fn run_as<T: Interpreted>(
     let n = outs[0].layout.numel();
     let origins: Vec<Source> = (0..f.args())
         .map(|k| match operands.get(k).filter(|_| f.reads(k)) {
-            Some(Operand::View(v)) if outs.iter().any(|o| o.storage.same(v.storage)) => Source::Blocks(*v),
+            Some(Operand::View(v)) if outs.iter().any(|o| o.storage.overlaps(v.storage)) => {
+                Source::Blocks(*v)
+            }
             operand => Source::of::<T>(operand, outs[0]),
         })
         .collect();

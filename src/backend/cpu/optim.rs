@@ -107,7 +107,7 @@ pub fn step(groups: &[Group]) -> Result<()> {
     // A gradient that lies in memory that is about to be written is read from a copy.
     let copies = parts
         .iter()
-        .map(|p| match p.written.iter().any(|w| w.storage.same(p.gradient.storage)) {
+        .map(|p| match p.written.iter().any(|w| w.storage.overlaps(p.gradient.storage)) {
             true => copied(p.gradient).map(Some),
             false => Ok(None),
         })

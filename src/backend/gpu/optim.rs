@@ -85,7 +85,7 @@ struct Copies {
 impl Copies {
     fn of(gpu: &'static Gpu, gradient: Option<View>, written: &[View]) -> Result<Copies> {
         // A gradient that lies in memory that is about to be written is read from a copy.
-        let aliased = |g: &View| written.iter().any(|w| w.storage.same(g.storage));
+        let aliased = |g: &View| written.iter().any(|w| w.storage.overlaps(g.storage));
         let gradient = match gradient {
             Some(g) if aliased(&g) => Some(copied(gpu, g)?),
             Some(g) => dense(gpu, g)?,

@@ -62,9 +62,10 @@ doctor: dev ## Every operation on this machine's GPU against the CPU
 	PYTHONPATH=python $(PY) -m rgrad.doctor $(ARGS)
 
 .PHONY: slow
-slow: dev ## Miri over the locks of the graph (needs a nightly with miri), 10,000 random programs, threads many times
+slow: dev ## Miri over the locks of the graph (needs a nightly with miri), 10,000 random programs, a million random calls, threads many times
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks" cargo +nightly miri test --locked --no-default-features --test locks
 	PYTHONPATH=python RANDOM_PROGRAMS=10000 $(PY) -m pytest tests/python/test_random_programs.py
+	PYTHONPATH=python RANDOM_CALLS=1000000 $(PY) -m pytest tests/python/test_random_calls.py
 	cargo build --quiet --locked --tests
 	for i in $$(seq 20); do cargo test --quiet --locked --test locks || exit 1; done
 	for i in $$(seq 5); do cargo test --quiet --locked --test graph threads || exit 1; done

@@ -493,8 +493,8 @@ fn follow(running: Option<&Tensor>, new: &Tensor, momentum: f64, scale: f64) -> 
         let kept = arith::mul(&old, 1.0 - momentum)?;
         return write_untracked(running, &arith::add(&kept, &new)?);
     }
-    let old = running.on_host()?.to_vec::<f64>();
-    let new = new.on_host()?.to_vec::<f64>();
+    let old = running.on_host()?.values::<f64>()?;
+    let new = new.on_host()?.values::<f64>()?;
     let value: Vec<f64> =
         old.iter().zip(&new).map(|(o, n)| (1.0 - momentum) * o + momentum * scale * n).collect();
     write_untracked(running, &Tensor::from_slice(&value, running.shape().clone())?)?;

@@ -107,7 +107,7 @@ pub fn along_memory(t: &Tensor, mask: u64, dtype: DType) -> Result<(Tensor, Alon
 pub fn any_zero(t: &Tensor) -> Result<bool> {
     use crate::dtype::Element;
     let t = t.on_host()?;
-    Ok(with_dtype!(t.dtype(), T => t.to_vec::<T>().iter().any(|v| v.to_f64() == 0.0)))
+    Ok(with_dtype!(t.dtype(), T => t.values::<T>()?.iter().any(|v| v.to_f64() == 0.0)))
 }
 
 /// The dtype that a floating point kernel computes in for results of `dtype`.

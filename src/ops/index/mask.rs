@@ -6,7 +6,7 @@ use crate::backend::{copy, index as kernel};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
-use crate::layout::{Dims, MemoryFormat, broadcast};
+use crate::layout::{Dims, MemoryFormat, broadcast, checked_numel};
 use crate::ops::index::take;
 use crate::ops::pointwise::{Arg, result_type};
 use crate::ops::schema::{Args, Out};
@@ -315,7 +315,7 @@ fn unravel_index(a: &Args) -> Result<Out> {
         "expected 'indices' to be an integer type, but got {}",
         indices.dtype()
     );
-    let n = shape.numel() as i64;
+    let n = checked_numel(&shape)? as i64;
     if let Some(i) = first_outside(indices, n)? {
         bail!(Value, "index {i} is out of bounds for array of size {n}");
     }
@@ -328,7 +328,7 @@ fn unravel_index(a: &Args) -> Result<Out> {
 /// The first of some indices that is not below `n`; the host waits to know it.
 pub(in crate::ops) fn first_outside(indices: &Tensor, n: i64) -> Result<Option<i64>> {
     if !indices.device().is_gpu() {
-        return Ok(indices.to_vec::<i64>().into_iter().find(|&i| i < 0 || i >= n));
+        return Ok(indices.values::<i64>()?.into_iter().find(|&i| i < 0 || i >= n));
     }
     // Narrow indices could not be compared with a large bound.
     let indices = &indices.dense(DType::I64)?;

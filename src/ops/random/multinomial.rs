@@ -43,7 +43,7 @@ pub(super) fn multinomial(a: &Args) -> Result<Out> {
         return draw_on_device(t, samples, replacement, a);
     }
     let out = Tensor::empty(shape, DType::I64)?;
-    let weights = t.to_vec::<f64>();
+    let weights = t.values::<f64>()?;
     check_weights(&weights, categories)?;
     let per_row = if replacement { samples } else { categories };
     let draws = Tensor::empty([out.numel() / samples, per_row], DType::F64)?;

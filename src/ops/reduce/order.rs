@@ -240,7 +240,7 @@ fn neighbours(
         (Tensor::empty(shape.clone(), DType::I64)?, Tensor::empty(shape.clone(), DType::I64)?);
     let (weight, scale) = (Tensor::empty(shape.clone(), DType::F64)?, Tensor::empty(shape, DType::F64)?);
     let steps = scale.slice_mut::<f64>()?;
-    let (values, q) = (sorted.on_host()?.to_vec::<f64>(), q.on_host()?.to_vec::<f64>());
+    let (values, q) = (sorted.on_host()?.values::<f64>()?, q.on_host()?.values::<f64>()?);
     let (narrow, count) = (sorted.dtype() == DType::F32, q.len());
     let (lo, hi, w) = (lower.slice_mut::<i64>()?, upper.slice_mut::<i64>()?, weight.slice_mut::<f64>()?);
     for lane in 0..d.lanes() {

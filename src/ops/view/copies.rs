@@ -7,11 +7,12 @@ use crate::backend::copy;
 use crate::dtype::DType;
 use crate::error::{Result, warn};
 use crate::graph::{Attribute, Cx, Function, Grads, Visit, record};
-use crate::layout::{Dims, Layout, MemoryFormat, infer_shape, wrap_dim};
+use crate::layout::{Dims, Layout, MemoryFormat, checked_numel, infer_shape, wrap_dim};
 use crate::ops::creation::arange;
 use crate::ops::schema::{Args, Out};
 use crate::ops::sort::search;
 use crate::ops::{arith, index, reduce, rows, scan};
+use crate::storage::empty_vec;
 use crate::tensor::Tensor;
 use crate::{bail, ensure, table};
 
@@ -99,7 +100,13 @@ impl Function for Roll {
 
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        let back: SmallVec<[i64; 6]> = self.shifts.iter().map(|s| -s).collect();
+        let back: SmallVec<[i64; 6]> = (self.shifts.iter().enumerate())
+            .map(|(i, s)| {
+                let dim = self.dims.get(i).and_then(|&d| wrap_dim(d, g.rank()).ok());
+                let n = dim.map_or(g.numel(), |d| g.shape().get(d).copied().unwrap_or(1));
+                -(s % n.max(1) as i64)
+            })
+            .collect();
         Ok(smallvec![Some(roll(g, &back, &self.dims)?)])
     }
 
@@ -116,7 +123,7 @@ fn rot90(t: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
     ensure!(rank >= 2, Runtime, "expected total dims >= 2, but got total dims = {rank}");
     let n = rank as i64;
     ensure!(
-        dims[0] != dims[1] && (dims[0] - dims[1]).abs() != n,
+        dims[0] != dims[1] && dims[0].abs_diff(dims[1]) != rank as u64,
         Runtime,
         "expected rotation dims to be different, but got dim0 = {} and dim1 = {}",
         dims[0],
@@ -149,13 +156,15 @@ pub fn repeat(t: &Tensor, repeats: &[i64]) -> Result<Tensor> {
     let mut from = Layout { offset: t.layout().offset, ..Layout::default() };
     for (d, &times) in repeats.iter().enumerate() {
         let (n, stride) = if d < lead { (1, 0) } else { (t.shape()[d - lead], t.strides()[d - lead]) };
-        whole.push(times as usize * n);
+        whole.push(n.saturating_mul(times as usize));
         for (n, stride) in [(times as usize, 0), (n, stride)] {
             interleaved.push(n);
             from.shape.push(n);
             from.strides.push(stride);
         }
     }
+    // Empty where there are no repeats, and then the sizes may be any.
+    checked_numel(&interleaved)?;
     let out = t.new_empty(whole)?;
     let to = Layout::contiguous(interleaved.clone());
     copy::copy(t.with_layout(from).raw(), out.with_layout(to).raw())?;
@@ -221,11 +230,14 @@ fn repeated_indices(repeats: &Tensor) -> Result<Tensor> {
     if repeats.device().is_gpu() {
         return repeated_on_device(&repeats.dense(DType::I64)?);
     }
-    let counts = repeats.to_vec::<i64>();
+    let counts = repeats.values::<i64>()?;
     ensure!(counts.iter().all(|&n| n >= 0), Runtime, "repeats can not be negative");
-    let indices: Vec<i64> =
-        counts.iter().enumerate().flat_map(|(i, &n)| std::iter::repeat_n(i as i64, n as usize)).collect();
-    Tensor::from_slice(&indices, [indices.len()])
+    let total = counts.iter().fold(0usize, |sum, &n| sum.saturating_add(n as usize));
+    let mut indices = empty_vec(total)?;
+    for (i, &n) in counts.iter().enumerate() {
+        indices.resize(indices.len() + n as usize, i as i64);
+    }
+    Tensor::from_slice(&indices, [total])
 }
 
 /// As `repeated_indices`; the host waits for how many there are, as the shape of the result depends on it.

@@ -266,17 +266,21 @@ def triplet_margin_loss(
     reduction = choose(size_average, reduce, reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
-    dims = anchor.dim(), positive.dim(), negative.dim()
-    if len(set(dims)) > 1:
-        raise RuntimeError(
-            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
-            f"anchor {dims[0]}D, positive {dims[1]}D, and negative {dims[2]}D inputs"
-        )
+    _check_triplet(anchor, positive, negative)
     near = pairwise_distance(anchor, positive, p, eps)
     far = pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = rgrad.minimum(far, pairwise_distance(positive, negative, p, eps))
     return _reduce((near - far + margin).clamp_min(0), reduction)
+
+
+def _check_triplet(*samples: Tensor) -> None:
+    dims = [sample.dim() for sample in samples]
+    if len(set(dims)) > 1:
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, "
+            f"but got: anchor {dims[0]}D, positive {dims[1]}D, and negative {dims[2]}D inputs"
+        )
 
 
 def triplet_margin_with_distance_loss(
@@ -294,11 +298,7 @@ def triplet_margin_with_distance_loss(
         raise ValueError(f"{reduction} is not a valid value for reduction")
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
-    if not anchor.ndim == positive.ndim == negative.ndim:
-        raise RuntimeError(
-            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, "
-            f"but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
-        )
+    _check_triplet(anchor, positive, negative)
     distance = pairwise_distance if distance_function is None else distance_function
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:

@@ -34,7 +34,21 @@ def _feature_dropout(input: Tensor, p: float, training: bool, inplace: bool, bat
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zeroes whole channels of ``(N, C, L)`` or ``(C, L)`` with probability ``p`` and scales the others."""
+    """Zeroes whole channels of sequences, each with probability ``p``.
+
+    Args:
+        input: ``(N, C, L)`` or ``(C, L)``, of a floating point dtype.
+        p: probability of zeroing a channel, between 0 and 1.
+        training: whether to drop anything.
+        inplace: whether to write to the input.
+
+    Returns:
+        A tensor of the input's shape and dtype; channels that stay are divided by ``1 - p``.
+
+    Raises:
+        ValueError: the probability is out of its range.
+        RuntimeError: the input has another number of dimensions.
+    """
     _check_probability(p)
     if input.dim() not in (2, 3):
         raise RuntimeError(
@@ -45,7 +59,20 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zeroes whole channels of ``(N, C, H, W)`` with probability ``p`` and scales the others."""
+    """Zeroes whole channels of images, each with probability ``p``.
+
+    Args:
+        input: ``(N, C, H, W)``, of a floating point dtype.
+        p: probability of zeroing a channel, between 0 and 1.
+        training: whether to drop anything.
+        inplace: whether to write to the input.
+
+    Returns:
+        A tensor of the input's shape and dtype; channels that stay are divided by ``1 - p``.
+
+    Raises:
+        ValueError: the probability is out of its range.
+    """
     _check_probability(p)
     if input.dim() < 2 and training:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
@@ -65,7 +92,20 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zeroes whole channels of ``(N, C, D, H, W)`` or ``(C, D, H, W)`` and scales the others."""
+    """Zeroes whole channels of volumes, each with probability ``p``.
+
+    Args:
+        input: ``(N, C, D, H, W)`` or ``(C, D, H, W)``, of a floating point dtype.
+        p: probability of zeroing a channel, between 0 and 1.
+        training: whether to drop anything.
+        inplace: whether to write to the input.
+
+    Returns:
+        A tensor of the input's shape and dtype; channels that stay are divided by ``1 - p``.
+
+    Raises:
+        ValueError: the probability is out of its range.
+    """
     _check_probability(p)
     if input.dim() not in (4, 5):
         warnings.warn(

@@ -51,8 +51,10 @@ if TYPE_CHECKING:
     from . import (
         accelerator,
         amp,
+        as_torch,
         autograd,
         backends,
+        compat,
         cpu,
         cuda,
         distributed,
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
         special,
         storage,
         testing,
+        torch_version,
         utils,
         version,
         vision,
@@ -186,4 +189,5 @@ def __dir__() -> list[str]:
     import pkgutil
 
     modules = (module.name for module in pkgutil.iter_modules(__path__))  # noqa: F405
-    return sorted({*globals(), *_FROM, *(name for name in modules if not name.startswith("_"))})
+    # To import `as_torch` changes the process: what looks at all that a directory names must not do it.
+    return sorted({*globals(), *_FROM, *(n for n in modules if not n.startswith("_") and n != "as_torch")})

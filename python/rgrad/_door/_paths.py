@@ -30,7 +30,7 @@ _ROWS = {
     "cuda.streams": ("cuda", "Event Stream"),
     "func": ("nn.utils.stateless", "functional_call"),
     "nn.modules.activation": (_NN, "MultiheadAttention"),
-    "nn.modules.batchnorm": (_NN, "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d"),
+    "nn.modules.batchnorm": (_NN, "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d SyncBatchNorm"),
     "nn.modules.channelshuffle": (_NN, "ChannelShuffle"),
     "nn.modules.conv": (
         _NN,

@@ -40,6 +40,14 @@ class tensortype:
     def __instancecheck__(self, instance: Any) -> bool:
         return isinstance(instance, _C.Tensor) and instance.is_cpu and instance.dtype == self.dtype
 
+    def __or__(self, other: Any) -> Any:
+        # In annotations, as of a class.
+        import typing
+
+        return typing.Union[self, other]  # noqa: UP007 - the operator is what this defines
+
+    __ror__ = __or__
+
     def __repr__(self) -> str:
         return f"<class 'torch.{self.__name__}'>"
 

@@ -55,7 +55,7 @@ def _module(name: str) -> types.ModuleType | None:
 def _step(path: str, value: Any, name: str) -> Any:
     """What `name` is, looked up in `value`, which programs call `path`; `LookupError` where it is missing."""
     below = f"{path}.{name}"
-    row = PATHS.get(path.partition(".")[2], ("", ()))
+    row = PATHS.get(_door.table_path(path), ("", ()))
     if value is None or isinstance(value, types.ModuleType):
         if name in row[1]:
             return getattr(importlib.import_module(f"rgrad.{row[0]}"), name)
@@ -131,7 +131,7 @@ class _Reader(ast.NodeVisitor):
     def _star(self, path: str) -> None:
         module = _module(path)
         names = getattr(module, "__all__", None) or [n for n in dir(module) if not n.startswith("_")]
-        names = [*names, *PATHS.get(path.partition(".")[2], ("", ()))[1]]
+        names = [*names, *PATHS.get(_door.table_path(path), ("", ()))[1]]
         self.names.update({name: f"{path}.{name}" for name in names if not hasattr(builtins, name)})
 
     def visit_Attribute(self, node: ast.Attribute) -> None:

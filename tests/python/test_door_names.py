@@ -136,3 +136,33 @@ def test_sync_batch_norm_is_batch_norm_of_any_rank_in_one_process():
     converted = torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)
     assert converted is model and type(model[1]) is torch.nn.SyncBatchNorm and not model[1].training
     assert model[1].weight is norm.weight and torch.equal(model[1].running_mean, norm.running_mean)
+
+
+def test_a_type_of_tensors_may_be_part_of_an_annotation():
+    import typing
+
+    assert typing.get_args(torch.LongTensor | None) == (torch.LongTensor, type(None))
+    assert typing.get_args(None | torch.FloatTensor) == (type(None), torch.FloatTensor)
+
+
+def test_filters_that_only_pillow_has_are_refused_for_tensors():
+    image = pytest.importorskip("PIL.Image")
+    from rgrad.vision.transforms import InterpolationMode, Resize
+
+    for mode in ("BOX", "HAMMING", "LANCZOS"):
+        resize = Resize((2, 3), InterpolationMode[mode])
+        assert resize(image.new("L", (8, 8))).size == (3, 2)
+        with pytest.raises(ValueError, match="unsupported with Tensor input"):
+            resize(torch.ones(1, 8, 8))
+
+
+def test_the_values_of_a_dictionary_come_with_the_steps_to_them():
+    from rgrad.utils._pytree import MappingKey, _dict_flatten_with_keys
+
+    assert _dict_flatten_with_keys({"a": 1}) == ([(MappingKey("a"), 1)], ["a"])
+    assert str(MappingKey("a")) == "['a']" and MappingKey("a").get({"a": 1}) == 1
+
+
+def test_datasets_that_are_only_names_say_which_there_are():
+    with pytest.raises(NotImplementedError, match="MNIST and FashionMNIST"):
+        torch.vision.datasets.CIFAR10("data")

@@ -23,9 +23,10 @@ def test_every_name_of_a_row_is_there(path):
 def test_every_row_can_be_imported_and_gives_the_objects_of_rgrad():
     code = """
 import importlib, pickle, torch
+from rgrad._door import torch_name
 from rgrad._door._paths import PATHS
 for path, (source, names) in PATHS.items():
-    module = importlib.import_module("torch." + path)
+    module = importlib.import_module(torch_name("rgrad." + path))
     for name in names:
         value = getattr(module, name)
         assert value is getattr(importlib.import_module("rgrad." + source), name), (path, name)

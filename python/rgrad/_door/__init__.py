@@ -73,20 +73,24 @@ def torch_name(native: str) -> str:
     return "torch" + native[len("rgrad") :]
 
 
+def table_path(name: str) -> str:
+    """Where the table has a name of PyTorch's: `vision.transforms` for `torchvision.transforms`."""
+    return (native_name(name) or "")[len("rgrad.") :]
+
+
 def _is_own(native: str) -> bool:
     return any(native == own or native.startswith(own + ".") for own in _OWN)
 
 
 def _has_rows_below(name: str) -> bool:
     """Whether the table has paths below a name of PyTorch's."""
-    root, _, path = name.partition(".")
-    return root == "torch" and bool(path) and any(row.startswith(path + ".") for row in PATHS)
+    path = table_path(name)
+    return bool(path) and any(row.startswith(path + ".") for row in PATHS)
 
 
 def _in_table(name: str) -> bool:
     """Whether a name of PyTorch's is a row of the table or a parent of one."""
-    root, _, path = name.partition(".")
-    return root == "torch" and (path in PATHS or _has_rows_below(name))
+    return table_path(name) in PATHS or _has_rows_below(name)
 
 
 def _table_name(path: str, name: str) -> Any:
@@ -122,7 +126,7 @@ def _getattr_of(name: str, inner: Callable[[str], Any] | None) -> Callable[[str]
         name: the module's name.
         inner: its own `__getattr__`.
     """
-    path = name.partition(".")[2]
+    path = table_path(name)
 
     def __getattr__(attribute: str) -> Any:
         said = ""
@@ -176,7 +180,7 @@ class _Alias:
         if self._native is not None:
             module.__spec__ = self._spec
             return
-        path = module.__name__.partition(".")[2]
+        path = table_path(module.__name__)
         module.__doc__ = f"Names that PyTorch has in {module.__name__}."
         names: dict[str, Any] = vars(module)
         names["__getattr__"] = _getattr_of(module.__name__, None)
@@ -254,10 +258,11 @@ def _dress(module: types.ModuleType, native: str) -> None:
     for key, value in list(names.items()):
         if (inspect.isclass(value) or inspect.isfunction(value)) and value.__module__ == native:
             private = any(part.startswith("_") for part in below.split("."))
-            target = home(below, key) or (None if private else name.partition(".")[2])
-            if target is not None or native == "rgrad":
-                root = name.partition(".")[0]
-                value.__module__ = f"{root}.{target}" if target else root
+            row = home(below, key)
+            if row is not None:
+                value.__module__ = torch_name(f"rgrad.{row}")
+            elif not private:
+                value.__module__ = name
     if native.startswith("rgrad._"):
         return
     module.__name__ = name

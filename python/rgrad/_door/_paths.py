@@ -1,8 +1,8 @@
 """Module paths of PyTorch that are no files here: where programs import its classes from, and pickles name them.
 
-Every row is a path below `torch`, the namespace here that has the names, and the names. Where a module of that path
-exists, the row adds names to it; where none does, the finder makes one. Either way the path is the `__module__` of what
-is defined for it while the door is open.
+Every row is a path below `torch` (below `torchvision` where it begins with `vision`), the namespace here that has the
+names, and the names. Where a module of that path exists, the row adds names to it; where none does, the finder makes one.
+Either way the path is the `__module__` of what is defined for it while the door is open.
 """
 
 from __future__ import annotations
@@ -57,6 +57,10 @@ _ROWS = {
     "utils.data._utils": ("utils.data", "get_worker_info"),
     "utils.data._utils.collate": ("utils.data", "default_collate default_convert"),
     "utils.data._utils.worker": ("utils.data", "WorkerInfo get_worker_info"),
+    "vision.transforms.functional": (
+        "vision._functional",
+        "InterpolationMode center_crop convert_image_dtype crop hflip normalize pad pil_to_tensor resize to_tensor",
+    ),
     "utils.data.dataloader": ("utils.data", "default_collate default_convert get_worker_info"),
 }
 

@@ -484,7 +484,7 @@ def full_unpickler(
     """An unpickler without restrictions, for files that are trusted; PyTorch's names lead to their
     counterparts here.
     """
-    from rgrad._door import native_name
+    from rgrad._door import native_name, table_path
     from rgrad._door._paths import PATHS
 
     known = _known_globals()
@@ -496,7 +496,7 @@ def full_unpickler(
             if native is not None:
                 if full in known:
                     return known[full]
-                source, names = PATHS.get(module.partition(".")[2], ("", ()))
+                source, names = PATHS.get(table_path(module), ("", ()))
                 module = f"rgrad.{source}" if name in names else native
                 importlib.import_module(module)
             return super().find_class(module, name)

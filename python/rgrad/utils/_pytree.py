@@ -6,7 +6,7 @@ Nodes are tuples, named tuples, lists, deques and dictionaries, and what `regist
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict, deque, namedtuple
 
 TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
 if TYPE_CHECKING:
@@ -55,6 +55,24 @@ register_pytree_node(
     lambda node: (node.values(), (node.default_factory, list(node))),
     lambda children, context: defaultdict(context[0], zip(context[1], children, strict=True)),
 )
+
+
+class MappingKey(namedtuple("MappingKey", ("key",))):
+    """The step from a dictionary to one of its values."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+    def get(self, mapping: Any) -> Any:
+        """The value in a dictionary."""
+        return mapping[self.key]
+
+
+def _dict_flatten_with_keys(node: dict) -> tuple[list[tuple[MappingKey, Any]], list]:
+    """The values of a dictionary with the steps to them, and its keys."""
+    return [(MappingKey(key), value) for key, value in node.items()], list(node)
 
 
 def _is_namedtuple(cls: type) -> bool:

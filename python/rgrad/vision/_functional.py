@@ -14,14 +14,25 @@ from rgrad import _C
 
 
 class InterpolationMode(Enum):
-    """How a picture is resized."""
+    """How a picture is resized; the last three are for pictures of Pillow only."""
 
     NEAREST = "nearest"
     BILINEAR = "bilinear"
     BICUBIC = "bicubic"
+    BOX = "box"
+    HAMMING = "hamming"
+    LANCZOS = "lanczos"
 
 
-_PIL_FILTERS = {InterpolationMode.NEAREST: 0, InterpolationMode.BILINEAR: 2, InterpolationMode.BICUBIC: 3}
+_PIL_FILTERS = {
+    InterpolationMode.NEAREST: 0,
+    InterpolationMode.LANCZOS: 1,
+    InterpolationMode.BILINEAR: 2,
+    InterpolationMode.BICUBIC: 3,
+    InterpolationMode.BOX: 4,
+    InterpolationMode.HAMMING: 5,
+}
+_TENSOR_MODES = (InterpolationMode.NEAREST, InterpolationMode.BILINEAR, InterpolationMode.BICUBIC)
 _PIL_DTYPES = {"I": "int32", "I;16": "int16", "F": "float32"}
 
 
@@ -214,6 +225,8 @@ def resize(
         return picture
     if _is_pil(picture):
         return picture.resize((width, height), _PIL_FILTERS[interpolation])
+    if interpolation not in _TENSOR_MODES:
+        raise ValueError(f"Interpolation mode '{interpolation.value}' is unsupported with Tensor input")
     if interpolation is InterpolationMode.NEAREST:
         picture = picture.index_select(-2, rgrad.tensor([row * rows // height for row in range(height)]))
         return picture.index_select(-1, rgrad.tensor([column * columns // width for column in range(width)]))

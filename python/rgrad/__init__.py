@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         functional,
         fx,
         gpu,
+        hub,
         jit,
         library,
         linalg,

@@ -46,7 +46,10 @@ class tensortype:
 
         return typing.Union[self, other]  # noqa: UP007 - the operator is what this defines
 
-    __ror__ = __or__
+    def __ror__(self, other: Any) -> Any:
+        import typing
+
+        return typing.Union[other, self]  # noqa: UP007
 
     def __repr__(self) -> str:
         return f"<class 'torch.{self.__name__}'>"

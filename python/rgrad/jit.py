@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Dict, Final, List, Optional, Tuple  # noqa: F401, UP035 - `jit.annotations` has them
 
 from rgrad._absent import absent_class, absent_function
 

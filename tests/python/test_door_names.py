@@ -166,3 +166,31 @@ def test_the_values_of_a_dictionary_come_with_the_steps_to_them():
 def test_datasets_that_are_only_names_say_which_there_are():
     with pytest.raises(NotImplementedError, match="MNIST and FashionMNIST"):
         torch.vision.datasets.CIFAR10("data")
+
+
+def test_parameters_are_downloaded_once_and_their_hash_is_checked(tmp_path):
+    import hashlib
+
+    remote, folder = tmp_path / "remote.pt", tmp_path / "cache"
+    torch.save({"weight": torch.ones(2)}, remote)
+    digest = hashlib.sha256(remote.read_bytes()).hexdigest()
+    named = tmp_path / f"net-{digest[:8]}.pt"
+    wrong = tmp_path / "net-00000000.pt"
+    for path in (named, wrong):
+        path.write_bytes(remote.read_bytes())
+    load = torch.hub.load_state_dict_from_url
+    assert load(named.as_uri(), str(folder), check_hash=True)["weight"].tolist() == [1.0, 1.0]
+    named.unlink()
+    assert load(named.as_uri(), str(folder), check_hash=True)["weight"].tolist() == [1.0, 1.0]
+    with pytest.raises(RuntimeError, match="invalid hash value"):
+        load(wrong.as_uri(), str(folder), check_hash=True)
+    assert [path.name for path in folder.iterdir()] == [named.name]
+    with pytest.raises(NotImplementedError):
+        torch.hub.load("somebody/repository", "model")
+
+
+def test_graphs_of_a_gpu_are_refused():
+    with torch.cuda.StreamContext(torch.cuda.Stream()) as entered:
+        assert entered is None
+    with pytest.raises(NotImplementedError, match="not recorded"):
+        torch.cuda.CUDAGraph()

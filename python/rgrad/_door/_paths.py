@@ -1,8 +1,8 @@
 """Module paths of PyTorch that are no files here: where programs import its classes from, and pickles name them.
 
 Every row is a path below `torch` (below `torchvision` where it begins with `vision`), the namespace here that has the
-names, and the names. Where a module of that path exists, the row adds names to it; where none does, the finder makes one.
-Either way the path is the `__module__` of what is defined for it while the door is open.
+names, and the names. Where a module of that path exists, the row adds names to it; where none does, the finder makes
+one. Either way the path is the `__module__` of what is defined for it while the door is open.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ _ROWS = {
     ),
     "cuda.streams": ("cuda", "Event Stream"),
     "func": ("nn.utils.stateless", "functional_call"),
+    "jit.annotations": ("jit", "Dict List Optional Tuple"),
     "nn.modules.activation": (_NN, "MultiheadAttention"),
     "nn.modules.batchnorm": (_NN, "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d SyncBatchNorm"),
     "nn.modules.channelshuffle": (_NN, "ChannelShuffle"),

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from rgrad import gpu
+from rgrad._absent import absent_class
 from rgrad._C import Tensor
 from rgrad.cuda import amp
 from rgrad.gpu import (
@@ -27,9 +28,11 @@ from rgrad.random import initial_seed, seed
 from rgrad.random import set_rng_state as _set_state
 
 __all__ = [
+    "CUDAGraph",
     "Event",
     "OutOfMemoryError",
     "Stream",
+    "StreamContext",
     "amp",
     "current_device",
     "current_stream",
@@ -156,6 +159,9 @@ def synchronize(device: Any = None) -> None:
     gpu.synchronize(device)
 
 
+CUDAGraph = absent_class("torch.cuda.CUDAGraph", "what a GPU is asked to do is not recorded")
+
+
 class Event:
     """A point in what a GPU does. To record one that takes the time waits until the GPU is there.
 
@@ -234,6 +240,19 @@ class Stream:
 
     def __enter__(self) -> Stream:
         return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class StreamContext:
+    """A block whose operations go to a stream: to the one queue that there is."""
+
+    def __init__(self, stream: Stream | None) -> None:
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        pass
 
     def __exit__(self, *_: object) -> None:
         pass

@@ -1,0 +1,96 @@
+"""`torch.hub`: files of parameters, downloaded once and kept in a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from typing import Any
+from urllib.parse import urlparse
+
+import rgrad
+from rgrad._absent import absent_function
+
+__all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
+
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
+_WHY = "code of repositories is not downloaded and run; load_state_dict_from_url gets parameters"
+
+load = absent_function("torch.hub.load", _WHY)
+list = absent_function("torch.hub.list", _WHY)
+help = absent_function("torch.hub.help", _WHY)
+
+_dir: str | None = None
+
+
+def get_dir() -> str:
+    """The folder of downloads: what `set_dir` was given, `$TORCH_HOME/hub`, or `hub` in the user's cache of torch."""
+    if _dir is not None:
+        return _dir
+    cache = os.environ.get("XDG_CACHE_HOME", os.path.join("~", ".cache"))
+    return os.path.join(os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch"))), "hub")
+
+
+def set_dir(d: str | os.PathLike[str]) -> None:
+    """Sets the folder of downloads."""
+    global _dir
+    _dir = os.path.expanduser(d)
+
+
+def download_url_to_file(url: str, dst: Any, hash_prefix: str | None = None, progress: bool = True) -> None:
+    """Downloads a file; it appears under its name only when it is complete and its hash is right.
+
+    Args:
+        url: where it is.
+        dst: the path to write.
+        hash_prefix: how the SHA-256 of the file begins.
+        progress: taken and not used: nothing is printed.
+    """
+    import urllib.request
+
+    digest = hashlib.sha256()
+    folder = os.path.dirname(os.path.abspath(dst))
+    with urllib.request.urlopen(url) as source, tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+        try:
+            while chunk := source.read(1 << 17):
+                digest.update(chunk)
+                file.write(chunk)
+            file.close()
+            if hash_prefix and not digest.hexdigest().startswith(hash_prefix):
+                raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{digest.hexdigest()}")')
+            shutil.move(file.name, dst)
+        finally:
+            file.close()
+            if os.path.exists(file.name):
+                os.remove(file.name)
+
+
+def load_state_dict_from_url(
+    url: str,
+    model_dir: str | None = None,
+    map_location: Any = None,
+    progress: bool = True,
+    check_hash: bool = False,
+    file_name: str | None = None,
+    weights_only: bool = True,
+) -> Any:
+    """What a file of parameters holds; it is downloaded where it is not yet in the folder.
+
+    Args:
+        url: where it is.
+        model_dir: the folder, by default `checkpoints` in `get_dir()`.
+        map_location: as of `rgrad.load`.
+        progress: taken and not used.
+        check_hash: whether the name's part between `-` and `.` is how the file's SHA-256 begins.
+        file_name: its name in the folder, by default that of the URL.
+        weights_only: as of `rgrad.load`.
+    """
+    folder = model_dir or os.path.join(get_dir(), "checkpoints")
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, file_name or os.path.basename(urlparse(url).path))
+    if not os.path.exists(path):
+        match = HASH_REGEX.search(os.path.basename(path)) if check_hash else None
+        download_url_to_file(url, path, match[1] if match else None, progress)
+    return rgrad.load(path, map_location=map_location, weights_only=weights_only)

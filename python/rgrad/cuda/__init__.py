@@ -41,6 +41,7 @@ __all__ = [
     "device_count",
     "empty_cache",
     "get_device_name",
+    "graph",
     "get_device_properties",
     "get_rng_state",
     "get_rng_state_all",
@@ -48,6 +49,7 @@ __all__ = [
     "initial_seed",
     "ipc_collect",
     "is_available",
+    "is_current_stream_capturing",
     "is_bf16_supported",
     "is_initialized",
     "manual_seed",
@@ -159,7 +161,15 @@ def synchronize(device: Any = None) -> None:
     gpu.synchronize(device)
 
 
-CUDAGraph = absent_class("torch.cuda.CUDAGraph", "what a GPU is asked to do is not recorded")
+_NO_GRAPHS = "what a GPU is asked to do is not recorded"
+
+CUDAGraph = absent_class("torch.cuda.CUDAGraph", _NO_GRAPHS)
+graph = absent_class("torch.cuda.graph", _NO_GRAPHS)
+
+
+def is_current_stream_capturing() -> bool:
+    """False: what a GPU is asked to do is not recorded."""
+    return False
 
 
 class Event:

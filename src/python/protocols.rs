@@ -8,10 +8,11 @@ use pyo3::types::{PyDict, PyTuple};
 
 use super::convert;
 use super::error::IntoPy;
-use super::subclass::is_watched;
-use super::tensor::{Operand, PyTensor, wrap};
+use super::operators::InplaceOperand;
+use super::subclass::{inplace_overridden, is_watched};
+use super::tensor::{Operand, PyTensor, overridable, wrap};
 use crate::ops::schema::{Op, Value};
-use crate::ops::{self, autocast, matmul};
+use crate::ops::{self, matmul};
 
 /// An operation of the table, looked up once.
 struct Named {
@@ -49,13 +50,7 @@ impl From<Operand> for Value {
 
 fn power(py: Python<'_>, base: Value, exponent: Value) -> PyResult<Py<PyAny>> {
     let op = POW.get()?;
-    let (overload, mut values) = (&op.overloads[0], [base, exponent]);
-    // Autocast is asked by calls by name, of which this is none.
-    let out = if is_watched() {
-        py.detach(|| autocast::call(op, overload, &mut values)).py()?
-    } else {
-        py.detach(|| ops::call(op, overload, &values)).py()?
-    };
+    let out = py.detach(|| ops::call(op, &op.overloads[0], &[base, exponent])).py()?;
     convert::out(py, out)
 }
 
@@ -108,40 +103,43 @@ impl PyTensor {
     }
 
     fn __pow__(
-        &self,
+        slf: &Bound<'_, Self>,
         py: Python<'_>,
         exponent: &Bound<'_, PyAny>,
         modulo: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        match Operand::of(exponent) {
-            Some(e) if modulo.is_none() => power(py, Value::Tensor(self.inner()), e.into()),
+        overridable("__pow__", slf, exponent, |t| match Operand::of(exponent) {
+            Some(e) if modulo.is_none() => power(py, Value::Tensor(t.clone()), e.into()),
             _ => {
                 convert::check_range(exponent, convert::Ty::Operand)?;
                 Ok(py.NotImplemented())
             }
-        }
+        })
     }
 
     fn __rpow__(
-        &self,
+        slf: &Bound<'_, Self>,
         py: Python<'_>,
         base: &Bound<'_, PyAny>,
         modulo: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        match Operand::of(base) {
-            Some(b) if modulo.is_none() => power(py, b.into(), Value::Tensor(self.inner())),
+        overridable("__rpow__", slf, base, |t| match Operand::of(base) {
+            Some(b) if modulo.is_none() => power(py, b.into(), Value::Tensor(t.clone())),
             _ => Ok(py.NotImplemented()),
-        }
+        })
     }
 
     fn __ipow__(
-        &self,
+        slf: &Bound<'_, Self>,
         py: Python<'_>,
-        exponent: Operand,
+        exponent: InplaceOperand<'_>,
         _modulo: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let (op, base) = (POW.get()?, Value::Tensor(self.inner()));
-        py.detach(|| ops::call_inplace(op, &op.overloads[0], &[base, exponent.into()])).py().map(drop)
+        if is_watched() && inplace_overridden("__ipow__", slf, &exponent.object)? {
+            return Ok(());
+        }
+        let (op, base) = (POW.get()?, Value::Tensor(slf.get().inner()));
+        py.detach(|| ops::call_inplace(op, &op.overloads[0], &[base, exponent.operand.into()])).py().map(drop)
     }
 
     fn __invert__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         mps,
         nn,
         optim,
+        overrides,
         random,
         return_types,
         safetensors,

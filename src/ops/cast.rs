@@ -284,7 +284,7 @@ fn is_set_to(a: &Args) -> Result<Out> {
 }
 
 const fn op(name: &'static str, surface: Surface, doc: &'static str, overloads: &'static [Overload]) -> Op {
-    Op { name, doc, surface, aliases: &[], overloads }
+    Op { name, doc, surface, overloads, ..Op::NEW }
 }
 
 macro_rules! overload {

@@ -4,8 +4,9 @@ mod product;
 
 use smallvec::SmallVec;
 
+use super::autocast::CastPolicy;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
-use super::{autocast, nn, view};
+use super::{nn, view};
 use crate::backend::conv::ConvShape;
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
@@ -227,17 +228,15 @@ pub fn convolution(op: &str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>, o: &
         n + 2,
         x.shape()
     );
-    let (x, w, bias) = (autocast::cast(x)?, autocast::cast(w)?, autocast::cast_opt(bias)?);
-    let (w, bias) = (&*w, bias.as_deref());
     if x.rank() == n + 1 {
-        let y = convolution(op, &view::unsqueeze(&x, 0)?, w, bias, o)?;
+        let y = convolution(op, &view::unsqueeze(x, 0)?, w, bias, o)?;
         return view::squeeze(&y, Some(&[0]));
     }
     o.check()?;
-    o.check_operands(&x, w, bias)?;
-    let (s, shape) = o.shape(&x, w)?;
+    o.check_operands(x, w, bias)?;
+    let (s, shape) = o.shape(x, w)?;
     let product = if o.transposed { Product::Input } else { Product::Output };
-    product::product(product, s, &x, w, bias, &shape)
+    product::product(product, s, x, w, bias, &shape)
 }
 
 /// A number for each of `n` spatial dimensions, from one for all or one for each.
@@ -326,6 +325,7 @@ macro_rules! convolutions {
                 name: $name,
                 doc: concat!("Convolution over ", $dims, " spatial dimensions."),
                 surface: Surface::NN.and(Surface::FUNCTION),
+                autocast: CastPolicy::LOWER,
                 overloads: &[
                     Overload { sig: BY_NUMBERS, call: Call::Fn(|a| conv(a, $name, $n)) },
                     Overload { sig: BY_NAME, call: Call::Fn(|a| conv(a, $name, $n)) },
@@ -336,6 +336,7 @@ macro_rules! convolutions {
                 name: $transposed,
                 doc: concat!("The transpose of a convolution over ", $dims, " spatial dimensions."),
                 surface: Surface::NN.and(Surface::FUNCTION),
+                autocast: CastPolicy::LOWER,
                 overloads: &[
                     Overload { sig: TRANSPOSED, call: Call::Fn(|a| conv_transpose(a, $transposed, $n)) },
                 ],

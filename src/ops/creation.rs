@@ -385,7 +385,7 @@ fn eye(a: &Args, columns: Option<i64>, options: usize) -> Result<Out> {
 }
 
 const fn function(name: &'static str, doc: &'static str, overloads: &'static [Overload]) -> Op {
-    Op { name, doc, surface: Surface::FUNCTION, aliases: &[], overloads }
+    Op { name, doc, surface: Surface::FUNCTION, overloads, ..Op::NEW }
 }
 
 const fn factory(name: &'static str, doc: &'static str, overloads: &'static [Overload]) -> Op {

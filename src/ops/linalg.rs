@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use smallvec::smallvec;
 
 use super::reduce::{pick, sum_mask, vector_norm};
-use super::schema::{Args, Out};
+use super::schema::{Args, Op, Out};
 use super::{arith, matmul, reduce, rows, view};
 use crate::backend::triangle as kernel;
 use crate::dtype::{DType, Scalar};
@@ -25,12 +25,12 @@ use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
 pub use einsum::einsum;
-pub use factor::OPS as FACTORS;
-pub use orthogonal::OPS as ORTHOGONAL;
 pub use products::tensordot;
-pub use statistics::OPS as STATISTICS;
 pub use svd::{svd, svdvals};
-pub use table::OPS;
+
+pub static OPS: &[Op] = &Op::concat::<
+    { table::OPS.len() + statistics::OPS.len() + factor::OPS.len() + orthogonal::OPS.len() },
+>(&[table::OPS, statistics::OPS, factor::OPS, orthogonal::OPS]);
 
 /// The lower (or upper) triangle of each matrix, up to (from) diagonal `k`, with zeros elsewhere.
 pub fn triangle(t: &Tensor, k: i64, lower: bool) -> Result<Tensor> {

@@ -2,6 +2,7 @@
 
 mod class;
 
+use crate::ops::autocast::{Cast, CastPolicy};
 use smallvec::smallvec;
 
 use super::pointwise::{Arg, Row, result_type};
@@ -327,14 +328,20 @@ fn kl_div(a: &Args) -> Result<Out> {
     Ok(Reduction::parse(how)?.of(losses)?.into())
 }
 
-const fn op(name: &'static str, doc: &'static str, overloads: &'static [Overload]) -> Op {
-    Op { name, doc, surface: Surface::NN, overloads, ..Op::NEW }
+const fn op(
+    name: &'static str,
+    doc: &'static str,
+    autocast: CastPolicy,
+    overloads: &'static [Overload],
+) -> Op {
+    Op { name, doc, surface: Surface::NN, autocast, overloads, ..Op::NEW }
 }
 
 pub static OPS: &[Op] = &[
     op(
         "mse_loss",
         "Squared differences.",
+        CastPolicy::FULL,
         &[Overload {
             sig: "input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str? = \
                   'mean', weight: Tensor? = None",
@@ -344,6 +351,7 @@ pub static OPS: &[Op] = &[
     op(
         "l1_loss",
         "Absolute differences.",
+        CastPolicy::FULL,
         &[Overload {
             sig: "input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str? = \
                   'mean', weight: Tensor? = None",
@@ -353,6 +361,7 @@ pub static OPS: &[Op] = &[
     op(
         "smooth_l1_loss",
         "Squared differences below `beta`, absolute ones above.",
+        CastPolicy::FULL,
         &[Overload {
             sig: "input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str? = \
                   'mean', beta: float = 1.0",
@@ -362,6 +371,7 @@ pub static OPS: &[Op] = &[
     op(
         "huber_loss",
         "Huber's function of the differences.",
+        CastPolicy::FULL,
         &[Overload {
             sig: "input: Tensor, target: Tensor, reduction: str? = 'mean', delta: float = 1.0, weight: Tensor? = None",
             call: Call::Fn(huber_loss),
@@ -370,6 +380,7 @@ pub static OPS: &[Op] = &[
     op(
         "binary_cross_entropy",
         "Cross entropy of probabilities of two classes.",
+        CastPolicy::on(Cast::Full, Cast::Refused),
         &[Overload {
             sig: "input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, reduce: bool? = \
                   None, reduction: str? = 'mean'",
@@ -379,6 +390,7 @@ pub static OPS: &[Op] = &[
     op(
         "binary_cross_entropy_with_logits",
         "Cross entropy of two classes, from logits.",
+        CastPolicy::FULL,
         &[Overload {
             sig: "input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, reduce: bool? = \
                   None, reduction: str? = 'mean', pos_weight: Tensor? = None",
@@ -388,6 +400,7 @@ pub static OPS: &[Op] = &[
     op(
         "kl_div",
         "Kullback-Leibler divergence of the target from log-probabilities.",
+        CastPolicy::FULL,
         &[Overload {
             sig: "input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str? = \
                   'mean', log_target: bool = False",
@@ -397,6 +410,7 @@ pub static OPS: &[Op] = &[
     op(
         "nll_loss",
         "Negative log-probabilities of the target classes.",
+        CastPolicy::FULL,
         &[Overload {
             sig: "input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, ignore_index: int \
                   = -100, reduce: bool? = None, reduction: str? = 'mean'",
@@ -406,6 +420,7 @@ pub static OPS: &[Op] = &[
     op(
         "cross_entropy",
         "Cross entropy of logits with target classes or probabilities.",
+        CastPolicy::FULL,
         &[Overload {
             sig: "input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, ignore_index: int \
                   = -100, reduce: bool? = None, reduction: str? = 'mean', label_smoothing: float = 0.0",

@@ -1,5 +1,6 @@
 //! Pooling: maxima and means of windows, fixed or adaptive.
 
+use crate::ops::autocast::CastPolicy;
 use std::sync::Arc;
 
 use super::nn::{Asked, Named, PlaneMap, axes, map_planes, number_compute, per_axis, record_map, rounded};
@@ -395,28 +396,34 @@ const TWICE: Surface = Surface::NN.and(Surface::FUNCTION);
 const OUT: Surface = Surface::NN.and(Surface::OUT);
 const NN: Surface = Surface::NN;
 
-const fn op(name: &'static str, doc: &'static str, surface: Surface, overloads: &'static [Overload]) -> Op {
-    Op { name, doc, surface, overloads, ..Op::NEW }
+const fn op(
+    name: &'static str,
+    doc: &'static str,
+    surface: Surface,
+    autocast: CastPolicy,
+    overloads: &'static [Overload],
+) -> Op {
+    Op { name, doc, surface, autocast, overloads, ..Op::NEW }
 }
 
 macro_rules! pools {
-    ($($name:literal $surface:ident $doc:ident $sig:ident $f:ident $n:literal;)*) => {
+    ($($name:literal $surface:ident $doc:ident $sig:ident $f:ident $n:literal $cast:ident;)*) => {
         pub static OPS: &[Op] = &[$(
-            op($name, $doc, $surface, &[Overload { sig: $sig, call: Call::Fn(|a| $f(a, $name, $n)) }]),
+            op($name, $doc, $surface, CastPolicy::$cast, &[Overload { sig: $sig, call: Call::Fn(|a| $f(a, $name, $n)) }]),
         )*];
     };
 }
 pools! {
-    "max_pool1d" TWICE MAX_DOC MAX max_pool 1;
-    "max_pool2d" TWICE MAX_DOC MAX max_pool 2;
-    "max_pool3d" TWICE MAX_DOC MAX max_pool 3;
-    "avg_pool1d" TWICE AVG_DOC AVG_1D avg_pool 1;
-    "avg_pool2d" OUT AVG_DOC AVG avg_pool 2;
-    "avg_pool3d" OUT AVG_DOC AVG avg_pool 3;
-    "adaptive_avg_pool1d" TWICE ADAPTIVE_AVG_DOC ADAPTIVE_AVG adaptive_avg_pool 1;
-    "adaptive_avg_pool2d" OUT ADAPTIVE_AVG_DOC ADAPTIVE_AVG adaptive_avg_pool 2;
-    "adaptive_avg_pool3d" OUT ADAPTIVE_AVG_DOC ADAPTIVE_AVG adaptive_avg_pool 3;
-    "adaptive_max_pool1d" NN ADAPTIVE_MAX_DOC ADAPTIVE_MAX adaptive_max_pool 1;
-    "adaptive_max_pool2d" OUT ADAPTIVE_MAX_DOC ADAPTIVE_MAX adaptive_max_pool 2;
-    "adaptive_max_pool3d" OUT ADAPTIVE_MAX_DOC ADAPTIVE_MAX adaptive_max_pool 3;
+    "max_pool1d" TWICE MAX_DOC MAX max_pool 1 UNCHANGED;
+    "max_pool2d" TWICE MAX_DOC MAX max_pool 2 UNCHANGED;
+    "max_pool3d" TWICE MAX_DOC MAX max_pool 3 FULL_ON_CPU;
+    "avg_pool1d" TWICE AVG_DOC AVG_1D avg_pool 1 UNCHANGED;
+    "avg_pool2d" OUT AVG_DOC AVG avg_pool 2 UNCHANGED;
+    "avg_pool3d" OUT AVG_DOC AVG avg_pool 3 FULL_ON_CPU;
+    "adaptive_avg_pool1d" TWICE ADAPTIVE_AVG_DOC ADAPTIVE_AVG adaptive_avg_pool 1 UNCHANGED;
+    "adaptive_avg_pool2d" OUT ADAPTIVE_AVG_DOC ADAPTIVE_AVG adaptive_avg_pool 2 UNCHANGED;
+    "adaptive_avg_pool3d" OUT ADAPTIVE_AVG_DOC ADAPTIVE_AVG adaptive_avg_pool 3 FULL_ON_CPU;
+    "adaptive_max_pool1d" NN ADAPTIVE_MAX_DOC ADAPTIVE_MAX adaptive_max_pool 1 UNCHANGED;
+    "adaptive_max_pool2d" OUT ADAPTIVE_MAX_DOC ADAPTIVE_MAX adaptive_max_pool 2 UNCHANGED;
+    "adaptive_max_pool3d" OUT ADAPTIVE_MAX_DOC ADAPTIVE_MAX adaptive_max_pool 3 UNCHANGED;
 }

@@ -339,7 +339,7 @@ fn bernoulli_in_place_each(a: &Args) -> Result<Out> {
 }
 
 const fn op(name: &'static str, surface: Surface, doc: &'static str, overloads: &'static [Overload]) -> Op {
-    Op { name, doc, surface, aliases: &[], overloads }
+    Op { name, doc, surface, overloads, ..Op::NEW }
 }
 
 macro_rules! overload {

@@ -2,6 +2,7 @@
 
 mod differences;
 
+use crate::ops::autocast::CastPolicy;
 use smallvec::smallvec;
 
 use super::join::cat;
@@ -302,6 +303,7 @@ pub static OPS: &[Op] = &[
         name: "cumsum",
         doc: "The sum of the elements up to each one along `dim`.",
         surface: Surface::ALL,
+        autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, dim: int, *, dtype: dtype? = None",
             call: Call::Fn(cumsum_op),
@@ -312,6 +314,7 @@ pub static OPS: &[Op] = &[
         name: "cumprod",
         doc: "The product of the elements up to each one along `dim`.",
         surface: Surface::ALL,
+        autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, dim: int, *, dtype: dtype? = None",
             call: Call::Fn(cumprod_op),
@@ -370,6 +373,7 @@ pub static OPS: &[Op] = &[
                 call: Call::Fn(|a| differences::trapezoid(a, false)),
             },
         ],
+        ..Op::NEW
     },
     Op {
         name: "cumulative_trapezoid",

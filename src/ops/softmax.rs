@@ -1,5 +1,6 @@
 //! Softmax and its logarithm.
 
+use crate::ops::autocast::CastPolicy;
 use smallvec::smallvec;
 
 use super::nn::{float_compute, rounded};
@@ -168,6 +169,7 @@ pub static OPS: &[Op] = &[
         name: "softmax",
         doc: SOFTMAX_DOC,
         surface: Surface::BOTH.and(Surface::OUT),
+        autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload { sig: EXPLICIT, call: Call::Fn(|a| explicit(a, softmax)) }],
         ..Op::NEW
     },
@@ -175,6 +177,7 @@ pub static OPS: &[Op] = &[
         name: "softmax",
         doc: SOFTMAX_DOC,
         surface: Surface::NN,
+        autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload { sig: IMPLICIT, call: Call::Fn(|a| implicit(a, softmax)) }],
         ..Op::NEW
     },
@@ -182,6 +185,7 @@ pub static OPS: &[Op] = &[
         name: "log_softmax",
         doc: LOG_SOFTMAX_DOC,
         surface: Surface::BOTH.and(Surface::OUT),
+        autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload { sig: EXPLICIT, call: Call::Fn(|a| explicit(a, log_softmax)) }],
         ..Op::NEW
     },
@@ -189,6 +193,7 @@ pub static OPS: &[Op] = &[
         name: "log_softmax",
         doc: LOG_SOFTMAX_DOC,
         surface: Surface::NN,
+        autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload { sig: IMPLICIT, call: Call::Fn(|a| implicit(a, log_softmax)) }],
         ..Op::NEW
     },

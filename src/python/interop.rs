@@ -11,6 +11,7 @@ use pyo3::types::{PyDict, PyInt, PyList, PyString, PyTuple, PyType};
 use super::convert::{dtype_argument, integer, number, numpy_bool, scalar};
 use super::dtype::type_name;
 use super::error::{IntoPy, warn};
+use super::subclass::made_by_mode;
 use super::tensor::{PyTensor, TensorObject, wrap};
 use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar, promote};
@@ -427,6 +428,10 @@ pub fn tensor(
     pin_memory: bool,
 ) -> PyResult<Py<PyAny>> {
     let _ = pin_memory;
+    let wishes = [("dtype", dtype), ("device", device)];
+    if let Some(made) = made_by_mode(py, "tensor", data, &wishes, requires_grad)? {
+        return Ok(made.unbind());
+    }
     let device = match (device, data.cast::<PyTensor>()) {
         (Some(d), _) => super::dtype::device_of(d)?,
         (None, Ok(t)) => t.tensor().device(),
@@ -458,6 +463,11 @@ pub fn as_tensor<'py>(
     dtype: Option<&Bound<'py, PyAny>>,
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Py<PyAny>> {
+    if let Some(made) =
+        made_by_mode(data.py(), "as_tensor", data, &[("dtype", dtype), ("device", device)], false)?
+    {
+        return Ok(made.unbind());
+    }
     let device = device.map(super::dtype::device_of).transpose()?;
     let wanted = dtype_of(dtype)?;
     let t = match data.cast::<PyTensor>() {

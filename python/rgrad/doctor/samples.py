@@ -15,6 +15,7 @@ from typing import Any, Literal
 import rgrad
 from rgrad import Tensor
 
+from . import recipes as _recipes
 from .recipes import RECIPES, Spec
 
 Layout = Literal["contiguous", "transposed", "broadcast", "offset"]
@@ -124,6 +125,8 @@ def samples(op: dict[str, Any], large: tuple[int, ...] | None = None) -> Iterato
     recipes = RECIPES.get(start.name, RECIPES.get(op["name"], ()) if place in ON_TENSORS else ())
     if recipes is None:
         return
+    if op["samples"]:
+        recipes = [eval(f"call({text})", vars(_recipes)) for text in op["samples"]]  # noqa: S307 - text of the table
     if recipes:
         for args, kwargs in recipes:
             yield replace(start, args=args, kwargs=kwargs)

@@ -278,7 +278,7 @@ fn index_put_op(a: &Args) -> Result<Out> {
 }
 
 table! {
-    "index_put" BOTH | INPLACE "The tensor with values at the elements that a tuple of index tensors picks." [] {
+    "index_put" BOTH | INPLACE "The tensor with values at the elements that a tuple of index tensors picks." [] autocast WIDEST_ON_GPU {
         "input: Tensor, indices: Tensor?[], values: Tensor, accumulate: bool = False" => index_put_op;
     }
 }

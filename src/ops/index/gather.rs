@@ -544,7 +544,7 @@ table! {
         "input: Tensor, dim: int, index: Tensor, src: Operand, *, reduce: str? = None" => scatter_op;
         "input: Tensor, dim: int, index: Tensor, value: Number, *, reduce: str? = None" => scatter_op;
     }
-    "scatter_add" ALL "The tensor with `src` added at the positions in a dimension that the index gives." [] {
+    "scatter_add" ALL "The tensor with `src` added at the positions in a dimension that the index gives." [] autocast WIDEST_ON_GPU {
         "input: Tensor, dim: int, index: Tensor, src: Tensor" =>
             |a| Ok(scatter_add(a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?)?.into());
     }

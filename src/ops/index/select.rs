@@ -504,7 +504,7 @@ table! {
         "input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1" =>
             |a| Ok(index_add(a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?, a.number(4)?)?.into());
     }
-    "index_copy" ALL "The tensor with rows of `source` at the indices of a dimension that a vector lists." [] {
+    "index_copy" ALL "The tensor with rows of `source` at the indices of a dimension that a vector lists." [] autocast WIDEST {
         "input: Tensor, dim: int, index: Tensor, source: Tensor" =>
             |a| Ok(index_copy(a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?)?.into());
     }

@@ -5,6 +5,7 @@ use crate::dtype::{Bool8, DType};
 use crate::ensure;
 use crate::error::Result;
 use crate::layout::Dims;
+use crate::ops::autocast::CastPolicy;
 use crate::ops::linalg::triangle;
 use crate::ops::matmul::matmul;
 use crate::ops::reduce::amax;
@@ -148,6 +149,7 @@ pub const OP: Op = Op {
     name: "scaled_dot_product_attention",
     doc: "`softmax(query @ keyᵀ * scale + mask) @ value`.",
     surface: Surface::NN,
+    autocast: CastPolicy::LOWER,
     overloads: &[Overload {
         sig: "query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor? = None, dropout_p: float = 0.0, is_causal: \
               bool = False, *, scale: float? = None, enable_gqa: bool = False",

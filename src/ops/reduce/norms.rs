@@ -14,7 +14,7 @@ use crate::ops::pointwise::{Arg, Row};
 use crate::ops::schema::{Args, Out, Value};
 use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
-use crate::{bail, ensure};
+use crate::{bail, ensure, op};
 
 /// The norm of order `p` over some dimensions, or over all elements.
 pub fn vector_norm(
@@ -303,6 +303,25 @@ pub fn linalg_vector_norm(a: &Args) -> Result<Out> {
 pub fn linalg_matrix_norm(a: &Args) -> Result<Out> {
     let order = order_at(a, 1)?.unwrap_or(Order::Name("fro"));
     Ok(matrix_norm(a.tensor(0)?, order, a.ints(2)?, a.bool(3)?, a.opt_dtype(4)?)?.into())
+}
+
+op! {
+    /// Norm of order `pow` over all dimensions but `dim`, which is kept; over all of them if `dim` is -1.
+    pub fn norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor = norm_but_one;
+    NORM_EXCEPT_DIM: FUNCTION, samples &["data(5, 7)", "data(2, 3, 4), 3, 1", "data(5, 7), 2, -1"];
+}
+
+fn norm_but_one(v: &Tensor, pow: i64, dim: i64) -> Result<Tensor> {
+    if dim == -1 {
+        return vector_norm(v, pow as f64, None, false, None);
+    }
+    ensure!(v.rank() > 0, Index, "Dimension specified as {dim} but tensor has no dimensions");
+    let kept = wrap_dim(dim, v.rank())? as i64;
+    if v.rank() == 1 {
+        return vector_norm(&view::unsqueeze(v, 1)?, pow as f64, Some(&[1]), false, None);
+    }
+    let rest: SmallVec<[i64; 6]> = (0..v.rank() as i64).filter(|&d| d != kept).collect();
+    vector_norm(v, pow as f64, Some(&rest), true, None)
 }
 
 /// `log(sum(exp(t)))` over some dimensions, without overflow.

@@ -152,9 +152,12 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[_
     Args:
         dispatcher: takes the arguments of the function and returns those that are to be asked.
 
-    >>> @wrap_torch_function(lambda a: (a,))
+    >>> import rgrad as torch
+    >>> @torch.overrides.wrap_torch_function(lambda a: (a,))
     ... def double(a):
     ...     return a + a
+    >>> double(torch.ones(1))
+    tensor([2.])
     """
 
     def decorate(function: _Function) -> _Function:
@@ -283,7 +286,6 @@ def get_ignored_functions() -> set[_Function]:
         tensor.__init__,
         tensor.__new__,
         tensor.__hash__,
-        tensor.__delitem__,
         tensor._make_subclass,
     )
     return {getattr(rgrad, n) for n in names if hasattr(rgrad, n)} | {*methods}

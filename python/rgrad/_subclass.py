@@ -45,7 +45,16 @@ OPERATORS = {
 _UNASKED = {
     *OPERATORS,
     *("__new__", "__init__", "__class__", "__dict__", "__doc__", "__module__", "__hash__", "__weakref__", "__iter__"),
-    *("__init_subclass__", "__torch_function__", "__copy__", "__delitem__", "__div__", "__rdiv__", "__idiv__", "__dir__"),
+    *(
+        "__init_subclass__",
+        "__torch_function__",
+        "__copy__",
+        "__delitem__",
+        "__div__",
+        "__rdiv__",
+        "__idiv__",
+        "__dir__",
+    ),
     *("__array_priority__", "_takes_part", "_make_subclass", "as_subclass"),
 }
 
@@ -105,8 +114,8 @@ def _ask(cls: Any) -> None:
 def _ask_in_place(function: Any) -> None:
     """Has a function written in Python ask for `__torch_function__`.
 
-    Its code is exchanged, so that those who have imported it already hold the function that asks, and nobody pays before
-    there is a mode.
+    Its code is exchanged, so that those who have imported it already hold the function that asks, and nobody pays
+    before there is a mode.
     """
     import inspect
     from types import FunctionType

@@ -152,9 +152,12 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[_
     Args:
         dispatcher: takes the arguments of the function and returns those that are to be asked.
 
-    >>> @wrap_torch_function(lambda a: (a,))
+    >>> import rgrad as torch
+    >>> @torch.overrides.wrap_torch_function(lambda a: (a,))
     ... def double(a):
     ...     return a + a
+    >>> double(torch.ones(1))
+    tensor([2.])
     """
 
     def decorate(function: _Function) -> _Function:
@@ -244,15 +247,47 @@ def _is_of_tensor(function: Any) -> bool:
 
 def get_ignored_functions() -> set[_Function]:
     """Public functions that `__torch_function__` does not see."""
-    names = """
-        from_dlpack from_numpy frombuffer get_default_dtype get_num_threads get_printoptions get_rng_state
-        initial_seed is_grad_enabled is_inference_mode_enabled is_storage is_tensor load manual_seed promote_types
-        save seed set_default_device set_default_dtype set_grad_enabled set_num_threads set_printoptions
-        set_rng_state typename use_deterministic_algorithms are_deterministic_algorithms_enabled broadcast_shapes
-        can_cast compiled_with_cxx11_abi is_autocast_enabled get_autocast_dtype
-    """.split()
+    names = [
+        "are_deterministic_algorithms_enabled",
+        "broadcast_shapes",
+        "can_cast",
+        "compiled_with_cxx11_abi",
+        "from_dlpack",
+        "from_numpy",
+        "frombuffer",
+        "get_autocast_dtype",
+        "get_default_dtype",
+        "get_num_threads",
+        "get_printoptions",
+        "get_rng_state",
+        "initial_seed",
+        "is_autocast_enabled",
+        "is_grad_enabled",
+        "is_inference_mode_enabled",
+        "is_storage",
+        "is_tensor",
+        "load",
+        "manual_seed",
+        "promote_types",
+        "save",
+        "seed",
+        "set_default_device",
+        "set_default_dtype",
+        "set_grad_enabled",
+        "set_num_threads",
+        "set_printoptions",
+        "set_rng_state",
+        "typename",
+        "use_deterministic_algorithms",
+    ]
     tensor = rgrad.Tensor
-    methods = (tensor.as_subclass, tensor.__init__, tensor.__new__, tensor.__hash__, tensor.__delitem__, tensor._make_subclass)
+    methods = (
+        tensor.as_subclass,
+        tensor.__init__,
+        tensor.__new__,
+        tensor.__hash__,
+        tensor._make_subclass,
+    )
     return {getattr(rgrad, n) for n in names if hasattr(rgrad, n)} | {*methods}
 
 

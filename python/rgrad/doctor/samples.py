@@ -126,7 +126,7 @@ def samples(op: dict[str, Any], large: tuple[int, ...] | None = None) -> Iterato
     if recipes is None:
         return
     if op["samples"]:
-        recipes = [eval(f"call({text})", vars(_recipes)) for text in op["samples"]]  # noqa: S307 - text of the table
+        recipes = [eval(f"call({text})", dict(vars(_recipes))) for text in op["samples"]]  # noqa: S307 - text of the table
     if recipes:
         for args, kwargs in recipes:
             yield replace(start, args=args, kwargs=kwargs)

@@ -62,8 +62,11 @@ doctor: dev ## Every operation on this machine's GPU against the CPU
 	PYTHONPATH=python $(PY) -m rgrad.doctor $(ARGS)
 
 .PHONY: slow
-slow: dev ## Miri over the locks of the graph (needs a nightly with miri), 10,000 random programs, threads many times
-	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks" cargo +nightly miri test --locked --no-default-features --test locks
+# Miri is left out, as it needs a nightly compiler. Valgrind knows no AVX-512.
+slow: dev ## loom over the locks of the graph, valgrind over the elements, 10,000 random programs, threads many times
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --quiet --locked --no-default-features --test loom
+	RGRAD_CPU_ISA=avx2 RGRAD_NUM_THREADS=2 CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind --quiet --error-exitcode=1" \
+		cargo test --quiet --locked --test locks --test ops --test reductions
 	PYTHONPATH=python RANDOM_PROGRAMS=10000 $(PY) -m pytest tests/python/test_random_programs.py
 	cargo build --quiet --locked --tests
 	for i in $$(seq 20); do cargo test --quiet --locked --test locks || exit 1; done

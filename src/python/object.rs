@@ -27,7 +27,7 @@ use super::hooks::visit_objects;
 use super::subclass::is_watched;
 use super::tensor::{operator, overridable};
 use crate::dtype::Scalar;
-use crate::graph::{Held, anything_held};
+use crate::graph::{GcVisitor, anything_held};
 use crate::ops::index::{Index, getitem};
 use crate::ops::pointwise::{Arg, Row};
 use crate::ops::rows;
@@ -341,7 +341,7 @@ unsafe extern "C" fn traverse(obj: *mut ffi::PyObject, visit: ffi::visitproc, ar
         }
         let t = (*contents(Python::assume_attached(), obj)).tensor.peek();
         if done == 0 && anything_held() && (t.meta().is_some() || t.base().is_some()) {
-            let mut held = Held::default();
+            let mut held = GcVisitor::default();
             held.tensor(t);
             held.visit(&mut |object| {
                 visit_objects(object, &mut |o| {

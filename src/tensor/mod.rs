@@ -25,7 +25,7 @@ use crate::backend::memory;
 use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
-use crate::graph::{Edge, GradFn, Meta, inference_enabled};
+use crate::graph::{AutogradMeta, Edge, GradFn, inference_enabled};
 use crate::layout::{Dims, Layout, Strides};
 use crate::storage::shared::{OnceShared, shared, shared_strongly};
 use crate::storage::{Storage, vec_of};
@@ -40,14 +40,14 @@ struct Inner {
     layout: Layout,
     dtype: DType,
     contiguous: bool,
-    /// Of what `.data` made, of what went to other memory, and of views of these: writes are counted here instead of
-    /// with the memory.
+    /// The version counter of tensors made by `.data`, of tensors whose storage was replaced, and of views of either; others
+    /// use the storage's.
     counter: Option<Arc<AtomicU32>>,
     /// Made in inference mode: never to meet autograd.
     inference: bool,
     view: Option<ViewOf>,
     /// Absent on a tensor that autograd never met.
-    meta: OnceShared<Meta>,
+    meta: OnceShared<AutogradMeta>,
     /// The host language's object for this tensor while there is one; only the binding reads it.
     host: AtomicPtr<()>,
 }
@@ -56,7 +56,7 @@ struct Inner {
 struct ViewOf {
     base: Tensor,
     kind: ViewKind,
-    /// The version of the memory that the view's history belongs to; see Note [Views of a tensor that is written in place].
+    /// The version at which `grad_fn` was valid; see Note [Views of a tensor that is written in place].
     seen: AtomicU32,
 }
 
@@ -72,7 +72,7 @@ impl ViewOf {
         self.seen.load(Ordering::Acquire)
     }
 
-    fn see(&self, version: u32) {
+    fn mark_version(&self, version: u32) {
         self.seen.store(version, Ordering::Release);
     }
 }
@@ -310,13 +310,13 @@ impl Tensor {
 
     /// The autograd part, if the tensor has one.
     #[inline(always)]
-    pub fn meta(&self) -> Option<&Arc<Meta>> {
+    pub fn meta(&self) -> Option<&Arc<AutogradMeta>> {
         self.0.meta.get()
     }
 
     /// The autograd part, made if absent.
-    pub fn meta_or_new(&self) -> &Arc<Meta> {
-        self.0.meta.get_or_init(|| Arc::new(Meta::new()))
+    pub fn meta_or_new(&self) -> &Arc<AutogradMeta> {
+        self.0.meta.get_or_init(|| Arc::new(AutogradMeta::new()))
     }
 
     /// Gives a fresh result its history: it is output `output` of `grad_fn`.
@@ -324,7 +324,8 @@ impl Tensor {
     pub(crate) fn init_history(&mut self, grad_fn: GradFn, output: usize) {
         match Shared::get_mut(&mut self.0) {
             Some(inner) if inner.meta.get().is_none() => {
-                inner.meta = OnceShared::holding(shared(|| Meta::with_history(grad_fn, output), |_| ()));
+                inner.meta =
+                    OnceShared::holding(shared(|| AutogradMeta::with_history(grad_fn, output), |_| ()));
             }
             _ => self.meta_or_new().set_history(grad_fn, output),
         }
@@ -356,7 +357,7 @@ impl Tensor {
 
     /// The node that made this tensor, if its history is recorded. Of a view that has lost its history, the former one.
     pub fn grad_fn(&self) -> Option<GradFn> {
-        let _ = view::refresh(self);
+        let _ = view::refresh_grad_fn(self);
         self.meta().and_then(|m| m.grad_fn())
     }
 
@@ -365,7 +366,7 @@ impl Tensor {
     /// # Errors
     /// `RuntimeError` for one of several views whose base was written in place.
     pub fn history(&self) -> Result<Option<GradFn>> {
-        view::refresh(self)?;
+        view::refresh_grad_fn(self)?;
         Ok(self.meta().and_then(|m| m.grad_fn()))
     }
 
@@ -385,7 +386,7 @@ impl Tensor {
         if !self.requires_grad() {
             return Ok(());
         }
-        view::refresh(self)?;
+        view::refresh_grad_fn(self)?;
         let meta = self.meta_or_new();
         if !meta.is_tracked() {
             meta.set_leaf(true);
@@ -443,8 +444,8 @@ impl Tensor {
         self.node_and_output().is_some_and(|(node, output, meta)| node.retains_grad(output, meta))
     }
 
-    fn node_and_output(&self) -> Option<(GradFn, usize, &Arc<Meta>)> {
-        let _ = view::refresh(self);
+    fn node_and_output(&self) -> Option<(GradFn, usize, &Arc<AutogradMeta>)> {
+        let _ = view::refresh_grad_fn(self);
         let meta = self.meta()?;
         meta.history().map(|(node, output)| (node, output, meta))
     }

@@ -11,13 +11,15 @@ mod adaptive;
 mod gradients;
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use smallvec::SmallVec;
 
 pub use adaptive::{Adadelta, Adagrad, RmsProp, adadelta, adagrad, rmsprop};
 pub use gradients::{scale_all, total_norm, unscale};
 
-use crate::backend::cpu::copy::{self, BLOCK, Reader};
+use crate::backend::cpu::copy::{self, BLOCK, Reader, Writer};
+use crate::backend::cpu::output::{Cells, Output};
 use crate::backend::cpu::parallel::parallel_for;
 use crate::backend::cpu::simd::{Isa, Version};
 use crate::backend::memory;
@@ -67,20 +69,23 @@ impl Lists<'_> {
         // A gradient that lies in memory that is about to be written is read from a copy.
         let copies = (0..params.len())
             .map(|i| match self.read.map(|r| &r[i]) {
-                Some(g) if self.written.iter().any(|w| w[i].storage().same(g.storage())) => {
+                Some(g) if self.written.iter().any(|w| w[i].storage().overlaps(g.storage())) => {
                     g.copied(g.dtype()).map(Some)
                 }
                 _ => Ok(None),
             })
             .collect::<Result<Vec<_>>>()?;
+        let failed = OnceLock::new();
         for_each_piece(params, |i, range| {
             let grad = copies[i].as_ref().or(self.read.map(|r| &r[i]));
             let written: SmallVec<[&Tensor; 5]> = self.written.iter().map(|w| &w[i]).collect();
-            match params[i].dtype() {
+            let done = match params[i].dtype() {
                 DType::F64 => piece::<f64>(rule, i, range, grad, &written),
                 _ => piece::<f32>(rule, i, range, grad, &written),
-            }
+            };
+            done.unwrap_or_else(|e| drop(failed.set(e)));
         });
+        failed.into_inner().map_or(Ok(()), Err)?;
         self.written.iter().flat_map(|w| w.iter()).for_each(Tensor::bump_version);
         Ok(())
     }
@@ -92,7 +97,7 @@ impl Lists<'_> {
         let mut dense = Vec::with_capacity(params);
         for i in 0..params {
             // A gradient that lies in memory that is about to be written is read from a copy.
-            let aliased = |g: &Tensor| self.written.iter().any(|w| w[i].storage().same(g.storage()));
+            let aliased = |g: &Tensor| self.written.iter().any(|w| w[i].storage().overlaps(g.storage()));
             gradients.push(match self.read.map(|r| r[i].dense(DType::F32)).transpose()? {
                 Some(g) if aliased(&g) => Some(g.copied(DType::F32)?),
                 g => g,
@@ -204,18 +209,22 @@ fn piece<T: Real>(
     range: Range<usize>,
     grad: Option<&Tensor>,
     written: &[&Tensor],
-) {
+) -> Result<()> {
     if grad.is_none_or(is_direct::<T>) && written.iter().all(|t| is_direct::<T>(t)) {
         let at = |t: &Tensor| t.layout().offset + range.start..t.layout().offset + range.end;
         let grad = grad.map_or(&[][..], |g| &g.storage().slice::<T>()[at(g)]);
-        let mut slices: SmallVec<[&mut [T]; 5]> =
-            written.iter().map(|t| &mut t.storage().slice_mut::<T>()[at(t)]).collect();
-        return rule.update(i, grad, &mut slices);
+        let mut outputs: SmallVec<[Output<T>; 5]> =
+            written.iter().map(|t| Output::part(t.raw(), range.clone())).collect::<Result<_>>()?;
+        let mut slices: SmallVec<[&mut [T]; 5]> = outputs.iter_mut().map(|o| &mut o[..]).collect();
+        rule.update(i, grad, &mut slices);
+        return Ok(());
     }
-    let readers =
-        || written.iter().map(|t| Reader::new(t.raw(), range.start)).collect::<SmallVec<[Reader; 5]>>();
+    let cells: SmallVec<[Cells; 5]> = written.iter().map(|t| Cells::of(t.raw())).collect::<Result<_>>()?;
+    let mut sources: SmallVec<[Reader; 5]> =
+        written.iter().map(|t| Reader::new(t.raw(), range.start)).collect();
+    let mut targets: SmallVec<[Writer; 5]> =
+        cells.iter().zip(written).map(|(c, t)| Writer::new(c, t.raw(), range.start)).collect();
     let mut gradient = grad.map(|g| (Reader::new(g.raw(), range.start), [T::ZERO; BLOCK]));
-    let (mut sources, mut targets) = (readers(), readers());
     let mut blocks = vec![[T::ZERO; BLOCK]; written.len()];
     let mut left = range.len();
     while left > 0 {
@@ -233,6 +242,7 @@ fn piece<T: Real>(
         blocks.iter().zip(&mut targets).for_each(|(b, t)| t.write(&b[..n]));
         left -= n;
     }
+    Ok(())
 }
 
 /// Counts a step of each parameter and makes what depends on its number, which for most groups is one.
@@ -247,7 +257,7 @@ fn count_steps<C: Clone>(
         .iter()
         .map(|step| {
             let t = step.item()?.to_f64() + 1.0;
-            copy::fill(step.on_host()?.raw(), Scalar::Float(t));
+            copy::fill(step.on_host()?.raw(), Scalar::Float(t))?;
             step.bump_version();
             if let Some((of, c)) = &last
                 && *of == t

@@ -111,7 +111,7 @@ pub fn gather(x: View, l: &Lattice, out: View) -> Result<()> {
 /// Combines dense `values` with the picked elements of `x`; on the host in the order of the indices.
 pub fn scatter(x: View, l: &Lattice, values: View, how: Combine) -> Result<()> {
     by_device!(l.device_of(x, values)?,
-        cpu => l.on_host(|l| cpu::index::scatter(x, l, values, how)),
+        cpu => l.on_host(|l| cpu::index::scatter(x, l, values, how))?,
         gpu => gpu::index::scatter(x, l, values, how)
     )
 }
@@ -148,8 +148,7 @@ pub fn scatter_along(out: View, dim: usize, index: View, src: View, how: Combine
         cpu => {
             check(&pick)?;
             let shape = &index.layout.shape;
-            cpu::index::scatter_along(out, dim, shape, elements(index), src, how);
-            Ok(())
+            cpu::index::scatter_along(out, dim, shape, elements(index), src, how)
         },
         gpu => gpu::index::scatter_along(out, dim, pick, src, how)
     )
@@ -200,7 +199,7 @@ pub fn find(mask: View) -> Result<Found> {
 /// The positions of the true elements, in order, as int64.
 pub fn positions(mask: View, found: &Found, out: View) -> Result<()> {
     match found {
-        Found::Host(starts) => cpu::index::positions(elements(mask), starts, out.storage),
+        Found::Host(starts) => cpu::index::positions(elements(mask), starts, results(out)),
         #[cfg(feature = "gpu")]
         Found::Device(at, _) => gpu::mask::positions(at, out)?,
     }
@@ -212,7 +211,7 @@ pub fn compress(x: View, mask: View, found: &Found, out: View) -> Result<()> {
     same_device([x, mask, out])?;
     match found {
         Found::Host(starts) => {
-            with_dtype!(bits x.dtype, T => cpu::index::compress::<T>(elements(x), elements(mask), starts, out.storage));
+            with_dtype!(bits x.dtype, T => cpu::index::compress::<T>(elements(x), elements(mask), starts, results(out)));
         }
         #[cfg(feature = "gpu")]
         Found::Device(at, _) => gpu::index::gather_flat(x, at, out)?,
@@ -225,7 +224,7 @@ pub fn expand(values: View, mask: View, found: &Found, out: View) -> Result<()> 
     same_device([values, mask, out])?;
     match found {
         Found::Host(starts) => {
-            with_dtype!(bits out.dtype, T => cpu::index::expand::<T>(elements(values), elements(mask), starts, out.storage));
+            with_dtype!(bits out.dtype, T => cpu::index::expand::<T>(elements(values), elements(mask), starts, results(out)));
         }
         #[cfg(feature = "gpu")]
         Found::Device(at, n) => gpu::index::scatter_flat(values, at, *n, out)?,
@@ -236,10 +235,7 @@ pub fn expand(values: View, mask: View, found: &Found, out: View) -> Result<()> 
 /// Sets the elements of dense `out` at which a dense mask of its shape is true.
 pub fn fill_masked(out: View, mask: View, value: Scalar) -> Result<()> {
     by_device!(same_device([out, mask])?,
-        cpu => {
-            cpu::index::fill_masked(out, elements::<Bool8>(mask), value);
-            Ok(())
-        },
+        cpu => cpu::index::fill_masked(out, elements::<Bool8>(mask), value),
         gpu => gpu::mask::fill(out, mask, value)
     )
 }

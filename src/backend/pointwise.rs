@@ -42,7 +42,7 @@ pub fn run(
     }
     let views = operands.iter().filter_map(|o| if let Operand::View(v) = o { Some(*v) } else { None });
     by_device!(same_device(std::iter::once(out).chain(views))?,
-        cpu => Ok(cpu::pointwise::run(program.kernel, compute, operands, params, out)),
+        cpu => cpu::pointwise::run(program.kernel, compute, operands, params, out),
         gpu => gpu::pointwise::run(program, compute, operands, params, out).map(|()| true)
     )
 }

@@ -79,7 +79,7 @@ fn scale_by(grads: &[Tensor], factor: &Tensor, ask: bool) -> Result<Tensor> {
     };
     Lists { read: None, written: SmallVec::from_slice(&[grads]) }.apply(&rule)?;
     if rule.found_inf.load(Ordering::Relaxed) {
-        copy::fill(found.on_host()?.raw(), Scalar::Float(1.0));
+        copy::fill(found.on_host()?.raw(), Scalar::Float(1.0))?;
     }
     Ok(found)
 }

@@ -74,16 +74,14 @@ impl PyStorage {
     #[new]
     #[pyo3(signature = (data=None))]
     fn new(data: Option<&Bound<'_, PyAny>>) -> PyResult<PyStorage> {
-        let bytes = match data {
-            None => Vec::new(),
+        let storage = match data {
+            None => Storage::zeroed(0),
             Some(data) => match int(data) {
-                Some(n) => vec![0; usize::try_from(n)?],
-                None => data.extract::<Vec<u8>>()?,
+                Some(n) => Storage::zeroed(usize::try_from(n)?),
+                None => Storage::from_slice(&data.extract::<Vec<u8>>()?),
             },
         };
-        let storage = Storage::new(bytes.len()).py()?;
-        storage.slice_mut::<u8>().copy_from_slice(&bytes);
-        Ok(PyStorage(storage))
+        Ok(PyStorage(storage.py()?))
     }
 
     /// The memory itself, as `TypedStorage.untyped` gives it.
@@ -260,7 +258,7 @@ pub fn storage_bytes<'py>(t: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyMem
     PyMemoryView::from(Bound::new(t.py(), t.borrow().untyped_storage())?.as_any())
 }
 
-/// A one-dimensional tensor over the memory of a buffer. Memory that is not aligned to the elements is copied.
+/// A one-dimensional tensor over the memory of a buffer.
 fn buffer_tensor(buffer: PyUntypedBuffer, dtype: DType, offset: usize, numel: usize) -> PyResult<Tensor> {
     let size = dtype.size();
     let end = numel.checked_mul(size).and_then(|n| n.checked_add(offset));
@@ -273,13 +271,6 @@ fn buffer_tensor(buffer: PyUntypedBuffer, dtype: DType, offset: usize, numel: us
     }
     let layout = Layout::contiguous(Dims::from(&[numel][..]));
     let address = buffer.buf_ptr() as usize + offset;
-    if numel > 0 && !address.is_multiple_of(size) {
-        let out = Tensor::empty(layout.shape, dtype).py()?;
-        // SAFETY: the bounds were checked above, and the buffer is held until the end of this function.
-        let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, numel * size) };
-        out.storage().slice_mut::<u8>().copy_from_slice(bytes);
-        return Ok(out);
-    }
     let readonly = buffer.readonly();
     // SAFETY: the bounds were checked above; a buffer stays where it is until it is released, which its owner does.
     unsafe { adopt(address, layout, dtype, readonly, Box::new(buffer)) }

@@ -10,8 +10,7 @@ use std::sync::{PoisonError, RwLock};
 
 use super::Tensor;
 use crate::device::Device;
-use crate::dtype::{DType, Element, Scalar};
-use crate::with_dtype;
+use crate::dtype::{DType, Scalar};
 
 /// What users can set about printing.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -157,7 +156,7 @@ impl Printer<'_> {
     }
 
     fn value(&self, at: isize) -> Scalar {
-        with_dtype!(self.t.dtype(), T => self.t.storage().slice::<T>()[at as usize].to_scalar())
+        self.t.scalar_at(at as usize)
     }
 
     /// The values that are shown.

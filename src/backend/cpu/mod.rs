@@ -8,6 +8,7 @@ pub mod math;
 pub mod matmul;
 mod microkernel;
 pub mod norm;
+pub mod output;
 pub mod parallel;
 pub mod pointwise;
 pub mod pool;

@@ -102,6 +102,8 @@ impl Lattice<'_> {
 
 /// The picked elements, dense, into `out`.
 pub fn gather(x: View, l: &Lattice, out: View) -> Result<()> {
+    let mut place = None;
+    let x = x.aligned(&mut place)?;
     by_device!(l.device_of(x, out)?,
         cpu => l.on_host(|l| with_dtype!(bits x.dtype, T => cpu::index::gather::<T>(x.storage, l, results(out)))),
         gpu => gpu::index::gather(x, l, out)
@@ -128,6 +130,8 @@ fn along<'a>(x: View, dim: usize, index: View<'a>) -> Pick<'a> {
 
 /// `out[..i..] = x[..index[..i..]..]`: the dense index, of the shape of `out`, replaces the position in `dim`.
 pub fn gather_along(x: View, dim: usize, index: View, out: View) -> Result<()> {
+    let mut place = None;
+    let x = x.aligned(&mut place)?;
     let pick = along(x, dim, index);
     by_device!(same_device([x, index, out])?,
         cpu => {
@@ -143,6 +147,8 @@ pub fn gather_along(x: View, dim: usize, index: View, out: View) -> Result<()> {
 /// Combines `src` with the elements of `out` whose position in `dim` the dense index gives. `src` has the shape of
 /// the index or is larger.
 pub fn scatter_along(out: View, dim: usize, index: View, src: View, how: Combine) -> Result<()> {
+    let mut place = None;
+    let src = src.aligned(&mut place)?;
     let pick = along(out, dim, index);
     by_device!(same_device([out, index, src])?,
         cpu => {

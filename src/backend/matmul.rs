@@ -10,6 +10,8 @@ use crate::with_dtype;
 /// `out = a @ b + bias` for matrices, or for each pair of a batch. The dtype is float32, float64 or int64; operands have
 /// any strides that are not negative, the bias is a dense row (of a matrix, not of a batch), the result is dense.
 pub fn product(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
+    let (mut first, mut second) = (None, None);
+    let (a, b) = (a.aligned(&mut first)?, b.aligned(&mut second)?);
     by_device!(same_device([out, a, b].into_iter().chain(bias))?,
         cpu => {
             on_host(a, b, bias, out);

@@ -39,7 +39,19 @@ pub struct View<'a> {
     pub dtype: DType,
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
+    /// The view itself, or that of a copy of its memory in which the elements are aligned, which is put into `place`.
+    #[inline]
+    pub fn aligned<'b>(self, place: &'b mut Option<Storage>) -> Result<View<'b>>
+    where
+        'a: 'b,
+    {
+        if self.is_aligned() {
+            return Ok(self);
+        }
+        Ok(View { storage: place.insert(Storage::from_slice(self.storage.slice::<u8>())?), ..self })
+    }
+
     #[inline(always)]
     pub fn device(&self) -> Device {
         self.storage.device()

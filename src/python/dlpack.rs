@@ -231,7 +231,7 @@ impl PyTensor {
         dl_device: Option<(i32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Py<PyAny>> {
-        let t = &self.inner();
+        let t = &self.inner(py);
         if t.device().is_gpu() {
             return Err(PyBufferError::new_err(format!(
                 "cannot export a tensor on {} through DLPack",
@@ -336,7 +336,8 @@ unsafe fn geometry(t: &DLTensor) -> PyResult<(Layout, DType, usize)> {
         false => numbers(t.strides).iter().map(|&s| s as isize).collect(),
     };
     let address = (t.data as usize).checked_add(t.byte_offset as usize);
-    let address = address.ok_or_else(|| PyBufferError::new_err("the tensor lies beyond the address space"))?;
+    let address =
+        address.ok_or_else(|| PyBufferError::new_err("the tensor lies beyond the address space"))?;
     Ok((Layout { shape, strides, offset: 0 }, dtype, address))
 }
 

@@ -286,6 +286,7 @@ fn tuple(shape: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dtype::Element;
 
     fn shown<T: Element>(values: &[T], shape: &[usize]) -> String {
         repr(&Tensor::from_slice(values, shape).unwrap(), "tensor", DType::F32)

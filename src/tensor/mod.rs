@@ -14,8 +14,8 @@ use triomphe::Arc as Shared;
 
 pub(crate) use inplace::operation_of;
 pub use inplace::{
-    assign, check_apart, check_filled, check_inference, check_inplace, check_replaced, overlap_error, rebase,
-    self_overlap, write_untracked,
+    Overlap, assign, check_apart, check_filled, check_inference, check_inplace, check_memory, check_replaced,
+    overlap_error, rebase, self_overlap, write_untracked,
 };
 pub use view::{as_view, multi_view, scatter_view};
 
@@ -257,7 +257,8 @@ impl Tensor {
 
     // ---- elements
 
-    /// The elements of a contiguous tensor of type `T`, in row-major order.
+    /// The elements of a contiguous tensor of type `T`, in row-major order, to read: while the slice lives, no operation
+    /// should write this memory, through whichever tensor; see Note [Tensor data and aliasing].
     ///
     /// # Errors
     /// `RuntimeError` when the tensor has another dtype or is not contiguous.
@@ -267,10 +268,10 @@ impl Tensor {
         Ok(&self.0.storage.slice::<T>().get(self.0.layout.offset..).unwrap_or_default()[..self.numel()])
     }
 
-    /// As [`Tensor::slice`], for writing into a tensor that the caller just made.
+    /// As [`Tensor::slice`], for writing into a tensor that the caller just made and holds alone.
     #[inline]
-    #[allow(clippy::mut_from_ref)] // see Note [Tensor data and aliasing]
-    pub fn slice_mut<T: Element>(&self) -> Result<&mut [T]> {
+    #[allow(clippy::mut_from_ref)] // see `lent`
+    pub(crate) fn slice_mut<T: Element>(&self) -> Result<&mut [T]> {
         self.on_host()?.expect_dense(T::DTYPE)?;
         Ok(crate::backend::cpu::output::lent(self.raw()))
     }
@@ -455,8 +456,8 @@ impl Tensor {
 
     /// Has the gradient of a tensor with history kept in its `.grad`.
     pub fn retain_grad(&self) {
-        if let (Some(node), Some(meta)) = (self.grad_fn(), self.meta()) {
-            node.retain_grad(meta.output(), meta);
+        if let Some((node, output, meta)) = self.node_and_output() {
+            node.retain_grad(output, meta);
         }
     }
 
@@ -469,10 +470,13 @@ impl Tensor {
     }
 
     pub fn retains_grad(&self) -> bool {
-        match (self.grad_fn(), self.meta()) {
-            (Some(node), Some(meta)) => node.retains_grad(meta.output(), meta),
-            _ => false,
-        }
+        self.node_and_output().is_some_and(|(node, output, meta)| node.retains_grad(output, meta))
+    }
+
+    fn node_and_output(&self) -> Option<(GradFn, usize, &Arc<Meta>)> {
+        let _ = view::refresh(self);
+        let meta = self.meta()?;
+        meta.history().map(|(node, output)| (node, output, meta))
     }
 
     pub fn grad(&self) -> Option<Tensor> {

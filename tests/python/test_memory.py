@@ -225,9 +225,8 @@ def test_an_optimizer_reads_a_gradient_that_lies_in_its_parameter():
 
 def test_bytes_other_than_one_are_true_as_one_is():
     bytes_ = np.array([2, 0, 1, 255] * 100, np.uint8)
+    x, even = torch.arange(400.0), torch.from_numpy(bytes_ != 0)
     for odd in (torch.from_numpy(bytes_.view(bool)), torch.from_numpy(bytes_).view(torch.bool)):
-        even = torch.from_numpy(bytes_ != 0)
-        x = torch.arange(400.0)
         for f in (
             torch.sum,
             torch.Tensor.int,

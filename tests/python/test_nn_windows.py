@@ -206,3 +206,24 @@ def test_batch_norm_needs_a_positive_eps_to_train():
         nn.BatchNorm1d(2, eps=0)(torch.ones(3, 2))
     with pytest.raises(ValueError, match=r"expected 2D or 3D input \(got 4D input\)"):
         nn.CircularPad1d(1)(torch.ones(1, 1, 1, 2))
+
+
+def test_the_functions_that_functional_offers_are_those_that_it_lists():
+    offered = {
+        name for name, value in vars(F).items() if callable(value) and not name.startswith("_") and name.islower()
+    }
+    # Helpers of the modules, which programs have no use for.
+    assert offered - set(F.__all__) == {"laid_like", "lstm_layer"}
+    assert set(F.__all__) <= offered and list(F.__all__) == sorted(F.__all__)
+    namespace: dict[str, object] = {}
+    exec("from rgrad.nn.functional import *", namespace)
+    assert namespace.keys() - {"__builtins__"} == set(F.__all__)
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_padding_with_zeros_is_padding_with_a_constant(dims):
+    zero, constant = getattr(nn, f"ZeroPad{dims}d")(1), getattr(nn, f"ConstantPad{dims}d")(1, 0.0)
+    x = torch.ones(1, 1, *[2] * dims)
+    assert isinstance(zero, type(constant)) and torch.equal(zero(x), constant(x))
+    assert zero.padding == constant.padding == (1,) * (2 * dims)
+    assert repr(zero) == f"ZeroPad{dims}d({zero.padding})"

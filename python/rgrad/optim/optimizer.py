@@ -283,17 +283,6 @@ class Optimizer:
             params = [param for param in params if param.grad is not None]
         return params, grads
 
-    def _states(
-        self, params: list[Tensor], init: Callable[[Tensor], dict[str, Any]]
-    ) -> Callable[[str], list[Any]]:
-        """A function that gives one column of the parameters' state, `init` having filled the states that are new."""
-        states = list(map(self.state.__getitem__, params))
-        if not all(states):
-            for param, state in zip(params, states, strict=True):
-                if not state:
-                    state.update(init(param))
-        return lambda key: list(map(itemgetter(key), states))
-
     # State dictionaries
 
     def state_dict(self) -> dict[str, Any]:
@@ -390,6 +379,48 @@ class Optimizer:
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call `hook(optimizer)` after a state was loaded."""
         return HookHandle(self._optimizer_load_state_dict_post_hooks, hook)
+
+
+class GroupOptimizer(Optimizer):
+    """Base of the optimizers whose step treats every parameter group by itself, in one call of a kernel.
+
+    A subclass names the state that begins with zeros, or gives `_new_state`, and gives `_update`.
+    """
+
+    # Names of state tensors like the parameter.
+    _zeros: tuple[str, ...] = ()
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters once; see `Optimizer.step`."""
+        loss = self._evaluate(closure)
+        for group in self.param_groups:
+            params, grads = self._with_grad(group)
+            self._update(group, params, grads)
+        return loss
+
+    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor]) -> None:
+        """Makes a step of a group's parameters that have a gradient."""
+        raise NotImplementedError
+
+    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Tensor]:
+        """The state of a parameter before its first step."""
+        state = {"step": rgrad.tensor(0.0, dtype=rgrad.float32)}
+        state.update((name, rgrad.zeros_like(param)) for name in self._zeros)
+        return state
+
+    def _states(self, group: dict[str, Any], params: list[Tensor]) -> list[dict[str, Any]]:
+        """The states of some of a group's parameters, new ones where there were none."""
+        states = list(map(self.state.__getitem__, params))
+        if not all(states):
+            for param, state in zip(params, states, strict=True):
+                if not state:
+                    state.update(self._new_state(param, group))
+        return states
+
+    def _columns(self, group: dict[str, Any], params: list[Tensor]) -> Callable[[str], list[Any]]:
+        """A function that gives an entry of these states for all parameters."""
+        states = self._states(group, params)
+        return lambda key: list(map(itemgetter(key), states))
 
 
 def _split_names(params: Any) -> dict[str, list[Any]]:

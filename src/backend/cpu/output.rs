@@ -159,7 +159,8 @@ impl<'a, T: Element> Output<'a, T> {
             return Ok(Output { first, len, _claim: Claim::new(0..0)?, memory: PhantomData });
         }
         ensure!(v.storage.is_aligned(align_of::<T>()), misaligned());
-        let (start, end) = (v.layout.offset.wrapping_add(range.start), v.layout.offset.checked_add(range.end));
+        let (start, end) =
+            (v.layout.offset.wrapping_add(range.start), v.layout.offset.checked_add(range.end));
         ensure!(end.is_some_and(|end| end <= v.storage.host_len() / size), beyond_storage(&v));
         let first = data.wrapping_add(start);
         let claim = Claim::new(first as usize..first as usize + len * size)?;
@@ -278,15 +279,25 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// Temporary.
-pub fn lent<'a, T: Element>(v: View<'a>) -> &'a mut [T] {
+/// All elements of a dense view that the caller made and nobody else sees, without a claim. What is asked for the same view
+/// twice aliases, which no caller does; [`Output`] is to take its place.
+#[allow(clippy::mut_from_ref)]
+pub(crate) fn lent<'a, T: Element>(v: View<'a>) -> &'a mut [T] {
     let data = v.storage.data_ptr().cast::<T>();
     let (at, n) = (v.layout.offset, v.layout.numel());
     if n == 0 {
         return &mut [];
     }
-    assert!(at + n <= v.storage.host_len() / size_of::<T>() && v.storage.is_aligned(align_of::<T>()));
-    // SAFETY: temporary.
+    let end = at.checked_add(n);
+    assert!(
+        end.is_some_and(|end| end <= v.storage.host_len() / size_of::<T>()),
+        "elements beyond the storage"
+    );
+    assert!(
+        v.storage.is_aligned(align_of::<T>()) && !v.storage.is_readonly(),
+        "memory that cannot be written"
+    );
+    // SAFETY: checked above; that nothing else refers to these elements is the caller's promise.
     unsafe { std::slice::from_raw_parts_mut(data.add(at), n) }
 }
 
@@ -343,7 +354,9 @@ mod tests {
         let flat = Layout::contiguous([4].into());
         // SAFETY: the vector outlives the storage, and nothing is written.
         let readonly = unsafe { Storage::borrowed(start, 32, true, Box::new(())) }.unwrap();
-        assert!(Output::<f32>::of(view(&readonly, &flat)).is_err() && Cells::of(view(&readonly, &flat)).is_err());
+        assert!(
+            Output::<f32>::of(view(&readonly, &flat)).is_err() && Cells::of(view(&readonly, &flat)).is_err()
+        );
         let s = Storage::zeroed(15).unwrap();
         assert!(Output::<f32>::of(view(&s, &flat)).is_err() && Cells::of(view(&s, &flat)).is_err());
         let s = Storage::zeroed(16).unwrap();

@@ -244,6 +244,7 @@ def register_parametrization(
         The module.
 
     Example:
+        >>> from rgrad.nn.utils.parametrize import register_parametrization
         >>> class Symmetric(rgrad.nn.Module):
         ...     def forward(self, x):
         ...         return x.triu() + x.triu(1).T

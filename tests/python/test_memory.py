@@ -4,6 +4,7 @@ import ctypes
 import gc
 import mmap
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -118,11 +119,14 @@ def test_training_with_misaligned_parameters_is_that_with_aligned_ones():
 
 
 def outcome(sample, dtype, layout):
-    try:
-        found = sample.call(dtype, "cpu", layout, grad=dtype == "float32")
-    except Exception as e:
-        return type(e).__name__, str(e)
-    return [t.detach().clone() for t in found.results + found.gradients if not t.is_sparse] if found else None
+    with warnings.catch_warnings():
+        # Some are given once in a process.
+        warnings.simplefilter("ignore")
+        try:
+            found = sample.call(dtype, "cpu", layout, grad=dtype == "float32")
+        except Exception as e:
+            return type(e).__name__, str(e)
+    return [t.detach().clone() for t in found.results + found.gradients]
 
 
 def test_every_operation_on_misaligned_memory_gives_what_it_gives_on_aligned_memory():
@@ -172,7 +176,7 @@ SHIFTED = (slice(0, 2047), slice(1, 2048))
     [
         lambda a, b: a.add_(b),
         lambda a, b: a.copy_(b),
-        lambda a, b: a.mul_(b).sub_(b, alpha=2),
+        lambda a, b: a.mul_(b),
         lambda a, b: a.addcmul_(b, b),
         lambda a, b: a.view(32, -1).copy_(b.view(-1, 32).t()) if a.is_contiguous() else a.copy_(b),
         lambda a, b: torch.add(b, 1, out=a),

@@ -17,10 +17,7 @@ pub fn copy(src: View, out: View) -> Result<()> {
         return copy(View { layout: &from, ..src }, View { layout: &to, ..out });
     }
     by_device!(same_device([out, src])?,
-        cpu => {
-            cpu::copy::copy(src, out);
-            Ok(())
-        },
+        cpu => cpu::copy::copy(src, out),
         gpu => gpu::copy::copy(src, out)
     )
 }
@@ -33,10 +30,7 @@ pub fn fill(out: View, value: Scalar) -> Result<()> {
         return fill(View { layout: &out.layout.permute(&order), ..out }, value);
     }
     by_device!(out.device(),
-        cpu => {
-            cpu::copy::fill(out, value);
-            Ok(())
-        },
+        cpu => cpu::copy::fill(out, value),
         gpu => gpu::copy::fill(out, value)
     )
 }
@@ -44,10 +38,7 @@ pub fn fill(out: View, value: Scalar) -> Result<()> {
 /// Adds `src` to `out`, where several indices of `out` may name one element.
 pub fn accumulate(src: View, out: View) -> Result<()> {
     by_device!(same_device([out, src])?,
-        cpu => {
-            cpu::copy::accumulate(src, out);
-            Ok(())
-        },
+        cpu => cpu::copy::accumulate(src, out),
         gpu => gpu::index::accumulate(src, out)
     )
 }

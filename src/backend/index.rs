@@ -102,6 +102,8 @@ impl Lattice<'_> {
 
 /// The picked elements, dense, into `out`.
 pub fn gather(x: View, l: &Lattice, out: View) -> Result<()> {
+    let mut place = None;
+    let x = x.aligned(&mut place)?;
     by_device!(l.device_of(x, out)?,
         cpu => l.on_host(|l| with_dtype!(bits x.dtype, T => cpu::index::gather::<T>(x.storage, l, results(out)))),
         gpu => gpu::index::gather(x, l, out)
@@ -111,7 +113,7 @@ pub fn gather(x: View, l: &Lattice, out: View) -> Result<()> {
 /// Combines dense `values` with the picked elements of `x`; on the host in the order of the indices.
 pub fn scatter(x: View, l: &Lattice, values: View, how: Combine) -> Result<()> {
     by_device!(l.device_of(x, values)?,
-        cpu => l.on_host(|l| cpu::index::scatter(x, l, values, how)),
+        cpu => l.on_host(|l| cpu::index::scatter(x, l, values, how))?,
         gpu => gpu::index::scatter(x, l, values, how)
     )
 }
@@ -128,6 +130,8 @@ fn along<'a>(x: View, dim: usize, index: View<'a>) -> Pick<'a> {
 
 /// `out[..i..] = x[..index[..i..]..]`: the dense index, of the shape of `out`, replaces the position in `dim`.
 pub fn gather_along(x: View, dim: usize, index: View, out: View) -> Result<()> {
+    let mut place = None;
+    let x = x.aligned(&mut place)?;
     let pick = along(x, dim, index);
     by_device!(same_device([x, index, out])?,
         cpu => {
@@ -143,13 +147,14 @@ pub fn gather_along(x: View, dim: usize, index: View, out: View) -> Result<()> {
 /// Combines `src` with the elements of `out` whose position in `dim` the dense index gives. `src` has the shape of
 /// the index or is larger.
 pub fn scatter_along(out: View, dim: usize, index: View, src: View, how: Combine) -> Result<()> {
+    let mut place = None;
+    let src = src.aligned(&mut place)?;
     let pick = along(out, dim, index);
     by_device!(same_device([out, index, src])?,
         cpu => {
             check(&pick)?;
             let shape = &index.layout.shape;
-            cpu::index::scatter_along(out, dim, shape, elements(index), src, how);
-            Ok(())
+            cpu::index::scatter_along(out, dim, shape, elements(index), src, how)
         },
         gpu => gpu::index::scatter_along(out, dim, pick, src, how)
     )
@@ -200,7 +205,7 @@ pub fn find(mask: View) -> Result<Found> {
 /// The positions of the true elements, in order, as int64.
 pub fn positions(mask: View, found: &Found, out: View) -> Result<()> {
     match found {
-        Found::Host(starts) => cpu::index::positions(elements(mask), starts, out.storage),
+        Found::Host(starts) => cpu::index::positions(elements(mask), starts, results(out)),
         #[cfg(feature = "gpu")]
         Found::Device(at, _) => gpu::mask::positions(at, out)?,
     }
@@ -212,7 +217,7 @@ pub fn compress(x: View, mask: View, found: &Found, out: View) -> Result<()> {
     same_device([x, mask, out])?;
     match found {
         Found::Host(starts) => {
-            with_dtype!(bits x.dtype, T => cpu::index::compress::<T>(elements(x), elements(mask), starts, out.storage));
+            with_dtype!(bits x.dtype, T => cpu::index::compress::<T>(elements(x), elements(mask), starts, results(out)));
         }
         #[cfg(feature = "gpu")]
         Found::Device(at, _) => gpu::index::gather_flat(x, at, out)?,
@@ -225,7 +230,7 @@ pub fn expand(values: View, mask: View, found: &Found, out: View) -> Result<()> 
     same_device([values, mask, out])?;
     match found {
         Found::Host(starts) => {
-            with_dtype!(bits out.dtype, T => cpu::index::expand::<T>(elements(values), elements(mask), starts, out.storage));
+            with_dtype!(bits out.dtype, T => cpu::index::expand::<T>(elements(values), elements(mask), starts, results(out)));
         }
         #[cfg(feature = "gpu")]
         Found::Device(at, n) => gpu::index::scatter_flat(values, at, *n, out)?,
@@ -236,10 +241,7 @@ pub fn expand(values: View, mask: View, found: &Found, out: View) -> Result<()> 
 /// Sets the elements of dense `out` at which a dense mask of its shape is true.
 pub fn fill_masked(out: View, mask: View, value: Scalar) -> Result<()> {
     by_device!(same_device([out, mask])?,
-        cpu => {
-            cpu::index::fill_masked(out, elements::<Bool8>(mask), value);
-            Ok(())
-        },
+        cpu => cpu::index::fill_masked(out, elements::<Bool8>(mask), value),
         gpu => gpu::mask::fill(out, mask, value)
     )
 }

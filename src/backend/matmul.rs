@@ -2,7 +2,7 @@
 
 #[cfg(feature = "gpu")]
 use super::gpu;
-use super::{View, by_device, cpu, elements, same_device};
+use super::{View, by_device, cpu, elements, results, same_device};
 use crate::dtype::{DType, Element};
 use crate::error::Result;
 use crate::with_dtype;
@@ -10,6 +10,8 @@ use crate::with_dtype;
 /// `out = a @ b + bias` for matrices, or for each pair of a batch. The dtype is float32, float64 or int64; operands have
 /// any strides that are not negative, the bias is a dense row (of a matrix, not of a batch), the result is dense.
 pub fn product(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
+    let (mut first, mut second) = (None, None);
+    let (a, b) = (a.aligned(&mut first)?, b.aligned(&mut second)?);
     by_device!(same_device([out, a, b].into_iter().chain(bias))?,
         cpu => {
             on_host(a, b, bias, out);
@@ -36,9 +38,8 @@ fn on_host(a: View, b: View, bias: Option<View>, out: View) {
     let (m, k, n) = (a.layout.shape[r - 2], a.layout.shape[r - 1], b.layout.shape[r - 1]);
     let batch = if r == 3 { a.layout.shape[0] } else { 1 };
     let steps = if r == 3 { (a.layout.strides[0] as usize, b.layout.strides[0] as usize) } else { (0, 0) };
-    let at = out.layout.offset..out.layout.offset + out.layout.numel();
     with_dtype!(float out.dtype, T => {
-        let c = &mut out.storage.slice_mut::<T>()[at];
+        let c = results::<T>(out);
         let bias = match &bias {
             Some(v) => Bias::Row(elements::<T>(*v)),
             None => Bias::None,
@@ -50,7 +51,7 @@ fn on_host(a: View, b: View, bias: Option<View>, out: View) {
             batched_gemm::<T>(batch, m, n, k, matrix(&a), steps.0, matrix(&b), steps.1, c, ep);
         }
     }, else {
-        let c = &mut out.storage.slice_mut::<i64>()[at];
+        let c = results::<i64>(out);
         for (i, c) in c.chunks_mut((m * n).max(1)).enumerate() {
             let (p, q) = (matrix::<i64>(&a), matrix::<i64>(&b));
             let (p, q) =

@@ -39,7 +39,19 @@ pub struct View<'a> {
     pub dtype: DType,
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
+    /// The view itself, or that of a copy of its memory in which the elements are aligned, which is put into `place`.
+    #[inline]
+    pub fn aligned<'b>(self, place: &'b mut Option<Storage>) -> Result<View<'b>>
+    where
+        'a: 'b,
+    {
+        if self.is_aligned() {
+            return Ok(self);
+        }
+        Ok(View { storage: place.insert(Storage::from_slice(self.storage.slice::<u8>())?), ..self })
+    }
+
     #[inline(always)]
     pub fn device(&self) -> Device {
         self.storage.device()
@@ -52,6 +64,29 @@ impl View<'_> {
             Device::Cpu => Ok(()),
             device => Err(Error::DeviceNotImplemented { op: None, device, what: self.described() }),
         }
+    }
+
+    /// Whether the elements lie at multiples of their size; memory of others may begin anywhere.
+    #[inline(always)]
+    pub fn is_aligned(&self) -> bool {
+        self.storage.is_aligned(self.dtype.size())
+    }
+
+    /// The addresses from the first byte that an element lies in to behind the last one; None where there are no elements.
+    fn bytes(&self) -> Option<std::ops::Range<isize>> {
+        let (start, size) = (self.storage.data_ptr() as isize, self.dtype.size() as isize);
+        self.layout.extent().map(|(lo, hi)| start + lo * size..start + (hi + 1) * size)
+    }
+
+    /// Whether some byte may belong to elements of both: judged by addresses, as one buffer can be the memory of several
+    /// storages. Elements may lie in the gaps of one another.
+    #[inline]
+    pub fn overlaps(&self, other: &View) -> bool {
+        self.storage.overlaps(other.storage)
+            && match (self.bytes(), other.bytes()) {
+                (Some(a), Some(b)) => a.start < b.end && b.start < a.end,
+                _ => false,
+            }
     }
 
     /// The dtype, and the name of the adapter.
@@ -72,7 +107,7 @@ fn elements<'a, T: Element>(v: View<'a>) -> &'a [T] {
 
 /// As `elements`, for writing; see Note [Tensor data and aliasing].
 fn results<'a, T: Element>(v: View<'a>) -> &'a mut [T] {
-    &mut v.storage.slice_mut::<T>().get_mut(v.layout.offset..).unwrap_or_default()[..v.layout.numel()]
+    cpu::output::lent(v)
 }
 
 /// Errors unless all views lie on one device, which is returned.

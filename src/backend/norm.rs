@@ -175,10 +175,7 @@ pub fn backward(
 /// `old * kept + new * taken`: how running statistics follow a batch; all views are of one element per channel.
 pub fn follow(old: View, new: View, kept: f64, taken: f64, out: View) -> Result<()> {
     by_device!(same_device([old, new, out])?,
-        cpu => {
-            cpu::norm::follow(old, new, kept, taken, out);
-            Ok(())
-        },
+        cpu => cpu::norm::follow(old, new, kept, taken, out),
         gpu => gpu::norm::follow(old, new, kept, taken, out)
     )
 }

@@ -41,7 +41,7 @@ pub fn run(
     }
     let views = operands.iter().filter_map(|o| if let Operand::View(v) = o { Some(*v) } else { None });
     by_device!(same_device(std::iter::once(out).chain(views))?,
-        cpu => Ok(cpu::pointwise::run(program.kernel, compute, operands, params, out)),
+        cpu => cpu::pointwise::run(program.kernel, compute, operands, params, out),
         gpu => gpu::pointwise::run(program, compute, operands, params, out).map(|()| true)
     )
 }
@@ -84,7 +84,7 @@ pub fn run_all(
     let views = operands.iter().filter_map(|o| if let Operand::View(v) = o { Some(*v) } else { None });
     by_device!(same_device(outs.iter().copied().chain(views))?,
         cpu => {
-            let done = cpu::interpret::run(formula, primitives, compute, operands, params, outs);
+            let done = cpu::interpret::run(formula, primitives, compute, operands, params, outs)?;
             ensure!(done, NotImplemented, "a step of '{name}' is not defined in {}", compute.name());
             Ok(())
         },

@@ -42,7 +42,7 @@ pub fn fold(f: Fold, x: View, d: Along, out: View) -> Result<()> {
 pub fn norm_of_all(order: f64, tensors: &[View], out: View) -> Result<()> {
     by_device!(same_device(tensors.iter().copied().chain([out]))?,
         cpu => {
-            cpu::copy::fill(out, Scalar::Float(cpu::optim::norm_of_all(order, tensors)));
+            cpu::copy::fill(out, Scalar::Float(cpu::optim::norm_of_all(order, tensors)))?;
             Ok(())
         },
         gpu => {

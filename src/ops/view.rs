@@ -75,7 +75,9 @@ pub fn view_as(t: &Tensor, shape: &Dims) -> Result<Tensor> {
 /// A view where one exists, else a copy.
 pub fn reshape_to(t: &Tensor, shape: &Dims) -> Result<Tensor> {
     match t.layout().reshape(shape) {
-        Some(l) => reshaped(t, l, if t.is_contiguous() { "ViewBackward0" } else { "ReshapeAliasBackward0" }),
+        Some(l) => {
+            reshaped(t, l, if t.looks_contiguous() { "ViewBackward0" } else { "ReshapeAliasBackward0" })
+        }
         None => unsafe_view(&clone_in(t, MemoryFormat::Contiguous)?, shape),
     }
 }

@@ -225,7 +225,7 @@ fn unsupported_kind(array: &Bound<'_, PyAny>, kind: &str) -> PyErr {
     ))
 }
 
-/// A tensor over memory that `owner` keeps alive.
+/// A tensor over memory that `owner` keeps alive, wherever it begins; see Note [Misaligned memory].
 ///
 /// # Safety
 /// Every element of `layout`, counted from `address`, may be read, and written unless `readonly`, while `owner` lives.
@@ -240,19 +240,15 @@ pub unsafe fn adopt(
         return Tensor::empty(layout.shape, dtype).py();
     }
     let size = dtype.size() as isize;
-    if !address.is_multiple_of(dtype.size()) {
-        return Err(PyValueError::new_err(
-            "the memory is not aligned to the size of its elements. Copy it to reallocate the memory.",
-        ));
-    }
     let too_large = || PyValueError::new_err("the memory has more elements than a tensor can");
     checked_numel(&layout.shape).map_err(|_| too_large())?;
     let (lo, hi) = layout.extent().ok_or_else(too_large)?;
-    let start = (address as isize + lo * size) as *mut u8;
+    let bytes = (hi - lo).checked_add(1).and_then(|n| n.checked_mul(size)).ok_or_else(too_large)?;
+    let start =
+        lo.checked_mul(size).and_then(|lo| (address as isize).checked_add(lo)).ok_or_else(too_large)?;
     let layout = Layout { offset: (-lo) as usize, ..layout };
     // SAFETY: the caller's promise, for the extent of the layout.
-    let storage =
-        unsafe { Storage::borrowed(start, ((hi - lo + 1) * size) as usize, readonly, owner) }.py()?;
+    let storage = unsafe { Storage::borrowed(start as *mut u8, bytes as usize, readonly, owner) }.py()?;
     Ok(Tensor::from_parts(storage, layout, dtype))
 }
 

@@ -236,7 +236,7 @@ impl PyTensor {
 
     #[pyo3(signature = (*, memory_format=None))]
     fn is_contiguous(&self, py: Python<'_>, memory_format: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
-        let Some(format) = memory_format else { return Ok(self.inner(py).is_contiguous()) };
+        let Some(format) = memory_format else { return Ok(self.inner(py).looks_contiguous()) };
         let Ok(format) = format.cast::<PyMemoryFormat>() else {
             return Err(PyTypeError::new_err(format!(
                 "is_contiguous(): argument 'memory_format' must be torch.memory_format, not {}",

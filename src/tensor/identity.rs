@@ -106,7 +106,7 @@ impl Tensor {
     /// The same memory under another geometry, without history or view relation.
     pub fn with_layout(&self, layout: Layout) -> Tensor {
         self.with(|i| {
-            i.contiguous = layout.is_contiguous();
+            i.contiguous = super::is_dense(&i.storage, &layout, i.dtype);
             i.layout = layout;
         })
     }

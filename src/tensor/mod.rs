@@ -39,6 +39,7 @@ struct Inner {
     storage: Storage,
     layout: Layout,
     dtype: DType,
+    /// Whether a kernel may take the elements as one slice; see Note [Misaligned memory].
     contiguous: bool,
     /// The version counter of tensors made by `.data`, of tensors whose storage was replaced, and of views of either; others
     /// use the storage's.
@@ -91,11 +92,21 @@ pub enum ViewKind {
     Custom,
 }
 
+/// Note [Misaligned memory]
+/// Memory of others may begin anywhere: a buffer from its second byte on, an array that was cut from bytes. As in PyTorch,
+/// a tensor over it shares it. But no slice of its elements can be made. So it is not contiguous, whatever its strides, and
+/// what wants dense elements gets a copy; drivers that take any layout move its elements through blocks, byte by byte
+/// (`Reader`, `Cells`). [`Tensor::looks_contiguous`] tells what a user is told.
+#[inline]
+fn is_dense(storage: &Storage, layout: &Layout, dtype: DType) -> bool {
+    storage.is_aligned(dtype.size()) && layout.is_contiguous()
+}
+
 impl Tensor {
     /// A tensor over existing memory, without history.
     #[inline]
     pub fn from_parts(storage: Storage, layout: Layout, dtype: DType) -> Tensor {
-        let contiguous = layout.is_contiguous();
+        let contiguous = is_dense(&storage, &layout, dtype);
         Tensor::from_known_parts(storage, || layout, dtype, contiguous)
     }
 
@@ -193,9 +204,16 @@ impl Tensor {
         &self.0.storage
     }
 
+    /// Whether the elements can be taken as one slice, in row-major order.
     #[inline(always)]
     pub fn is_contiguous(&self) -> bool {
         self.0.contiguous
+    }
+
+    /// Whether the elements lie in row-major order, be it misaligned.
+    #[inline]
+    pub fn looks_contiguous(&self) -> bool {
+        self.0.contiguous || self.0.layout.is_contiguous()
     }
 
     /// Size of dimension `dim`, which may be negative.
@@ -239,7 +257,8 @@ impl Tensor {
 
     // ---- elements
 
-    /// The elements of a contiguous tensor of type `T`, in row-major order.
+    /// The elements of a contiguous tensor of type `T`, in row-major order, to read: while the slice lives, no operation
+    /// should write this memory, through whichever tensor; see Note [Tensor data and aliasing].
     ///
     /// # Errors
     /// `RuntimeError` when the tensor has another dtype or is not contiguous.
@@ -249,13 +268,12 @@ impl Tensor {
         Ok(&self.0.storage.slice::<T>().get(self.0.layout.offset..).unwrap_or_default()[..self.numel()])
     }
 
-    /// As [`Tensor::slice`], for writing into a tensor that the caller just made.
+    /// As [`Tensor::slice`], for writing into a tensor that the caller just made and holds alone.
     #[inline]
-    #[allow(clippy::mut_from_ref)] // see Note [Tensor data and aliasing]
-    pub fn slice_mut<T: Element>(&self) -> Result<&mut [T]> {
+    #[allow(clippy::mut_from_ref)] // see `lent`
+    pub(crate) fn slice_mut<T: Element>(&self) -> Result<&mut [T]> {
         self.on_host()?.expect_dense(T::DTYPE)?;
-        Ok(&mut self.0.storage.slice_mut::<T>().get_mut(self.0.layout.offset..).unwrap_or_default()
-            [..self.numel()])
+        Ok(crate::backend::cpu::output::lent(self.raw()))
     }
 
     fn expect_dense(&self, dtype: DType) -> Result<()> {
@@ -298,12 +316,24 @@ impl Tensor {
             "a Tensor with {} elements cannot be converted to Scalar",
             self.numel()
         );
-        let at = self.0.layout.offset;
         if self.device() != Device::Cpu {
             let (host, _) = memory::download(self.raw())?;
             return Ok(with_dtype!(self.0.dtype, T => host.slice::<T>()[0].to_scalar()));
         }
-        Ok(with_dtype!(self.0.dtype, T => self.0.storage.slice::<T>()[at].to_scalar()))
+        Ok(self.scalar_at(self.0.layout.offset))
+    }
+
+    /// The element that lies at an index of the storage, on the host.
+    pub(crate) fn scalar_at(&self, at: usize) -> Scalar {
+        let element = Layout { offset: at, ..Layout::default() };
+        with_dtype!(self.0.dtype, T => match self.0.storage.slice::<T>().get(at) {
+            Some(v) => v.to_scalar(),
+            None => {
+                let mut out = [T::from_i64(0)];
+                Reader::new(View { layout: &element, ..self.raw() }, 0).read(&mut out);
+                out[0].to_scalar()
+            }
+        })
     }
 
     // ---- autograd

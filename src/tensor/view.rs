@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32};
 use smallvec::smallvec;
 
 use super::inplace::forbidden_write;
-use super::{Inner, Tensor, ViewKind, ViewOf};
+use super::{Inner, Tensor, ViewKind, ViewOf, is_dense};
 use crate::backend::copy;
 use crate::bail;
 use crate::dtype::{DType, Scalar};
@@ -39,7 +39,7 @@ fn plain_view(t: &Tensor, layout: &Layout, dtype: DType, kind: ViewKind) -> Tens
         _ if !grad_enabled() => ViewKind::NoGrad,
         _ => kind,
     };
-    let (contiguous, seen) = (layout.is_contiguous(), base.version());
+    let (contiguous, seen) = (is_dense(t.storage(), layout, dtype), base.version());
     Tensor(shared_strongly(|| Inner {
         storage: t.0.storage.clone(),
         contiguous,

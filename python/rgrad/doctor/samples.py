@@ -18,7 +18,7 @@ from rgrad import Tensor
 from . import recipes as _recipes
 from .recipes import RECIPES, Spec
 
-Layout = Literal["contiguous", "transposed", "broadcast", "offset"]
+Layout = Literal["contiguous", "transposed", "broadcast", "offset", "misaligned"]
 LAYOUTS: tuple[Layout, ...] = ("contiguous", "transposed", "broadcast", "offset")
 
 # Shapes for calls that take any: a length that is no multiple of 4, none, one, a number, and many dimensions.
@@ -270,6 +270,10 @@ class _Maker:
 
     def _place(self, t: Tensor) -> Tensor:
         """The numbers of `t` on the device, in the layout under test."""
+        if self.layout == "misaligned" and t.numel():
+            # From the second byte of a buffer on.
+            memory = bytearray(1 + t.numel() * t.element_size())
+            return rgrad.frombuffer(memory, dtype=t.dtype, offset=1).view(t.shape).copy_(t).to(self.device)
         if self.layout == "contiguous" or t.dim() == 0 or t.numel() == 0:
             return t.to(self.device)
         if self.layout == "transposed":

@@ -10,6 +10,7 @@ pub mod matmul;
 mod microkernel;
 pub mod norm;
 pub mod optim;
+pub mod output;
 pub mod parallel;
 pub mod pointwise;
 pub mod pool;

@@ -10,13 +10,15 @@
 #[cfg(test)]
 mod tests;
 
-use crate::backend::cpu::copy::{Reader, View};
+use crate::backend::cpu::copy::{Reader, View, Writer};
 use crate::backend::cpu::math::Math;
+use crate::backend::cpu::output::Cells;
 use crate::backend::cpu::parallel::{for_chunks_mut, for_chunks_mut2};
 use crate::backend::cpu::reduce::{Along, chunk_of, moments, row_pieces, rows_of, sum, sum_pairs};
 use crate::backend::cpu::simd::Version;
 use crate::backend::norm::{gradient, normalize, passed_back, reciprocal_deviation, terms};
 use crate::dtype::Real;
+use crate::error::Result;
 use crate::formula::Num;
 use crate::multiversion;
 
@@ -455,7 +457,7 @@ pub fn group_norm_backward<T: Number>(
 }
 
 /// `old * kept + new * taken`, rounded once.
-pub fn follow(old: View, new: View, kept: f64, taken: f64, out: View) {
+pub fn follow(old: View, new: View, kept: f64, taken: f64, out: View) -> Result<()> {
     let read = |v: View| {
         let mut values = vec![0.0f64; v.layout.numel()];
         Reader::new(v, 0).read(&mut values);
@@ -463,5 +465,6 @@ pub fn follow(old: View, new: View, kept: f64, taken: f64, out: View) {
     };
     let values: Vec<f64> =
         read(old).iter().zip(read(new)).map(|(old, new)| kept * old + taken * new).collect();
-    Reader::new(out, 0).write(&values);
+    Writer::new(&Cells::of(out)?, out, 0).write(&values);
+    Ok(())
 }

@@ -47,8 +47,7 @@ impl Lists {
 fn sent<T: Element>(gpu: &'static Gpu, values: &[T]) -> Result<Temporary> {
     // What has no elements cannot be bound.
     let out = Temporary::new(gpu, values.len().max(1), T::DTYPE)?;
-    let (host, layout) = (Storage::new(size_of_val(values))?, Layout::contiguous([values.len()].into()));
-    host.slice_mut::<T>().copy_from_slice(values);
+    let (host, layout) = (Storage::from_slice(values)?, Layout::contiguous([values.len()].into()));
     let view = |storage| View { storage, layout: &layout, dtype: T::DTYPE };
     copy::upload(view(&host), view(out.view().storage))?;
     Ok(out)

@@ -7,7 +7,7 @@ mod rules;
 use smallvec::SmallVec;
 
 pub use gradients::{scale_all, total_norm, unscale};
-pub use rules::{Adadelta, Adagrad, Adam, OPTIMIZERS, RmsProp, Sgd, adadelta, adagrad, adam, rmsprop, sgd};
+pub use rules::{Adadelta, Adagrad, Adam, RmsProp, Sgd, adadelta, adagrad, adam, rmsprop, sgd};
 
 use crate::backend::copy;
 use crate::backend::optim::{self as kernel, Group, Numbers, Part, Rule, WRITTEN};
@@ -15,33 +15,6 @@ use crate::dtype::Scalar;
 use crate::ensure;
 use crate::error::Result;
 use crate::tensor::Tensor;
-
-/// An optimizer as Python calls it: lists of tensors by position, settings by name.
-pub struct Optimizer {
-    pub name: &'static std::ffi::CStr,
-    /// Names of the lists; one that ends in `?` may hold None.
-    pub lists: &'static [&'static str],
-    /// Names of the settings; flags are 0 or 1.
-    pub settings: &'static [&'static str],
-    /// A step, from the lists and the settings in their order; a list that is new is returned.
-    pub step: fn(&[TensorList], &[f64]) -> Result<Option<Vec<Tensor>>>,
-}
-
-/// A list of tensors, one for each parameter.
-pub enum TensorList {
-    Given(Vec<Tensor>),
-    Optional(Vec<Option<Tensor>>),
-}
-
-impl TensorList {
-    fn given(&self) -> &[Tensor] {
-        if let TensorList::Given(all) = self { all } else { &[] }
-    }
-
-    fn optional(&self) -> &[Option<Tensor>] {
-        if let TensorList::Optional(all) = self { all } else { &[] }
-    }
-}
 
 /// Lists that run in parallel: entry i of each belongs to parameter i and has its shape.
 struct Lists<'a> {

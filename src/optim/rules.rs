@@ -3,76 +3,11 @@
 
 use smallvec::SmallVec;
 
-use super::{Lists, Optimizer, count_steps, expect_length};
+use super::{Lists, count_steps, expect_length};
 use crate::backend::optim::{NUMBERS, Numbers, Rule, WRITTEN};
 use crate::error::Result;
 use crate::formula::Num;
 use crate::tensor::Tensor;
-
-/// Every optimizer, as Python calls it.
-pub static OPTIMIZERS: &[Optimizer] = &[
-    Optimizer {
-        name: c"sgd",
-        lists: &["params", "grads", "momentum_buffers?"],
-        settings: &["lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize"],
-        step: |l, s| {
-            let [lr, momentum, dampening, weight_decay, nesterov, maximize] = settings(s);
-            let (nesterov, maximize) = (nesterov != 0.0, maximize != 0.0);
-            let s = Sgd { lr, momentum, dampening, weight_decay, nesterov, maximize };
-            sgd(l[0].given(), l[1].given(), l[2].optional(), s)
-        },
-    },
-    Optimizer {
-        name: c"adam",
-        lists: &["params", "grads", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs", "steps"],
-        settings: &["lr", "beta1", "beta2", "eps", "weight_decay", "amsgrad", "maximize", "decoupled"],
-        step: |l, s| {
-            let [lr, beta1, beta2, eps, weight_decay, amsgrad, maximize, decoupled] = settings(s);
-            let (amsgrad, maximize, decoupled) = (amsgrad != 0.0, maximize != 0.0, decoupled != 0.0);
-            let s = Adam { lr, beta1, beta2, eps, weight_decay, amsgrad, maximize, decoupled };
-            let [p, g, m, v, u, t] = [0, 1, 2, 3, 4, 5].map(|i| l[i].given());
-            adam(p, g, m, v, u, t, s).map(|()| None)
-        },
-    },
-    Optimizer {
-        name: c"rmsprop",
-        lists: &["params", "grads", "square_avgs", "grad_avgs", "momentum_buffers", "steps"],
-        settings: &["lr", "alpha", "eps", "weight_decay", "momentum", "centered", "maximize"],
-        step: |l, s| {
-            let [lr, alpha, eps, weight_decay, momentum, centered, maximize] = settings(s);
-            let (centered, maximize) = (centered != 0.0, maximize != 0.0);
-            let s = RmsProp { lr, alpha, eps, weight_decay, momentum, centered, maximize };
-            let [p, g, squares, averages, b, t] = [0, 1, 2, 3, 4, 5].map(|i| l[i].given());
-            rmsprop(p, g, squares, averages, b, t, s).map(|()| None)
-        },
-    },
-    Optimizer {
-        name: c"adagrad",
-        lists: &["params", "grads", "state_sums", "steps"],
-        settings: &["lr", "lr_decay", "eps", "weight_decay", "maximize"],
-        step: |l, s| {
-            let [lr, lr_decay, eps, weight_decay, maximize] = settings(s);
-            let s = Adagrad { lr, lr_decay, eps, weight_decay, maximize: maximize != 0.0 };
-            adagrad(l[0].given(), l[1].given(), l[2].given(), l[3].given(), s).map(|()| None)
-        },
-    },
-    Optimizer {
-        name: c"adadelta",
-        lists: &["params", "grads", "square_avgs", "acc_deltas", "steps"],
-        settings: &["lr", "rho", "eps", "weight_decay", "maximize"],
-        step: |l, s| {
-            let [lr, rho, eps, weight_decay, maximize] = settings(s);
-            let s = Adadelta { lr, rho, eps, weight_decay, maximize: maximize != 0.0 };
-            let [p, g, squares, deltas, t] = [0, 1, 2, 3, 4].map(|i| l[i].given());
-            adadelta(p, g, squares, deltas, t, s).map(|()| None)
-        },
-    },
-];
-
-/// Settings in their order; one that is missing is 0.
-fn settings<const N: usize>(s: &[f64]) -> [f64; N] {
-    std::array::from_fn(|k| s.get(k).copied().unwrap_or(0.0))
-}
 
 /// Numbers in the order of a rule, the rest zero.
 fn numbers<const N: usize>(of: [f64; N]) -> Numbers {

@@ -1,69 +1,136 @@
 //! The steps of the optimizers: `rgrad._C._optim`.
 
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyCFunction, PyDict, PyList, PyTuple};
 
 use super::convert::{opt_tensor_list, tensor_list};
 use super::error::IntoPy;
 use super::tensor::{PyTensor, TensorObject, wrap};
-use crate::optim::{self, Optimizer, TensorList};
+use crate::optim;
 
 type Any<'a, 'py> = &'a Bound<'py, PyAny>;
 
-/// Adds a function for an optimizer, which takes its lists by position and its settings by name.
-fn add_optimizer(module: &Bound<'_, PyModule>, o: &'static Optimizer) -> PyResult<()> {
-    let call = move |args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>| step(o, args, kwargs);
-    let function = PyCFunction::new_closure(module.py(), Some(o.name), None, call)?;
-    module.add(name(o), function)
+#[pyfunction]
+#[pyo3(signature = (params, grads, momentum_buffers, *, lr, momentum, dampening, weight_decay, nesterov, maximize))]
+fn sgd(
+    py: Python<'_>,
+    params: Any,
+    grads: Any,
+    momentum_buffers: Any,
+    lr: f64,
+    momentum: f64,
+    dampening: f64,
+    weight_decay: f64,
+    nesterov: bool,
+    maximize: bool,
+) -> PyResult<Option<Vec<Py<PyAny>>>> {
+    let (params, grads) = (tensor_list(params)?, tensor_list(grads)?);
+    let buffers = opt_tensor_list(momentum_buffers)?;
+    let settings = optim::Sgd { lr, momentum, dampening, weight_decay, nesterov, maximize };
+    let made = py.detach(|| optim::sgd(&params, &grads, &buffers, settings)).py()?;
+    made.map(|all| all.into_iter().map(|t| wrap(py, t)).collect()).transpose()
 }
 
-fn name(o: &'static Optimizer) -> &'static str {
-    o.name.to_str().unwrap_or_default()
+#[pyfunction]
+#[pyo3(signature = (
+    params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, *, lr, beta1, beta2, eps, weight_decay, amsgrad,
+    maximize, decoupled
+))]
+fn adam(
+    py: Python<'_>,
+    params: Any,
+    grads: Any,
+    exp_avgs: Any,
+    exp_avg_sqs: Any,
+    max_exp_avg_sqs: Any,
+    steps: Any,
+    lr: f64,
+    beta1: f64,
+    beta2: f64,
+    eps: f64,
+    weight_decay: f64,
+    amsgrad: bool,
+    maximize: bool,
+    decoupled: bool,
+) -> PyResult<()> {
+    let (params, grads) = (tensor_list(params)?, tensor_list(grads)?);
+    let (exp_avgs, exp_avg_sqs) = (tensor_list(exp_avgs)?, tensor_list(exp_avg_sqs)?);
+    let (max_exp_avg_sqs, steps) = (tensor_list(max_exp_avg_sqs)?, tensor_list(steps)?);
+    let settings = optim::Adam { lr, beta1, beta2, eps, weight_decay, amsgrad, maximize, decoupled };
+    py.detach(|| optim::adam(&params, &grads, &exp_avgs, &exp_avg_sqs, &max_exp_avg_sqs, &steps, settings))
+        .py()
 }
 
-fn step(
-    o: &'static Optimizer,
-    args: &Bound<'_, PyTuple>,
-    kwargs: Option<&Bound<'_, PyDict>>,
-) -> PyResult<Py<PyAny>> {
-    let py = args.py();
-    let (lists, wanted) = (args.len(), o.lists.len());
-    let given = kwargs.map_or(0, |k| k.len());
-    if lists != wanted || given != o.settings.len() {
-        return Err(PyTypeError::new_err(format!(
-            "{}() takes {wanted} lists of tensors and {} settings, got {lists} and {given}",
-            name(o),
-            o.settings.len()
-        )));
-    }
-    let lists = o
-        .lists
-        .iter()
-        .zip(args.iter())
-        .map(|(name, list)| match name.ends_with('?') {
-            true => opt_tensor_list(&list).map(TensorList::Optional),
-            false => tensor_list(&list).map(TensorList::Given),
-        })
-        .collect::<PyResult<Vec<_>>>()?;
-    let settings = o
-        .settings
-        .iter()
-        .map(|setting| match kwargs.map(|k| k.get_item(setting)).transpose()?.flatten() {
-            Some(value) => match value.cast::<PyBool>() {
-                Ok(flag) => Ok(f64::from(u8::from(flag.is_true()))),
-                Err(_) => value.extract::<f64>(),
-            },
-            None => Err(PyTypeError::new_err(format!("{}() is missing the setting '{setting}'", name(o)))),
-        })
-        .collect::<PyResult<Vec<f64>>>()?;
-    match py.detach(|| (o.step)(&lists, &settings)).py()? {
-        None => Ok(py.None()),
-        Some(all) => {
-            let all = all.into_iter().map(|t| wrap(py, t)).collect::<PyResult<Vec<_>>>()?;
-            Ok(PyList::new(py, all)?.into_any().unbind())
-        }
-    }
+#[pyfunction]
+#[pyo3(signature = (
+    params, grads, square_avgs, grad_avgs, momentum_buffers, steps, *, lr, alpha, eps, weight_decay, momentum, centered,
+    maximize
+))]
+fn rmsprop(
+    py: Python<'_>,
+    params: Any,
+    grads: Any,
+    square_avgs: Any,
+    grad_avgs: Any,
+    momentum_buffers: Any,
+    steps: Any,
+    lr: f64,
+    alpha: f64,
+    eps: f64,
+    weight_decay: f64,
+    momentum: f64,
+    centered: bool,
+    maximize: bool,
+) -> PyResult<()> {
+    let (params, grads) = (tensor_list(params)?, tensor_list(grads)?);
+    let (square_avgs, grad_avgs) = (tensor_list(square_avgs)?, tensor_list(grad_avgs)?);
+    let (momentum_buffers, steps) = (tensor_list(momentum_buffers)?, tensor_list(steps)?);
+    let settings = optim::RmsProp { lr, alpha, eps, weight_decay, momentum, centered, maximize };
+    py.detach(|| {
+        optim::rmsprop(&params, &grads, &square_avgs, &grad_avgs, &momentum_buffers, &steps, settings)
+    })
+    .py()
+}
+
+#[pyfunction]
+#[pyo3(signature = (params, grads, state_sums, steps, *, lr, lr_decay, eps, weight_decay, maximize))]
+fn adagrad(
+    py: Python<'_>,
+    params: Any,
+    grads: Any,
+    state_sums: Any,
+    steps: Any,
+    lr: f64,
+    lr_decay: f64,
+    eps: f64,
+    weight_decay: f64,
+    maximize: bool,
+) -> PyResult<()> {
+    let (params, grads) = (tensor_list(params)?, tensor_list(grads)?);
+    let (state_sums, steps) = (tensor_list(state_sums)?, tensor_list(steps)?);
+    let settings = optim::Adagrad { lr, lr_decay, eps, weight_decay, maximize };
+    py.detach(|| optim::adagrad(&params, &grads, &state_sums, &steps, settings)).py()
+}
+
+#[pyfunction]
+#[pyo3(signature = (params, grads, square_avgs, acc_deltas, steps, *, lr, rho, eps, weight_decay, maximize))]
+fn adadelta(
+    py: Python<'_>,
+    params: Any,
+    grads: Any,
+    square_avgs: Any,
+    acc_deltas: Any,
+    steps: Any,
+    lr: f64,
+    rho: f64,
+    eps: f64,
+    weight_decay: f64,
+    maximize: bool,
+) -> PyResult<()> {
+    let (params, grads) = (tensor_list(params)?, tensor_list(grads)?);
+    let (square_avgs, acc_deltas) = (tensor_list(square_avgs)?, tensor_list(acc_deltas)?);
+    let steps = tensor_list(steps)?;
+    let settings = optim::Adadelta { lr, rho, eps, weight_decay, maximize };
+    py.detach(|| optim::adadelta(&params, &grads, &square_avgs, &acc_deltas, &steps, settings)).py()
 }
 
 /// Multiplies gradients by one over the loss scale; a tensor of 1 where any was infinite or NaN, else of 0.
@@ -90,10 +157,14 @@ fn total_norm(py: Python<'_>, tensors: Any, p: f64) -> PyResult<Py<PyAny>> {
 
 /// Adds the submodule `_optim`.
 pub fn add_optim(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    let module = PyModule::new(m.py(), "rgrad._C._optim")?;
-    optim::OPTIMIZERS.iter().try_for_each(|o| add_optimizer(&module, o))?;
-    module.add_function(wrap_pyfunction!(unscale, &module)?)?;
-    module.add_function(wrap_pyfunction!(scale_all, &module)?)?;
-    module.add_function(wrap_pyfunction!(total_norm, &module)?)?;
-    m.add("_optim", module)
+    let optim = PyModule::new(m.py(), "rgrad._C._optim")?;
+    optim.add_function(wrap_pyfunction!(sgd, &optim)?)?;
+    optim.add_function(wrap_pyfunction!(adam, &optim)?)?;
+    optim.add_function(wrap_pyfunction!(rmsprop, &optim)?)?;
+    optim.add_function(wrap_pyfunction!(adagrad, &optim)?)?;
+    optim.add_function(wrap_pyfunction!(adadelta, &optim)?)?;
+    optim.add_function(wrap_pyfunction!(unscale, &optim)?)?;
+    optim.add_function(wrap_pyfunction!(scale_all, &optim)?)?;
+    optim.add_function(wrap_pyfunction!(total_norm, &optim)?)?;
+    m.add("_optim", optim)
 }

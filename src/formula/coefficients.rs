@@ -167,7 +167,7 @@ table! { double f64:
     HALF_PI is [std::f64::consts::FRAC_PI_2];
     HALF_PI_REST is [6.123233995736766e-17];
     QUARTER_PI_REST is [3.061616997868383e-17];
-    TWO_OVER_PI is [std::f64::consts::FRAC_2_PI];
+    FRAC_2_PI is [std::f64::consts::FRAC_2_PI];
     TWO_THIRDS is [0.6666666666666666];
     TWO_THIRDS_REST is [3.700743415417188e-17];
     ROOT_HALF is [std::f64::consts::FRAC_1_SQRT_2];

@@ -7,10 +7,16 @@ pub mod calling;
 pub mod conv;
 pub mod copy;
 pub mod cpu;
+#[cfg(feature = "gpu")]
+pub mod custom_kernel;
+#[cfg(feature = "gpu")]
+pub mod device_info;
 pub mod factor;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 pub mod index;
+pub mod inspect;
+mod interface;
 pub mod matmul;
 pub mod memory;
 pub mod norm;
@@ -20,10 +26,14 @@ pub mod pointwise;
 pub mod random;
 pub mod reduce;
 pub mod scan;
+pub mod simd;
 pub mod softmax;
 pub mod sort;
 pub mod svd;
+pub mod threads;
 pub mod triangle;
+
+pub use interface::{Backend, of};
 
 use crate::device::Device;
 use crate::dtype::{DType, Element};
@@ -89,13 +99,8 @@ pub fn same_device<'a>(views: impl IntoIterator<Item = View<'a>>) -> Result<Devi
 }
 
 /// Whether a device computes in a dtype.
-#[cfg_attr(not(feature = "gpu"), expect(unused_variables, reason = "the host computes in all"))]
 pub fn computes(device: Device, dtype: DType) -> bool {
-    match device {
-        #[cfg(feature = "gpu")]
-        Device::Gpu(index) => gpu::device::gpu(index).is_ok_and(|gpu| gpu.expect("", dtype).is_ok()),
-        _ => true,
-    }
+    of(device).is_ok_and(|backend| backend.computes(device, dtype))
 }
 
 /// What runs on each kind of device; a build without a backend says that it has none.

@@ -42,13 +42,13 @@ pub fn restore(casts: Casts) {
 
 /// The dtype that products on a kind of device are cast to on this thread.
 pub fn dtype(device: Device) -> Option<DType> {
-    if device.is_gpu() { casts().gpu } else { casts().cpu }
+    if device == Device::Cpu { casts().cpu } else { casts().gpu }
 }
 
 /// Sets it and returns the one before.
 pub fn set(device: Device, dtype: Option<DType>) -> Option<DType> {
     let mut now = casts();
-    let slot = if device.is_gpu() { &mut now.gpu } else { &mut now.cpu };
+    let slot = if device == Device::Cpu { &mut now.cpu } else { &mut now.gpu };
     let before = std::mem::replace(slot, dtype);
     restore(now);
     before
@@ -167,8 +167,8 @@ fn tensors(values: &mut [Value]) -> impl Iterator<Item = &mut Tensor> {
 /// # Errors
 /// `RuntimeError` where PyTorch refuses the operation under autocast; those of the operation.
 pub fn call(op: &'static Op, overload: &'static Overload, values: &mut [Value]) -> Result<Out> {
-    let gpu = tensors(values).any(|t| t.device().is_gpu());
-    let device = if gpu { Device::Gpu(0) } else { Device::Cpu };
+    let device = Device::of_result(tensors(values).map(|t| t.device()));
+    let gpu = device != Device::Cpu;
     let (Some(half), Some(policy)) = (dtype(device), policy(op.name, gpu)) else {
         return super::call(op, overload, values);
     };
@@ -182,7 +182,7 @@ pub fn call(op: &'static Op, overload: &'static Overload, values: &mut [Value]) 
          torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are\nsafe to autocast."
     );
     let takes_part =
-        |t: &Tensor| t.device().is_gpu() == gpu && t.dtype().is_float() && t.dtype() != DType::F64;
+        |t: &Tensor| t.device().kind() == device.kind() && t.dtype().is_float() && t.dtype() != DType::F64;
     let mut any_full = || tensors(values).any(|t| takes_part(t) && t.dtype() == DType::F32);
     let to = match policy {
         Policy::Lower => half,

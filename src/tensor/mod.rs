@@ -20,7 +20,6 @@ pub use inplace::{
 pub use view::{as_view, multi_view, scatter_view};
 
 use crate::backend::View;
-use crate::backend::cpu::copy::Reader;
 use crate::backend::memory;
 use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar};
@@ -281,12 +280,7 @@ impl Tensor {
         if out.is_empty() {
             return Ok(out);
         }
-        if self.device() == Device::Cpu {
-            Reader::new(self.raw(), 0).read(&mut out);
-        } else {
-            let (storage, layout) = memory::download(self.raw())?;
-            Reader::new(View { storage: &storage, layout: &layout, dtype: self.dtype() }, 0).read(&mut out);
-        }
+        memory::read(self.raw(), &mut out)?;
         Ok(out)
     }
 

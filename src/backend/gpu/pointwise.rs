@@ -7,7 +7,7 @@ use super::params::{MAX_PARAMS, Params};
 use super::pipeline::Launch;
 use super::window::{fits, pieces};
 use crate::backend::View;
-use crate::backend::cpu::pointwise::Kernel;
+use crate::backend::pointwise::Kernel;
 use crate::backend::pointwise::{Operand, Program, compute_type};
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
@@ -344,7 +344,7 @@ fn layout_params(
     }
     let mut all = |k: usize, by: isize| {
         for d in 0..rank {
-            // Strides may be negative: the sums wrap. Along vectors they lie beside one another.
+            // Strides may be negative: the sums wrap. ReduceDims vectors they lie beside one another.
             let stride = strides[k].get(d).copied().unwrap_or(0);
             p.u32(if d + 1 == rank { stride } else { stride / by } as u32);
         }

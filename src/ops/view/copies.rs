@@ -8,10 +8,8 @@ use crate::dtype::DType;
 use crate::error::{Result, warn};
 use crate::graph::{Attribute, Cx, Function, Grads, Visit, record};
 use crate::layout::{Dims, Layout, MemoryFormat, infer_shape, wrap_dim};
-use crate::ops::creation::arange;
 use crate::ops::schema::{Args, Out};
-use crate::ops::sort::search;
-use crate::ops::{arith, index, reduce, rows, scan};
+use crate::ops::{arith, index, reduce};
 use crate::tensor::Tensor;
 use crate::{bail, ensure, table};
 
@@ -218,24 +216,12 @@ fn repeated_indices(repeats: &Tensor) -> Result<Tensor> {
         Runtime,
         "repeat_interleave only accept 1D vector as repeat"
     );
-    if repeats.device().is_gpu() {
-        return repeated_on_device(&repeats.dense(DType::I64)?);
-    }
-    let counts = repeats.to_vec::<i64>();
+    // The shape of the result depends on the numbers, so the host waits for them.
+    let counts = repeats.values::<i64>()?;
     ensure!(counts.iter().all(|&n| n >= 0), Runtime, "repeats can not be negative");
     let indices: Vec<i64> =
         counts.iter().enumerate().flat_map(|(i, &n)| std::iter::repeat_n(i as i64, n as usize)).collect();
-    Tensor::from_slice(&indices, [indices.len()])
-}
-
-/// As `repeated_indices`; the host waits for how many there are, as the shape of the result depends on it.
-fn repeated_on_device(repeats: &Tensor) -> Result<Tensor> {
-    let negative = rows::lt.call(&[repeats.into(), 0i64.into()], &[])?;
-    ensure!(reduce::any(&negative, None, false)?.item()?.is_zero(), Runtime, "repeats can not be negative");
-    let upto = scan::cumsum(&flatten(repeats, 0, -1)?, 0, false, None)?;
-    let total = reduce::sum_mask(repeats, u64::MAX, false, None)?.item()?;
-    let places = arange(0i64.into(), total, 1i64.into(), None)?.on_device(repeats.device())?;
-    search(&upto, (&places).into(), None, true, false)
+    Tensor::from_slice(&indices, [indices.len()])?.on_device(repeats.device())
 }
 
 fn repeat_interleave_by_tensor(a: &Args) -> Result<Out> {

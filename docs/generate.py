@@ -1,4 +1,4 @@
-"""Writes the files that follow from the operation table: the stub `_C.pyi` and docs/ops.md.
+"""Writes the files that follow from the operation table: the stub `_C.pyi`, `special.py` and docs/ops.md.
 
     python docs/generate.py           # says which are stale, exit status 1 if any is
     python docs/generate.py --write   # rewrites them
@@ -405,6 +405,29 @@ def stub(table: list[dict], core: Any) -> str:
     return "\n".join(lines) + "\n"
 
 
+# PyTorch has these in torch.special too; the table has them under their plain names.
+ALSO_SPECIAL = ("log_softmax", "logit", "logsumexp", "round", "sinc", "softmax")
+
+
+def special(core: Any) -> str:
+    """The text of `special.py`: what the table calls `special_*`, and `ALSO_SPECIAL`, as assignments that editors see."""
+    sources = {name: name for name in (*ALSO_SPECIAL, *(n for n in dir(core._special) if not n.startswith("_")))}
+    sources |= {name.removeprefix("special_"): name for name in dir(core) if name.startswith("special_")}
+    names = sorted(sources)
+    lines = [
+        '"""`torch.special`. Written by docs/generate.py from the operation table: do not edit."""',
+        "",
+        "from rgrad import _C",
+        "",
+        "__all__ = [",
+        *(f'    "{name}",' for name in names),
+        "]",
+        "",
+        *(f"{name} = _C.{sources[name]}" for name in names),
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def page(table: list[dict]) -> str:
     """The text of docs/ops.md."""
     lines = [
@@ -433,6 +456,7 @@ def outputs() -> dict[Path, str]:
     table = _C._op_table()
     return {
         ROOT / "python" / "rgrad" / "_C.pyi": stub(table, _C),
+        ROOT / "python" / "rgrad" / "special.py": special(_C),
         ROOT / "docs" / "ops.md": page(table),
     }
 

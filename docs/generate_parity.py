@@ -12,8 +12,8 @@ from collections import Counter
 from pathlib import Path
 
 import rgrad
-from rgrad._parity import ELEMENT_ULPS, SUM_ULPS, Verdict, check, worst
-from rgrad._samples import DTYPES, LAYOUTS, samples
+from rgrad.doctor.parity import ELEMENT_ULPS, SUM_ULPS, Verdict, check, worst
+from rgrad.doctor.samples import DTYPES, LAYOUTS, samples
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -21,7 +21,7 @@ HEADER = """# Parity of the GPU with the CPU
 
 Written by docs/generate_parity.py; measured on {adapter}.
 
-Every sample call of an operation (`rgrad._samples`) runs on both devices, forward and, where there is a
+Every sample call of an operation (`rgrad.doctor.samples`) runs on both devices, forward and, where there is a
 derivative, backward: contiguous, transposed, broadcast, and at an odd offset with a step; of
 no element, of one, of six dimensions, and elementwise operations on NaN, infinities, zeros of both signs and
 denormal numbers. A cell is the worst that any of them showed: *exact* (bit for bit, NaN for NaN), or how many

@@ -18,7 +18,8 @@ struct Params {
 // The true elements before each block; after the last block, all of them.
 @group(0) @binding(1) var<storage, read_write> starts: array<u32>;
 // @slot bindings
-@group(0) @binding(2) var<storage, read> mask: array<u32>;
+@group(0) @binding(2) var<storage, read_write> positions: array<u32>;
+@group(0) @binding(3) var<storage, read> mask: array<u32>;
 // @end
 
 fn is_true(i: u32) -> bool {
@@ -26,15 +27,44 @@ fn is_true(i: u32) -> bool {
     return extractBits(mask[at >> 2u], (at & 3u) * 8u, 8u) > 0u;
 }
 
-@compute @workgroup_size(64)
-fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
-    let at = id.x + id.y * groups.x * 64u;
-    // @slot pass
+// The passes, of which a shader has one.
+// @slot functions
+fn count(at: u32) {
     if at >= params.count { return; }
     var found = 0u;
     for (var i = at * params.block; i < (at + 1u) * params.block && i < params.n; i++) {
         found += select(0u, 1u, is_true(i));
     }
     starts[at] = found;
+}
+
+fn sum(at: u32) {
+    if at > 0u { return; }
+    var total = 0u;
+    for (var k = 0u; k < params.count; k++) {
+        let found = starts[k];
+        starts[k] = total;
+        total += found;
+    }
+    starts[params.count] = total;
+}
+
+fn write(at: u32) {
+    if at >= params.count { return; }
+    var next = starts[at];
+    for (var i = at * params.block; i < (at + 1u) * params.block && i < params.n; i++) {
+        if is_true(i) {
+            positions[next] = i;
+            next++;
+        }
+    }
+}
+// @end
+
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+    let at = id.x + id.y * groups.x * 64u;
+    // @slot pass
+    count(at);
     // @end
 }

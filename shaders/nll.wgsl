@@ -36,11 +36,13 @@ struct Params {
 @group(0) @binding(3) var<storage, read_write> faults: array<atomic<u32>>;
 @group(0) @binding(4) var<storage, read> chosen: array<vec2<u32>>;
 @group(0) @binding(5) var<storage, read> x: array<f32>;
+@group(0) @binding(6) var<storage, read> g: array<f32>;
 // @end
 
 var<private> runtime_zero: u32;
 // @slot prelude
 fn quotient(i: u32, n: u32) -> u32 { return i / n; }
+fn m_exp(a: T) -> T { return a; }
 // @end
 
 // @slot weight
@@ -60,22 +62,46 @@ fn counts(c: vec2<u32>) -> bool {
     return false;
 }
 
+// @slot functions
+// The loss at a position, 0 where ignored, and its weight.
+fn loss(at: u32) {
+    let c = chosen[params.first_class + at];
+    var value = T(0);
+    var weight = T(0);
+    if counts(c) {
+        let outer = quotient(at, params.inner);
+        let column = at - outer * params.inner;
+        weight = weight_of(c.x);
+        value = -weight * x[params.first + (outer * params.classes + c.x) * params.inner + column];
+    }
+    result[params.first_result + at] = value;
+    weights[params.first_weights + at] = weight;
+}
+
+// An element of the gradient: of the log-probabilities, or of the logits, whose softmax counts too.
+fn slope(at: u32, of_logits: bool) {
+    let row = quotient(at, params.inner);
+    let column = at - row * params.inner;
+    let outer = quotient(row, params.classes);
+    let position = outer * params.inner + column;
+    let c = chosen[params.first_class + position];
+    var value = T(0);
+    if counts(c) {
+        let scale = weight_of(c.x) * g[params.first_gradient + position * params.step];
+        let hit = select(T(0), scale, c.x == row - outer * params.classes);
+        if of_logits { value = m_exp(x[params.first + at]) * scale; }
+        value = value - hit;
+    }
+    result[params.first_result + at] = value;
+}
+// @end
+
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
     runtime_zero = params.zero;
     let at = id.x + id.y * groups.x * 64u;
     if at >= params.count { return; }
     // @slot body
-    let c = chosen[params.first_class + at];
-    var loss = T(0);
-    var weight = T(0);
-    if counts(c) {
-        let outer = quotient(at, params.inner);
-        let column = at - outer * params.inner;
-        weight = weight_of(c.x);
-        loss = -weight * x[params.first + (outer * params.classes + c.x) * params.inner + column];
-    }
-    result[params.first_result + at] = loss;
-    weights[params.first_weights + at] = weight;
+    loss(at);
     // @end
 }

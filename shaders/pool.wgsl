@@ -39,6 +39,7 @@ struct Params {
 var<private> runtime_zero: u32;
 // @slot prelude
 fn is_nan(x: f32) -> bool { return false; }
+fn m_inf() -> f32 { return 3.4e38; }
 fn quotient(i: u32, n: u32) -> u32 { return i / n; }
 // @end
 
@@ -98,6 +99,57 @@ fn sharing(at: u32, a: u32) -> vec2<u32> {
 }
 
 // @slot functions
+fn maximum(i: u32) {
+    let output = volume(params.output);
+    let plane = quotient(i, output);
+    let at = split(i - plane * output, params.output);
+    let start = params.first + plane * volume(params.input);
+    var best = -m_inf();
+    var place = 0u;
+    var found = false;
+    let corner = origin(at);
+    for (var d = 0u; d < params.kernel.x; d++) {
+        for (var h = 0u; h < params.kernel.y; h++) {
+            for (var w = 0u; w < params.kernel.z; w++) {
+                let p = corner + vec3<u32>(d, h, w) * params.dilation.xyz;
+                if !inside(p, params.input) { continue; }
+                let j = join(p, params.input);
+                let v = x[start + j];
+                if v > best || is_nan(v) || !found {
+                    best = v;
+                    place = j;
+                    found = true;
+                }
+            }
+        }
+    }
+    result[params.first_result + i] = best;
+    indices[params.first_index + i] = vec2<u32>(place, 0u);
+}
+
+fn largest(i: u32) {
+    let output = volume(params.output);
+    let plane = quotient(i, output);
+    let s = share(split(i - plane * output, params.output));
+    let start = params.first + plane * volume(params.input);
+    var best = -m_inf();
+    var place = join(s[0], params.input);
+    for (var d = s[0].x; d < s[1].x; d++) {
+        for (var h = s[0].y; h < s[1].y; h++) {
+            for (var w = s[0].z; w < s[1].z; w++) {
+                let j = join(vec3<u32>(d, h, w), params.input);
+                let v = x[start + j];
+                if v > best || is_nan(v) {
+                    best = v;
+                    place = j;
+                }
+            }
+        }
+    }
+    result[params.first_result + i] = best;
+    indices[params.first_index + i] = vec2<u32>(place, 0u);
+}
+
 fn average(i: u32) {
     let output = volume(params.output);
     let plane = quotient(i, output);
@@ -114,6 +166,97 @@ fn average(i: u32) {
         }
     }
     result[params.first_result + i] = mean_of(sum, at);
+}
+
+fn spread(i: u32) {
+    let input = volume(params.input);
+    let plane = quotient(i, input);
+    let at = split(i - plane * input, params.input);
+    let start = params.first + plane * volume(params.output);
+    var sum = T(0);
+    let d = covering(at.x, 0u);
+    let h = covering(at.y, 1u);
+    let w = covering(at.z, 2u);
+    for (var o = vec3<u32>(d.x, h.x, w.x); o.x < d.y; o.x++) {
+        for (o.y = h.x; o.y < h.y; o.y++) {
+            for (o.z = w.x; o.z < w.y; o.z++) { sum += mean_of(x[start + join(o, params.output)], o); }
+        }
+    }
+    result[params.first_result + i] = sum;
+}
+
+fn shares(i: u32) {
+    let output = volume(params.output);
+    let plane = quotient(i, output);
+    let s = share(split(i - plane * output, params.output));
+    let start = params.first + plane * volume(params.input);
+    var sum = T(0);
+    for (var d = s[0].x; d < s[1].x; d++) {
+        for (var h = s[0].y; h < s[1].y; h++) {
+            for (var w = s[0].z; w < s[1].z; w++) {
+                sum += x[start + join(vec3<u32>(d, h, w), params.input)];
+            }
+        }
+    }
+    let size = s[1] - s[0];
+    result[params.first_result + i] = sum / T(size.x * size.y * size.z);
+}
+
+fn gathered(i: u32) {
+    let input = volume(params.input);
+    let plane = quotient(i, input);
+    let at = split(i - plane * input, params.input);
+    let start = params.first + plane * volume(params.output);
+    let d = sharing(at.x, 0u);
+    let h = sharing(at.y, 1u);
+    let w = sharing(at.z, 2u);
+    var sum = T(0);
+    for (var o = vec3<u32>(d.x, h.x, w.x); o.x < d.y; o.x++) {
+        for (o.y = h.x; o.y < h.y; o.y++) {
+            for (o.z = w.x; o.z < w.y; o.z++) {
+                let s = share(o);
+                let size = s[1] - s[0];
+                sum += x[start + join(o, params.output)] / T(size.x * size.y * size.z);
+            }
+        }
+    }
+    result[params.first_result + i] = sum;
+}
+
+fn pick(i: u32) {
+    let plane = quotient(i, params.output.z);
+    result[params.first_result + i] = x[params.first + plane * params.input.z + indices[params.first_index + i].x];
+}
+
+// The sum of what came from the results, in the ranges `d`, `h` and `w`, that picked element `i`: several may have.
+fn put_in(i: u32, place: u32, plane: u32, d: vec2<u32>, h: vec2<u32>, w: vec2<u32>) {
+    let start = plane * volume(params.output);
+    var sum = T(0);
+    for (var o = vec3<u32>(d.x, h.x, w.x); o.x < d.y; o.x++) {
+        for (o.y = h.x; o.y < h.y; o.y++) {
+            for (o.z = w.x; o.z < w.y; o.z++) {
+                let j = start + join(o, params.output);
+                if indices[params.first_index + j].x == place { sum += x[params.first + j]; }
+            }
+        }
+    }
+    result[params.first_result + i] = sum;
+}
+
+fn put(i: u32) {
+    let input = volume(params.input);
+    let plane = quotient(i, input);
+    let place = i - plane * input;
+    let at = split(place, params.input);
+    put_in(i, place, plane, covering(at.x, 0u), covering(at.y, 1u), covering(at.z, 2u));
+}
+
+fn put_shares(i: u32) {
+    let input = volume(params.input);
+    let plane = quotient(i, input);
+    let place = i - plane * input;
+    let at = split(place, params.input);
+    put_in(i, place, plane, sharing(at.x, 0u), sharing(at.y, 1u), sharing(at.z, 2u));
 }
 // @end
 

@@ -56,16 +56,35 @@ fn after(i: u32) -> u32 { return i; }
 fn write(i: u32, value: T) { atomicStore(&result[i], value); }
 // @end
 
+// @slot functions
+// One value an invocation.
+fn combine_value(at: u32) {
+    let row = quotient(at, params.width);
+    let block = quotient(row, params.n);
+    let pick = offsets[params.first_offsets + row - block * params.n];
+    let i = params.first + pick + before(block) + after(at - row * params.width);
+    if i < params.limit { write(i, load_values(params.first_values + at * params.step)); }
+}
+
+// All values that may meet, in one invocation.
+fn combine_values(at: u32) {
+    let block = quotient(at, params.width);
+    let column = at - block * params.width;
+    let base = params.first + before(block) + after(column);
+    for (var k = params.begin; k < params.end; k++) {
+        let value = ((block * params.n + k) * params.width + column) * params.step;
+        let i = base + offsets[params.first_offsets + k];
+        if i < params.limit { write(i, load_values(params.first_values + value)); }
+    }
+}
+// @end
+
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
     runtime_zero = params.zero;
     let at = id.x + id.y * groups.x * 64u;
     if at >= params.count { return; }
     // @slot body
-    let row = quotient(at, params.width);
-    let block = quotient(row, params.n);
-    let pick = offsets[params.first_offsets + row - block * params.n];
-    let i = params.first + pick + before(block) + after(at - row * params.width);
-    if i < params.limit { write(i, load_values(params.first_values + at * params.step)); }
+    combine_value(at);
     // @end
 }

@@ -24,18 +24,89 @@ struct Params {
 // @slot bindings
 @group(0) @binding(1) var<storage, read_write> result: array<f32>;
 @group(0) @binding(2) var<storage, read> x: array<f32>;
+@group(0) @binding(3) var<storage, read> g: array<f32>;
 // @end
 
 var<private> runtime_zero: u32;
 // @slot prelude
 fn m_maximum(a: T, b: T) -> T { return select(b, a, a > b); }
 fn m_exp(a: T) -> T { return a; }
+fn m_log(a: T) -> T { return a; }
 // @end
 
 // @slot together
 const STEP: u32 = 1u;
 fn largest(v: T) -> T { return v; }
 fn sum(v: T) -> T { return v; }
+// @end
+
+// Which of the functions a shader calls decides what it computes of the lane that begins at `start`, from element `begin`
+// on.
+// @slot functions
+fn top_of(start: u32, begin: u32) -> T {
+    var top = x[params.first + start];
+    for (var k = begin; k < params.n; k += STEP) {
+        let i = start + k * params.inner;
+        top = m_maximum(top, x[params.first + i]);
+    }
+    return largest(top);
+}
+
+fn total_of(start: u32, begin: u32, top: T) -> T {
+    var total = T(0);
+    for (var k = begin; k < params.n; k += STEP) {
+        let i = start + k * params.inner;
+        total += m_exp(x[params.first + i] - top);
+    }
+    return sum(total);
+}
+
+fn softmax(start: u32, begin: u32) {
+    let top = top_of(start, begin);
+    let total = total_of(start, begin, top);
+    for (var k = begin; k < params.n; k += STEP) {
+        let i = start + k * params.inner;
+        result[params.first_result + i] = m_exp(x[params.first + i] - top) / total;
+    }
+}
+
+fn log_softmax(start: u32, begin: u32) {
+    let top = top_of(start, begin);
+    let rest = m_log(total_of(start, begin, top));
+    for (var k = begin; k < params.n; k += STEP) {
+        let i = start + k * params.inner;
+        result[params.first_result + i] = (x[params.first + i] - top) - rest;
+    }
+}
+
+// The gradient of the input, `x` being the result.
+fn softmax_backward(start: u32, begin: u32) {
+    var part = T(0);
+    for (var k = begin; k < params.n; k += STEP) {
+        let i = start + k * params.inner;
+        part += g[params.first_gradient + i] * x[params.first + i];
+    }
+    let total = sum(part);
+    for (var k = begin; k < params.n; k += STEP) {
+        let i = start + k * params.inner;
+        let gradient = g[params.first_gradient + i];
+        result[params.first_result + i] = (gradient - total) * x[params.first + i];
+    }
+}
+
+fn log_softmax_backward(start: u32, begin: u32) {
+    var part = T(0);
+    for (var k = begin; k < params.n; k += STEP) {
+        let i = start + k * params.inner;
+        part += g[params.first_gradient + i];
+    }
+    let total = sum(part);
+    for (var k = begin; k < params.n; k += STEP) {
+        let i = start + k * params.inner;
+        let gradient = g[params.first_gradient + i];
+        result[params.first_result + i] = gradient - m_exp(x[params.first + i]) * total;
+    }
+}
 // @end
 
 @compute @workgroup_size(64)
@@ -54,15 +125,6 @@ fn main(
     let outer = lane / params.inner;
     let start = outer * params.n * params.inner + (lane - outer * params.inner);
     // @slot body
-    var top = x[params.first + start];
-    for (var k = begin; k < params.n; k += STEP) { top = m_maximum(top, x[params.first + start + k * params.inner]); }
-    top = largest(top);
-    var total = T(0);
-    for (var k = begin; k < params.n; k += STEP) { total += m_exp(x[params.first + start + k * params.inner] - top); }
-    total = sum(total);
-    for (var k = begin; k < params.n; k += STEP) {
-        let i = start + k * params.inner;
-        result[params.first_result + i] = m_exp(x[params.first + i] - top) / total;
-    }
+    softmax(start, begin);
     // @end
 }

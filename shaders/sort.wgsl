@@ -76,6 +76,48 @@ fn compare(i: u32, base: u32, block: u32, distance: u32) {
     workgroupBarrier();
 }
 
+// The passes, of which a shader has one.
+// @slot functions
+// Sorts each 256 places, every other ones in reverse.
+fn sort_chunk(row: u32, base: u32, i: u32) {
+    for (var e = i; e < 256u; e += 128u) {
+        places[e] = base + e;
+        keys[e] = key(row, base + e);
+    }
+    workgroupBarrier();
+    for (var block = 2u; block <= 256u; block <<= 1u) {
+        for (var distance = block >> 1u; distance > 0u; distance >>= 1u) {
+            compare(i, base, block, distance);
+        }
+    }
+    for (var e = i; e < 256u; e += 128u) { order[row * params.padded + base + e] = places[e]; }
+}
+
+// Compares places that lie at least 256 apart, in the memory of the device.
+fn compare_apart(row: u32, base: u32, i: u32) {
+    let a = lower(base / 2u + i, params.distance);
+    let b = a + params.distance;
+    let at = row * params.padded;
+    let place_a = order[at + a];
+    let place_b = order[at + b];
+    if goes_before(key(row, place_b), place_b, key(row, place_a), place_a) == ((a & params.block) == 0u) {
+        order[at + a] = place_b;
+        order[at + b] = place_a;
+    }
+}
+
+// The rest of a merge, of places within 256.
+fn merge_chunk(row: u32, base: u32, i: u32) {
+    for (var e = i; e < 256u; e += 128u) {
+        places[e] = order[row * params.padded + base + e];
+        keys[e] = key(row, places[e]);
+    }
+    workgroupBarrier();
+    for (var distance = 128u; distance > 0u; distance >>= 1u) { compare(i, base, params.block, distance); }
+    for (var e = i; e < 256u; e += 128u) { order[row * params.padded + base + e] = places[e]; }
+}
+// @end
+
 @compute @workgroup_size(128)
 fn main(
     @builtin(local_invocation_index) i: u32,
@@ -90,16 +132,6 @@ fn main(
     let row = chunk / per_row;
     let base = (chunk - row * per_row) * 256u;
     // @slot pass
-    for (var e = i; e < 256u; e += 128u) {
-        places[e] = base + e;
-        keys[e] = key(row, base + e);
-    }
-    workgroupBarrier();
-    for (var block = 2u; block <= 256u; block <<= 1u) {
-        for (var distance = block >> 1u; distance > 0u; distance >>= 1u) {
-            compare(i, base, block, distance);
-        }
-    }
-    for (var e = i; e < 256u; e += 128u) { order[row * params.padded + base + e] = places[e]; }
+    sort_chunk(row, base, i);
     // @end
 }

@@ -29,6 +29,7 @@ struct Params {
 @group(0) @binding(1) var<storage, read_write> result: array<f32>;
 @group(0) @binding(2) var<storage, read> x: array<f32>;
 @group(0) @binding(3) var<storage, read> order: array<i32>;
+@group(0) @binding(4) var<storage, read> values: array<f32>;
 // @end
 
 var<private> runtime_zero: u32;
@@ -38,14 +39,47 @@ fn quotient(i: u32, n: u32) -> u32 { return i / n; }
 
 // @slot load
 fn load_x(i: u32) -> T { return x[i]; }
+fn load_values(i: u32) -> T { return values[i]; }
+// @end
+
+// @slot less
+fn less(a: T, b: T) -> bool { return a < b; }
+// @end
+
+// @slot functions
+// Where in its row the element stood that is element `i` of the sorted rows.
+fn place_of(i: u32) -> i32 {
+    let row = quotient(i, params.width);
+    let at = row * params.padded + params.start + (i - row * params.width);
+    return i32(order[params.first_order + at]);
+}
+
+fn value_of(i: u32) -> T {
+    let row = quotient(i, params.width);
+    return load_x(params.first_x + row * params.n + u32(place_of(i)));
+}
+
+// The first element of a row that is not less than value `i`, or, past equal ones, greater.
+fn search(i: u32) -> u32 {
+    let wanted = load_values(params.first_values + i);
+    let row = params.first_x + quotient(i, params.width) * params.n * params.padded;
+    var low = 0u;
+    var high = params.n;
+    while low < high {
+        let middle = (low + high) / 2u;
+        let found = load_x(row + middle);
+        if less(found, wanted) || (params.start == 1u && !less(wanted, found)) {
+            low = middle + 1u;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
 // @end
 
 // @slot element
-fn element(i: u32) -> T {
-    let row = quotient(i, params.width);
-    let at = row * params.padded + params.start + (i - row * params.width);
-    return load_x(params.first_x + row * params.n + u32(order[params.first_order + at]));
-}
+fn element(i: u32) -> T { return value_of(i); }
 // @end
 
 @compute @workgroup_size(64)

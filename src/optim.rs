@@ -67,7 +67,7 @@ impl Lists<'_> {
         // A gradient that lies in memory that is about to be written is read from a copy.
         let copies = (0..params.len())
             .map(|i| match self.read.map(|r| &r[i]) {
-                Some(g) if self.written.iter().any(|w| w[i].storage().same(g.storage())) => {
+                Some(g) if self.written.iter().any(|w| w[i].storage().overlaps(g.storage())) => {
                     g.copied(g.dtype()).map(Some)
                 }
                 _ => Ok(None),
@@ -92,7 +92,7 @@ impl Lists<'_> {
         let mut dense = Vec::with_capacity(params);
         for i in 0..params {
             // A gradient that lies in memory that is about to be written is read from a copy.
-            let aliased = |g: &Tensor| self.written.iter().any(|w| w[i].storage().same(g.storage()));
+            let aliased = |g: &Tensor| self.written.iter().any(|w| w[i].storage().overlaps(g.storage()));
             gradients.push(match self.read.map(|r| r[i].dense(DType::F32)).transpose()? {
                 Some(g) if aliased(&g) => Some(g.copied(DType::F32)?),
                 g => g,

@@ -67,18 +67,36 @@ impl TensorHook for Counts {
 fn hooks_come_and_go_while_others_run_the_graph() {
     let (x, root) = shared_graph();
     let node = root.grad_fn().unwrap();
-    let counts = Arc::new(Counts(AtomicUsize::new(0)));
+    let run = || {
+        let g = grad(&[root.clone().into()], &[x.clone().into()], &[], RETAIN).unwrap();
+        assert_eq!(g[0].as_ref().unwrap().to_vec::<f64>(), [8.0]);
+    };
+    let (stays, passes) = (Arc::new(Counts(AtomicUsize::new(0))), Arc::new(Counts(AtomicUsize::new(0))));
+    let seen = |counts: &Counts| counts.0.load(Ordering::Relaxed);
+    let kept = node.add_tensor_hook(0, stays.clone());
     in_threads(|i| {
         for _ in 0..RUNS {
             if i == 0 {
-                let hook = node.add_tensor_hook(0, counts.clone());
+                let hook = node.add_tensor_hook(0, passes.clone());
                 assert!(node.remove_hook(hook));
+                assert!(!node.remove_hook(hook), "a hook was removed twice");
             } else {
-                grad(&[root.clone().into()], &[x.clone().into()], &[], RETAIN).unwrap();
+                run();
             }
         }
     });
-    assert!(counts.0.load(Ordering::Relaxed) <= RUNS * (THREADS - 1));
+    assert_eq!(seen(&stays), RUNS * (THREADS - 1), "every run calls the hook that stays once");
+
+    // The list is whole afterwards: a removed hook is silent, a new one is called, the first goes as well.
+    let before = seen(&passes);
+    run();
+    assert_eq!(seen(&passes), before);
+    let hook = node.add_tensor_hook(0, passes.clone());
+    run();
+    assert_eq!(seen(&passes), before + 1);
+    assert!(node.remove_hook(hook) && node.remove_hook(kept));
+    run();
+    assert_eq!((seen(&stays), seen(&passes)), (RUNS * (THREADS - 1) + 2, before + 1));
 }
 
 #[test]

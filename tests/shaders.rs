@@ -252,16 +252,32 @@ fn files() -> Vec<(PathBuf, String)> {
     paths.into_iter().map(|p| (p.clone(), fs::read_to_string(p).unwrap())).collect()
 }
 
-/// Kernels of `factor.wgsl`, which are no modules by themselves.
-const KERNELS: [&str; 3] = ["elimination.wgsl", "orthogonal.wgsl", "svd.wgsl"];
+/// Files of kernels, which are no modules by themselves, and the frames that they are put into.
+const KERNELS: [(&str, &str); 5] = [
+    ("elimination.wgsl", "factor.wgsl"),
+    ("orthogonal.wgsl", "factor.wgsl"),
+    ("svd.wgsl", "factor.wgsl"),
+    ("matmul_direct.wgsl", "matmul.wgsl"),
+    ("matmul_tiled.wgsl", "matmul.wgsl"),
+];
+
+/// Every slot of a frame with what stands in it, but for those that every shader fills by itself.
+fn defaults(frame: &str) -> Vec<(&str, &str)> {
+    let slots = frame.lines().filter_map(|l| l.trim().strip_prefix("// @slot "));
+    let own = slots.filter(|s| !["types", "prelude", "functions", "kernels"].contains(s));
+    own.map(|s| (s, content(frame, s))).collect()
+}
 
 /// Every file, kernels in their frame.
 fn modules() -> Vec<(PathBuf, String)> {
-    let mut files = files();
-    let frame = files.iter().find(|(p, _)| p.ends_with("factor.wgsl")).unwrap().1.clone();
-    for (_, source) in files.iter_mut().filter(|(p, _)| KERNELS.iter().any(|k| p.ends_with(k))) {
-        let [bindings, together] = ["bindings", "together"].map(|s| (s, content(&frame, s)));
-        *source = shader(&frame, DType::F32, &[bindings, together, ("kernels", source)]).unwrap();
+    let originals = files();
+    let mut files = originals.clone();
+    for (path, source) in &mut files {
+        let Some((_, frame)) = KERNELS.iter().find(|(kernel, _)| path.ends_with(kernel)) else { continue };
+        let frame = &originals.iter().find(|(p, _)| p.ends_with(frame)).unwrap().1;
+        let mut slots = defaults(frame);
+        slots.push(("kernels", source));
+        *source = shader(frame, DType::F32, &slots).unwrap();
     }
     files
 }

@@ -10,8 +10,9 @@ tensor([2., 4.])
 from __future__ import annotations
 
 # Note [Importing without typing]
-# `typing` and what it imports take a third of the time that an import of rgrad takes, and are for type checkers alone:
-# what is imported with rgrad asks for it where they look. A name is theirs already when it is called TYPE_CHECKING.
+# `typing` and what it imports would take a third of the time of `import rgrad`, and only type checkers need it. So the
+# modules that are loaded with rgrad import it under `if TYPE_CHECKING:`. They define TYPE_CHECKING themselves: type
+# checkers go by the name.
 import importlib
 import math
 
@@ -19,45 +20,16 @@ from rgrad import _C
 from rgrad._C import *  # noqa: F403 - every function of the operation table, under PyTorch's name
 from rgrad._C import Generator, Tensor, device, dtype, memory_format
 
-from . import _elementwise, _subclass
+from . import _subclass, _tensor
 from ._dtypes import broadcast_shapes, can_cast, finfo, iinfo, promote_types, result_type
-from ._modes import (
-    are_deterministic_algorithms_enabled,
-    get_autocast_dtype,
-    get_default_device,
-    get_deterministic_debug_mode,
-    get_float32_matmul_precision,
-    is_autocast_enabled,
-    is_deterministic_algorithms_warn_only_enabled,
-    set_default_device,
-    set_deterministic_debug_mode,
-    set_float32_matmul_precision,
-    use_deterministic_algorithms,
-)
-from ._products import chain_matmul, einsum, tensordot
 from ._size import Size
-from ._top import (
-    compiled_with_cxx11_abi,
-    default_generator,
-    get_printoptions,
-    get_rng_state,
-    initial_seed,
-    is_floating_point,
-    is_inference,
-    is_storage,
-    is_tensor,
-    layout,
-    manual_seed,
-    seed,
-    set_default_tensor_type,
-    set_printoptions,
-    set_rng_state,
-    typename,
-)
+from ._tensor import is_floating_point, is_inference, is_storage, is_tensor
 from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+from .functional import chain_matmul, einsum, tensordot
+from .random import default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 
 _subclass.install()
-_elementwise.install()
+_tensor.install()
 
 detach = Tensor.detach
 detach_ = Tensor.detach_
@@ -75,7 +47,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    # What __getattr__ below finds, for type checkers.
+    # What __getattr__ finds, for type checkers and editors. A test compares this with what there is.
     from . import (
         accelerator,
         amp,
@@ -85,6 +57,7 @@ if TYPE_CHECKING:
         cuda,
         distributed,
         func,
+        functional,
         gpu,
         library,
         linalg,
@@ -104,84 +77,113 @@ if TYPE_CHECKING:
         viz,
     )
     from ._asarray import asarray
-    from ._doctor import doctor
-    from ._top import get_device_module, strided
-    from .amp import autocast
+    from ._defaults import get_default_device, set_default_device, set_default_tensor_type
+    from ._determinism import (
+        are_deterministic_algorithms_enabled,
+        get_deterministic_debug_mode,
+        is_deterministic_algorithms_warn_only_enabled,
+        set_deterministic_debug_mode,
+        use_deterministic_algorithms,
+    )
+    from ._layout import layout, strided
+    from ._tensor_str import get_printoptions, set_printoptions
+    from ._tensor_types import (
+        BFloat16Tensor,
+        BoolTensor,
+        ByteTensor,
+        CharTensor,
+        DoubleTensor,
+        FloatTensor,
+        HalfTensor,
+        IntTensor,
+        LongTensor,
+        ShortTensor,
+        typename,
+    )
+    from .accelerator import get_device_module
+    from .amp.autocast_mode import autocast, get_autocast_dtype, is_autocast_enabled
+    from .amp.grad_scaler import GradScaler
+    from .backends import get_float32_matmul_precision, set_float32_matmul_precision
+    from .doctor import doctor
     from .linalg import pinverse
+    from .nn.functional import (
+        bilinear,
+        channel_shuffle,
+        cosine_similarity,
+        pairwise_distance,
+        pdist,
+        pixel_shuffle,
+        pixel_unshuffle,
+        rms_norm,
+    )
     from .serialization import load, save
-    from .storage import TypedStorage
+    from .storage import (
+        BFloat16Storage,
+        BoolStorage,
+        ByteStorage,
+        CharStorage,
+        DoubleStorage,
+        FloatStorage,
+        HalfStorage,
+        IntStorage,
+        LongStorage,
+        ShortStorage,
+        TypedStorage,
+    )
+    from .version import compiled_with_cxx11_abi
 
-# Loaded at first use: an import of rgrad alone stays fast.
-_LAZY = {
-    "accelerator",
-    "amp",
-    "autograd",
-    "backends",
-    "cpu",
-    "cuda",
-    "distributed",
-    "func",
-    "gpu",
-    "library",
-    "linalg",
-    "mps",
-    "nn",
-    "optim",
-    "random",
-    "return_types",
-    "safetensors",
-    "serialization",
-    "special",
-    "storage",
-    "testing",
-    "utils",
-    "version",
-    "vision",
-    "viz",
+# Names whose modules are loaded at their first use, so that `import rgrad` stays fast.
+_DTYPE_PREFIXES = ("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
+_NAMES_OF = {
+    "_asarray": ("asarray",),
+    "_defaults": ("get_default_device", "set_default_device", "set_default_tensor_type"),
+    "_determinism": (
+        "are_deterministic_algorithms_enabled",
+        "get_deterministic_debug_mode",
+        "is_deterministic_algorithms_warn_only_enabled",
+        "set_deterministic_debug_mode",
+        "use_deterministic_algorithms",
+    ),
+    "_layout": ("layout", "strided"),
+    "_tensor_str": ("get_printoptions", "set_printoptions"),
+    "_tensor_types": (*(f"{prefix}Tensor" for prefix in _DTYPE_PREFIXES), "typename"),
+    "accelerator": ("get_device_module",),
+    "amp.autocast_mode": ("autocast", "get_autocast_dtype", "is_autocast_enabled"),
+    "amp.grad_scaler": ("GradScaler",),
+    "backends": ("get_float32_matmul_precision", "set_float32_matmul_precision"),
+    "linalg": ("pinverse",),
+    "nn.functional": (
+        "bilinear",
+        "channel_shuffle",
+        "cosine_similarity",
+        "pairwise_distance",
+        "pdist",
+        "pixel_shuffle",
+        "pixel_unshuffle",
+        "rms_norm",
+    ),
+    "serialization": ("load", "save"),
+    "storage": (*(f"{prefix}Storage" for prefix in _DTYPE_PREFIXES), "TypedStorage"),
+    "version": ("compiled_with_cxx11_abi",),
 }
-_FROM = {
-    "GradScaler": ("rgrad.amp", "GradScaler"),
-    "TypedStorage": ("rgrad.storage", "TypedStorage"),
-    "asarray": ("rgrad._asarray", "asarray"),
-    "autocast": ("rgrad.amp", "autocast"),
-    "doctor": ("rgrad._doctor", "doctor"),
-    "get_device_module": ("rgrad._top", "get_device_module"),
-    "load": ("rgrad.serialization", "load"),
-    "pinverse": ("rgrad.linalg", "pinverse"),
-    "save": ("rgrad.serialization", "save"),
-    "strided": ("rgrad._top", "strided"),
-    **{
-        f"{kind}{what}": (module, f"{kind}{what}")
-        for kind in ("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
-        for what, module in (("Tensor", "rgrad._tensor_types"), ("Storage", "rgrad.storage"))
-    },
-    # Functions of rgrad.nn that PyTorch offers at the top too.
-    **{
-        name: ("rgrad.nn.functional", name)
-        for name in (
-            "bilinear",
-            "channel_shuffle",
-            "cosine_similarity",
-            "pairwise_distance",
-            "pdist",
-            "pixel_shuffle",
-            "pixel_unshuffle",
-            "rms_norm",
-        )
-    },
-}
+_FROM = {name: module for module, names in _NAMES_OF.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return importlib.import_module(f"rgrad.{name}")
     if name in _FROM:
-        module, attribute = _FROM[name]
-        value = getattr(importlib.import_module(module), attribute)
-        globals()[name] = value
+        value = globals()[name] = getattr(importlib.import_module(f"rgrad.{_FROM[name]}"), name)
         return value
+    if name.isidentifier() and not name.startswith("_"):
+        try:
+            return importlib.import_module(f"rgrad.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"rgrad.{name}":
+                raise
     raise AttributeError(f"module 'rgrad' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_FROM})
+    import pkgutil
+
+    modules = (module.name for module in pkgutil.iter_modules(__path__))  # noqa: F405
+    return sorted({*globals(), *_FROM, *(name for name in modules if not name.startswith("_"))})

@@ -24,7 +24,7 @@ def _integer(position: int, size: Any) -> int:
 class Size(tuple[int, ...]):
     """A shape, as `Tensor.shape` gives it.
 
-    >>> Size([2, 3]).numel()
+    >>> rgrad.Size([2, 3]).numel()
     6
     """
 

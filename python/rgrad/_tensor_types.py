@@ -9,7 +9,7 @@ from typing import Any
 
 from rgrad import _C
 
-from ._top import layout, strided
+from ._layout import layout, strided
 
 
 class tensortype:
@@ -47,18 +47,35 @@ class tensortype:
         return self.__name__
 
 
-_DTYPES = {
-    "BFloat16Tensor": _C.bfloat16,
-    "BoolTensor": _C.bool,
-    "ByteTensor": _C.uint8,
-    "CharTensor": _C.int8,
-    "DoubleTensor": _C.float64,
-    "FloatTensor": _C.float32,
-    "HalfTensor": _C.float16,
-    "IntTensor": _C.int32,
-    "LongTensor": _C.int64,
-    "ShortTensor": _C.int16,
+BFloat16Tensor = tensortype("BFloat16Tensor", _C.bfloat16)
+BoolTensor = tensortype("BoolTensor", _C.bool)
+ByteTensor = tensortype("ByteTensor", _C.uint8)
+CharTensor = tensortype("CharTensor", _C.int8)
+DoubleTensor = tensortype("DoubleTensor", _C.float64)
+FloatTensor = tensortype("FloatTensor", _C.float32)
+HalfTensor = tensortype("HalfTensor", _C.float16)
+IntTensor = tensortype("IntTensor", _C.int32)
+LongTensor = tensortype("LongTensor", _C.int64)
+ShortTensor = tensortype("ShortTensor", _C.int16)
+
+TYPES = {
+    "BFloat16Tensor": BFloat16Tensor,
+    "BoolTensor": BoolTensor,
+    "ByteTensor": ByteTensor,
+    "CharTensor": CharTensor,
+    "DoubleTensor": DoubleTensor,
+    "FloatTensor": FloatTensor,
+    "HalfTensor": HalfTensor,
+    "IntTensor": IntTensor,
+    "LongTensor": LongTensor,
+    "ShortTensor": ShortTensor,
 }
 
-TYPES = {name: tensortype(name, dtype) for name, dtype in _DTYPES.items()}
-globals().update(TYPES)
+
+def typename(obj: Any) -> str:
+    """The qualified name of an object's class; a tensor's type."""
+    if isinstance(obj, _C.Tensor):
+        return obj.type()
+    cls = obj if isinstance(obj, type) else type(obj)
+    module = "" if cls.__module__ in ("builtins", "__builtin__") else cls.__module__ + "."
+    return module + cls.__qualname__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from types import ModuleType
 from typing import Any
 
 from rgrad import _C
@@ -101,3 +102,18 @@ def synchronize(device: Any = None) -> None:
     if not is_available():
         raise RuntimeError("Cannot access accelerator device when none is available.")
     _C._synchronize("gpu" if device is None else device)
+
+
+def get_device_module(device: Any = None) -> ModuleType:
+    """The module of a kind of device: `rgrad.cpu`, or `rgrad.cuda` for a GPU by any of its names.
+
+    Args:
+        device: A device or its name; by default the GPU where there is one, else the CPU.
+    """
+    from rgrad import cpu, cuda
+
+    if device is None:
+        return cuda if is_available() else cpu
+    if not isinstance(device, str | _C.device):
+        raise RuntimeError(f"Invalid value of device '{device}', expect torch.device, str, or None")
+    return cpu if _C.device(device).type == "cpu" else cuda

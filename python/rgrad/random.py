@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from ._top import default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from rgrad import _C
+from rgrad._C import Generator, Tensor
 
 __all__ = [
     "default_generator",
@@ -16,6 +17,53 @@ __all__ = [
     "seed",
     "set_rng_state",
 ]
+
+default_generator: Generator = _C._default_generator()
+
+
+def manual_seed(seed: int) -> Generator:
+    """Starts the default generator's stream of a seed.
+
+    >>> import rgrad
+    >>> _ = rgrad.manual_seed(0)
+    """
+    return default_generator.manual_seed(int(seed))
+
+
+def seed() -> int:
+    """Starts a stream that differs from call to call and returns its seed."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed that the default generator started from."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> Tensor:
+    """The default generator's state, as a uint8 tensor."""
+    return _generator_state(default_generator)
+
+
+def set_rng_state(state: Tensor) -> None:
+    """Sets the default generator's state."""
+    _set_generator_state(default_generator, state)
+
+
+def _generator_state(self: Generator) -> Tensor:
+    return _C.tensor(list(self._state()), dtype=_C.uint8)
+
+
+def _set_generator_state(self: Generator, state: Tensor) -> Generator:
+    if not isinstance(state, _C.Tensor):
+        raise TypeError(f"expected a torch.ByteTensor, but got {type(state).__name__}")
+    if state.dtype != _C.uint8:
+        raise TypeError("RNG state must be a torch.ByteTensor")
+    self._set_state(bytes(state.tolist()))
+    return self
+
+Generator.get_state = _generator_state  # type: ignore[attr-defined]
+Generator.set_state = _set_generator_state  # type: ignore[attr-defined]
 
 
 @contextlib.contextmanager

@@ -8,3 +8,8 @@ hip: str | None = None
 rocm: str | None = None
 xpu: str | None = None
 git_version: str | None = None
+
+
+def compiled_with_cxx11_abi() -> bool:
+    """False: nothing here is compiled from C++."""
+    return False

@@ -2,7 +2,7 @@
 
 >>> import rgrad as torch
 >>> layer = torch.nn.Linear(2, 1)
->>> picture = graph(layer(torch.ones(1, 2)).sum(), layer)
+>>> picture = torch.viz.graph(layer(torch.ones(1, 2)).sum(), layer)
 >>> picture
 <graph of 6 nodes>
 

@@ -1,7 +1,7 @@
 //! Where the arithmetic happens: a driver per kernel family, on memory and layouts, knowing nothing of graphs.
 //!
-//! A family that more than one device has stands here as a module of its own, which hands a call to `cpu` or to `gpu`
-//! by the device of the result. All operands must lie there.
+//! Each family stands here as a module of its own, which checks that all operands lie on one device and hands the call to
+//! the [`Backend`] of that device.
 
 pub mod calling;
 pub mod conv;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use smallvec::SmallVec;
 
 use super::task::inputs_first;
+use crate::bail;
 use crate::error::Result;
 use crate::graph::{Edge, GradFn, ThreadState};
 use crate::ops::autocast;
@@ -30,7 +31,17 @@ static ANY_AT_END: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static RUNNING: RefCell<Vec<Running>> = const { RefCell::new(Vec::new()) };
+}
+
+#[cfg(not(loom))]
+thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+// The threads of a model run on one thread of the system.
+#[cfg(loom)]
+loom::thread_local! {
+    static DEPTH: Cell<u32> = Cell::new(0);
 }
 
 /// Takes the innermost run off the list when it ends.
@@ -60,7 +71,15 @@ pub fn id() -> Option<u32> {
 /// Has this thread's innermost run call `callback` when it has run all nodes; whether there is a run.
 pub fn queue(callback: Callback) -> bool {
     ANY_AT_END.store(true, Ordering::Relaxed);
-    RUNNING.with_borrow_mut(|r| r.last_mut().map(|r| r.at_end.push_back(callback)).is_some())
+    // What nobody takes is dropped when the list is not borrowed: its drop may run user code.
+    let refused = RUNNING.with_borrow_mut(|r| match r.last_mut() {
+        Some(r) => {
+            r.at_end.push_back(callback);
+            None
+        }
+        None => Some(callback),
+    });
+    refused.is_none()
 }
 
 /// Calls what was queued, in order, and what that queues.
@@ -124,8 +143,11 @@ const STACK: usize = 16 << 20;
 /// A hook or a user's function may run backward, whose hooks may run backward, and so on. Each level takes stack, here
 /// and in the interpreter, so every sixty levels go to a thread of their own, in the same state, for which the level
 /// above waits.
-pub fn nested<R: Send>(f: impl FnOnce() -> R + Send) -> R {
-    let depth = DEPTH.get();
+///
+/// # Errors
+/// `RuntimeError` where the system has no more threads.
+pub fn nested<R: Send>(f: impl FnOnce() -> Result<R> + Send) -> Result<R> {
+    let depth = DEPTH.with(Cell::get);
     if depth < MAX_DEPTH {
         let _deeper = Deeper::enter(depth);
         return f();
@@ -138,7 +160,7 @@ pub fn nested<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     };
     std::thread::scope(|s| match std::thread::Builder::new().stack_size(STACK).spawn_scoped(s, run) {
         Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-        Err(e) => std::panic::resume_unwind(Box::new(format!("no thread for a nested backward: {e}"))),
+        Err(e) => bail!(Runtime, "no thread for a backward inside {depth} others: {e}"),
     })
 }
 
@@ -146,13 +168,13 @@ struct Deeper(u32);
 
 impl Deeper {
     fn enter(depth: u32) -> Deeper {
-        DEPTH.set(depth + 1);
+        DEPTH.with(|d| d.set(depth + 1));
         Deeper(depth)
     }
 }
 
 impl Drop for Deeper {
     fn drop(&mut self) {
-        DEPTH.set(self.0);
+        DEPTH.with(|d| d.set(self.0));
     }
 }

@@ -8,7 +8,7 @@ use super::{Options, accumulate, current};
 use crate::backend::calling::Calling;
 use crate::bail;
 use crate::error::Result;
-use crate::graph::{AccumulateGrad, Cx, Edge, GradFn, Grads, ModeGuard, OutputMeta, anomaly, grad_enabled};
+use crate::graph::{Cx, Edge, GradFn, Grads, ModeGuard, OutputMeta, anomaly, grad_enabled};
 use crate::ops::{arith, reduce};
 use crate::tensor::Tensor;
 
@@ -89,7 +89,7 @@ fn run_here(
         if let Some(returned) = returned {
             for (w, slot) in returned.iter().zip(&mut found) {
                 if w.node.same(node) {
-                    *slot = captured(node, inbox[w.input()].clone())?;
+                    *slot = captured(node, inbox.get(w.input()).cloned().flatten())?;
                 }
             }
         }
@@ -115,7 +115,7 @@ fn run_here(
 /// A wanted leaf's own hooks see its gradient too.
 fn captured(node: &GradFn, grad: Option<Tensor>) -> Result<Option<Tensor>> {
     match node.function().as_accumulator() {
-        Some(AccumulateGrad { leaf }) => accumulate::run_leaf_hooks(leaf, grad),
+        Some(acc) => accumulate::run_leaf_hooks(&acc.leaf, grad),
         None => Ok(grad),
     }
 }
@@ -126,16 +126,17 @@ fn check_interrupt() -> Result<()> {
 
 /// Hooks of the tensors that are this node's outputs, then the gradients to be kept.
 fn run_tensor_hooks(node: &GradFn, inbox: &mut Grads) -> Result<()> {
-    let Some(hooks) = node.hooks().map(|h| h.clone()) else { return Ok(()) };
+    let Some(hooks) = node.hooks() else { return Ok(()) };
     for (output, hooks) in &hooks.tensor {
+        let Some(grad) = inbox.get_mut(*output) else { continue };
         for hook in hooks.iter() {
-            if let Some(new) = hook.call(inbox[*output].as_ref())? {
-                inbox[*output] = Some(check_replacement(inbox[*output].as_ref(), new)?);
+            if let Some(new) = hook.call(grad.as_ref())? {
+                *grad = Some(check_replacement(grad.as_ref(), new)?);
             }
         }
     }
     for (output, meta) in &hooks.retain {
-        if let (Some(meta), Some(g)) = (meta.upgrade(), &inbox[*output]) {
+        if let (Some(meta), Some(Some(g))) = (meta.upgrade(), inbox.get(*output)) {
             accumulate::retain(&meta, g)?;
         }
     }
@@ -170,13 +171,9 @@ fn run_node(
     wanted: Option<&[Edge]>,
     options: Options,
 ) -> Result<Grads> {
-    let hooks = node.hooks().map(|h| h.clone());
+    let hooks = node.hooks();
     if let Some(h) = &hooks {
-        for hook in h.pre.iter() {
-            if let Some(new) = hook.call(&inbox, None)? {
-                inbox = new;
-            }
-        }
+        accumulate::run_pre_hooks(h, &mut inbox)?;
     }
     let needs = wanted_edges(node, task, wanted);
     let cx = Cx::new(node, needs);
@@ -309,7 +306,9 @@ fn fit(g: Tensor, to: &Edge, from: (&GradFn, usize)) -> Result<Tensor> {
 /// Adds a gradient to those that wait. The first is moved in; into a temporary that nobody else holds, later ones
 /// are added in place.
 fn add_into(inbox: &mut Grads, input: usize, g: Tensor) -> Result<()> {
-    let slot = &mut inbox[input];
+    let Some(slot) = inbox.get_mut(input) else {
+        bail!(Runtime, "a gradient goes to output {input} of a node that has only {}", inbox.len());
+    };
     *slot = Some(match slot.take() {
         None => g,
         Some(old) => accumulate::sum(old, g)?,

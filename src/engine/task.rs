@@ -43,9 +43,8 @@ impl<'g> Task<'g> {
 
     /// The slot of a node that was visited.
     pub fn find(&self, node: &GradFn) -> Option<usize> {
-        let word = node.scratch.load(Ordering::Relaxed);
-        if (word >> 32) as u32 == self.id {
-            return Some(word as u32 as usize);
+        if let Some(i) = node.scratch.place(self.id) {
+            return Some(i as usize);
         }
         if self.shared.is_empty() {
             return None;
@@ -59,8 +58,7 @@ impl<'g> Task<'g> {
             return (i, false);
         }
         let i = self.slots.len();
-        let mine = (self.id as u64) << 32 | i as u64;
-        if node.scratch.compare_exchange(0, mine, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        if !node.scratch.claim(self.id, i as u32) {
             self.shared.insert(node.address(), i as u32);
         }
         let mut inbox = Grads::new();
@@ -118,8 +116,7 @@ fn is_wanted(wanted: &[Edge], node: &GradFn) -> bool {
 impl Drop for Task<'_> {
     fn drop(&mut self) {
         for (i, slot) in self.slots.iter().enumerate() {
-            let mine = (self.id as u64) << 32 | i as u64;
-            let _ = slot.node.scratch.compare_exchange(mine, 0, Ordering::AcqRel, Ordering::Relaxed);
+            slot.node.scratch.release(self.id, i as u32);
         }
     }
 }

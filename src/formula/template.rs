@@ -162,10 +162,20 @@ pub fn fill(frame: &str, fillings: &[(&str, &str)]) -> String {
 
 /// A shader of a family that computes in `compute`: its frame with the slots filled, `types` and `prelude` by what the
 /// rest asks for.
+///
+/// Note [Functions of a frame]
+/// What a frame has between `// @slot functions` and `// @end` is a library of its own: unless the slot is filled, the
+/// shader gets those of its functions that it reaches. So alternatives stand in the file, are validated as they
+/// stand there, and the host names the one that is called.
 pub fn shader(frame: &str, compute: DType, slots: &[(&str, &str)]) -> Result<String, String> {
     let library = library(compute)?;
     let mut all = vec![("types", types(compute)), ("prelude", "")];
     all.extend_from_slice(slots);
+    let functions = match slots.iter().any(|s| s.0 == "functions") {
+        true => String::new(),
+        false => reached(&items(content(frame, "functions")), &[&fill(frame, &all)]),
+    };
+    all.push(("functions", &functions));
     let prelude = reached(library, &[&fill(frame, &all)]);
     all[1].1 = &prelude;
     Ok(fill(frame, &all))

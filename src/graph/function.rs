@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use smallvec::{SmallVec, smallvec};
 
@@ -13,6 +13,7 @@ use super::attribute::Visit;
 use super::hooks::{Handle, Hooks, NodeHook, TensorHook};
 use super::named::NamedDims;
 use super::saved::{SavedTensor, check_saved};
+use super::sync::{Guarded, Scratch, change_shared};
 use super::{Meta, anomaly, grad_enabled};
 use crate::device::Device;
 use crate::dtype::DType;
@@ -129,7 +130,7 @@ pub struct Node<F: ?Sized = dyn Function> {
     /// Nodes are numbered as they are made: backward runs the highest ready number first.
     pub seq: u64,
     /// The run that is visiting this node and its place there; see Note [Scratch in nodes] in the engine.
-    pub scratch: AtomicU64,
+    pub scratch: Scratch,
     edges: Edges,
     outputs: SmallVec<[OutputMeta; 1]>,
     extras: OnceLock<Box<Extras>>,
@@ -141,7 +142,7 @@ pub struct Node<F: ?Sized = dyn Function> {
 /// What few nodes have.
 #[derive(Default)]
 struct Extras {
-    hooks: Mutex<NodeHooks>,
+    hooks: Guarded<Option<Arc<NodeHooks>>>,
     host: OnceLock<HostData>,
 }
 
@@ -177,7 +178,7 @@ pub fn next_sequence() -> u64 {
 pub fn node<F: Function>(f: F, edges: Edges, outputs: &[&Tensor]) -> GradFn {
     made(Arc::new(Node {
         seq: SEQUENCE.fetch_add(1, Ordering::Relaxed),
-        scratch: AtomicU64::new(0),
+        scratch: Scratch::default(),
         edges,
         outputs: match outputs {
             [t] => SmallVec::from_buf([OutputMeta::of(t)]),
@@ -249,7 +250,7 @@ pub fn record_in_place<F: Function>(
     let mut done = Ok(());
     let node = || Node {
         seq: 0,
-        scratch: AtomicU64::new(0),
+        scratch: Scratch::default(),
         edges: no_edges(count),
         outputs: SmallVec::from_buf([OutputMeta::of(&out)]),
         extras: OnceLock::new(),
@@ -324,12 +325,12 @@ impl<F: Function + ?Sized> Node<F> {
     }
 
     /// The hooks, if there ever was one.
-    pub fn hooks(&self) -> Option<MutexGuard<'_, NodeHooks>> {
-        self.extras.get().map(|e| e.hooks.lock().unwrap_or_else(PoisonError::into_inner))
+    pub fn hooks(&self) -> Option<Arc<NodeHooks>> {
+        self.extras.get().and_then(|e| e.hooks.with(|hooks| hooks.clone()))
     }
 
-    fn hooks_or_new(&self) -> MutexGuard<'_, NodeHooks> {
-        self.extras.get_or_init(Box::default).hooks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn change_hooks<R>(&self, change: impl FnMut(&mut NodeHooks) -> R) -> R {
+        change_shared(&self.extras.get_or_init(Box::default).hooks, |hooks| hooks, change)
     }
 
     /// What the host language keeps about this node, if anything.
@@ -342,41 +343,50 @@ impl<F: Function + ?Sized> Node<F> {
         self.extras.get_or_init(Box::default).host.get_or_init(make)
     }
 
-    /// The hooks if no other thread is at them at this moment.
-    pub(super) fn try_hooks(&self) -> Option<MutexGuard<'_, NodeHooks>> {
-        self.extras.get().and_then(|e| e.hooks.try_lock().ok())
+    /// Calls `visit` with the hooks if nobody is at them or holds them at this moment.
+    pub(super) fn visit_hooks(&self, visit: impl FnOnce(&NodeHooks)) {
+        let Some(extras) = self.extras.get() else { return };
+        extras.hooks.try_with(|hooks| {
+            if let Some(hooks) = hooks.as_ref().filter(|h| Arc::strong_count(h) == 1) {
+                visit(hooks);
+            }
+        });
     }
 
     /// Drops every hook.
     pub fn clear_hooks(&self) {
-        let old = self.hooks().map(|mut h| std::mem::take(&mut *h));
+        let old = self.extras.get().and_then(|e| e.hooks.with(Option::take));
         drop(old);
     }
 
     pub fn add_tensor_hook(&self, output: usize, hook: Arc<dyn TensorHook>) -> Handle {
-        let mut h = self.hooks_or_new();
-        if let Some((_, hooks)) = h.tensor.iter_mut().find(|(o, _)| *o == output) {
-            return hooks.add(hook);
-        }
-        let mut hooks = Hooks::default();
-        let handle = hooks.add(hook);
-        h.tensor.push((output, hooks));
-        handle
+        self.change_hooks(|h| {
+            if let Some((_, hooks)) = h.tensor.iter_mut().find(|(o, _)| *o == output) {
+                return hooks.add(hook.clone());
+            }
+            let mut hooks = Hooks::default();
+            let handle = hooks.add(hook.clone());
+            h.tensor.push((output, hooks));
+            handle
+        })
     }
 
     /// Keeps the gradient by `output` in the `.grad` of the tensor that `meta` belongs to.
     pub fn retain_grad(&self, output: usize, meta: &Arc<Meta>) {
-        let mut h = self.hooks_or_new();
-        if !h.retain.iter().any(|(o, m)| *o == output && m.as_ptr() == Arc::as_ptr(meta)) {
-            h.retain.push((output, Arc::downgrade(meta)));
+        if !self.retains_grad(output, meta) {
+            self.change_hooks(|h| h.retain.push((output, Arc::downgrade(meta))));
         }
     }
 
     /// Undoes [`Node::retain_grad`]; whether there was something to undo.
     pub(crate) fn drop_retained_grad(&self, meta: &Arc<Meta>) -> bool {
-        self.hooks().is_some_and(|mut h| {
+        let is_it = |(_, m): &(usize, Weak<Meta>)| m.as_ptr() == Arc::as_ptr(meta);
+        if !self.hooks().is_some_and(|h| h.retain.iter().any(is_it)) {
+            return false;
+        }
+        self.change_hooks(|h| {
             let before = h.retain.len();
-            h.retain.retain(|(_, m)| m.as_ptr() != Arc::as_ptr(meta));
+            h.retain.retain(|entry| !is_it(entry));
             h.retain.len() != before
         })
     }
@@ -387,19 +397,20 @@ impl<F: Function + ?Sized> Node<F> {
     }
 
     pub fn add_pre_hook(&self, hook: Arc<dyn NodeHook>) -> Handle {
-        self.hooks_or_new().pre.add(hook)
+        self.change_hooks(|h| h.pre.add(hook.clone()))
     }
 
     pub fn add_post_hook(&self, hook: Arc<dyn NodeHook>) -> Handle {
-        self.hooks_or_new().post.add(hook)
+        self.change_hooks(|h| h.post.add(hook.clone()))
     }
 
     pub fn remove_hook(&self, handle: Handle) -> bool {
-        self.hooks().is_some_and(|mut h| {
-            h.tensor.iter_mut().any(|(_, hooks)| hooks.remove(handle))
-                | h.pre.remove(handle)
-                | h.post.remove(handle)
-        })
+        self.hooks().is_some()
+            && self.change_hooks(|h| {
+                h.tensor.iter_mut().any(|(_, hooks)| hooks.remove(handle))
+                    | h.pre.remove(handle)
+                    | h.post.remove(handle)
+            })
     }
 }
 
@@ -492,9 +503,9 @@ impl GradFn {
         }
         while node.is_some() {
             drop(node);
-            node = CONDEMNED.with(|c| c.borrow_mut().pop());
+            node = CONDEMNED.try_with(|c| c.borrow_mut().pop()).ok().flatten();
         }
-        DRAINING.with(|d| d.set(false));
+        let _ = DRAINING.try_with(|d| d.set(false));
     }
 }
 
@@ -517,21 +528,23 @@ impl Function for NotImplemented {
     }
 }
 
-/// The node of a leaf: adds to its `.grad`.
+/// The node of a leaf: adds to its `.grad`. While there is one, every graph leads to the same.
 pub struct AccumulateGrad {
     pub leaf: Tensor,
+    /// Held while a gradient is added in place; see Note [Locks of the graph].
+    pub(crate) turn: Guarded<()>,
 }
 
 impl AccumulateGrad {
     pub(super) fn node(t: &Tensor) -> Arc<Node<AccumulateGrad>> {
         let node = || Node {
             seq: LEAF_SEQUENCE,
-            scratch: AtomicU64::new(0),
+            scratch: Scratch::default(),
             edges: Edges::new(),
             outputs: SmallVec::from_buf([OutputMeta::of(t)]),
             extras: OnceLock::new(),
             named_dims: NamedDims::default(),
-            f: AccumulateGrad { leaf: t.clone() },
+            f: AccumulateGrad { leaf: t.clone(), turn: Guarded::default() },
         };
         shared(node, |_| ())
     }

@@ -124,11 +124,11 @@ impl Held {
     }
 
     fn visit_node(&mut self, node: &GradFn, visit: &mut dyn FnMut(&dyn Any)) {
-        if let Some(hooks) = node.try_hooks() {
+        node.visit_hooks(|hooks| {
             let tensor = hooks.tensor.iter().flat_map(|(_, h)| h.iter());
             tensor.for_each(|h| visit_hook(h, h.as_any(), visit));
             hooks.pre.iter().chain(hooks.post.iter()).for_each(|h| visit_hook(h, h.as_any(), visit));
-        }
+        });
         if let Some(host) = node.host() {
             visit(&**host);
         }

@@ -76,7 +76,7 @@ impl Default for Handle {
     }
 }
 
-/// Hooks of one kind, in order. Cloned before they run, so that a hook may register and remove hooks.
+/// Hooks of one kind, in order. A change makes a new list, so that a hook may register and remove hooks.
 pub struct Hooks<H: ?Sized>(SmallVec<[(Handle, std::sync::Arc<H>); 1]>);
 
 impl<H: ?Sized> Default for Hooks<H> {

@@ -2,11 +2,12 @@
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use super::function::{AccumulateGrad, Edge, GradFn, Node};
 use super::held::{Held, visit_hook};
 use super::hooks::{Handle, Hooks, PostAccumulateHook, TensorHook};
+use super::sync::{Guarded, change_shared};
 use crate::dtype::DType;
 use crate::tensor::Tensor;
 
@@ -20,7 +21,7 @@ pub struct Meta {
     tracked: AtomicU8,
     /// The dtype of a leaf's gradient: 0 for the leaf's own, 1 for any, else its place among all dtypes and 2.
     grad_dtype: AtomicU8,
-    state: Mutex<State>,
+    state: Guarded<State>,
 }
 
 #[derive(Default)]
@@ -31,19 +32,21 @@ struct State {
     grad_fn: Option<GradFn>,
     /// A leaf's accumulator lives as long as a graph holds it.
     accumulator: Option<Weak<Node<AccumulateGrad>>>,
-    hooks: Option<Box<LeafHooks>>,
+    hooks: Option<Arc<LeafHooks>>,
 }
 
 /// A leaf's hooks; those of a tensor with history sit on its node.
-#[derive(Default)]
-struct LeafHooks {
-    grad: Hooks<dyn TensorHook>,
-    post: Hooks<dyn PostAccumulateHook>,
+#[derive(Default, Clone)]
+pub struct LeafHooks {
+    /// On its gradient, before that is accumulated.
+    pub grad: Hooks<dyn TensorHook>,
+    /// On the leaf, after.
+    pub post: Hooks<dyn PostAccumulateHook>,
 }
 
 impl Meta {
     pub(crate) fn new() -> Meta {
-        Meta { tracked: AtomicU8::new(UNTRACKED), grad_dtype: AtomicU8::new(0), state: Mutex::default() }
+        Meta { tracked: AtomicU8::new(UNTRACKED), grad_dtype: AtomicU8::new(0), state: Guarded::default() }
     }
 
     /// The meta of a fresh result of a recorded operation.
@@ -57,12 +60,7 @@ impl Meta {
             accumulator: None,
             hooks: None,
         };
-        Meta { tracked: AtomicU8::new(RECORDED), grad_dtype: AtomicU8::new(0), state: Mutex::new(state) }
-    }
-
-    // The state is consistent between any two statements, so a panic elsewhere does not make it unusable.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        Meta { tracked: AtomicU8::new(RECORDED), grad_dtype: AtomicU8::new(0), state: Guarded::new(state) }
     }
 
     #[inline(always)]
@@ -77,8 +75,10 @@ impl Meta {
     }
 
     pub fn set_leaf(&self, on: bool) {
-        self.state().leaf = on;
-        self.tracked.store(if on { LEAF } else { UNTRACKED }, Ordering::Relaxed);
+        self.state.with(|s| {
+            s.leaf = on;
+            self.tracked.store(if on { LEAF } else { UNTRACKED }, Ordering::Relaxed);
+        });
     }
 
     /// The dtype that a gradient of a leaf of dtype `own` is to have; None where it may have any.
@@ -95,102 +95,132 @@ impl Meta {
     }
 
     pub fn grad(&self) -> Option<Tensor> {
-        self.state().grad.clone()
+        self.state.with(|s| s.grad.clone())
     }
 
     pub fn set_grad(&self, grad: Option<Tensor>) {
-        // The old gradient is dropped after the lock: its drop may run a long graph's.
-        let old = std::mem::replace(&mut self.state().grad, grad);
+        let old = self.state.with(|s| std::mem::replace(&mut s.grad, grad));
         drop(old);
     }
 
-    /// Lets `f` see and replace the gradient with no other thread in between.
-    pub fn update_grad<R>(&self, f: impl FnOnce(&mut Option<Tensor>) -> R) -> R {
-        f(&mut self.state().grad)
+    /// Sets the gradient to `new` if it is still `old`; gives `new` back if it is not.
+    pub fn replace_grad(&self, old: Option<&Tensor>, new: Tensor) -> Result<(), Tensor> {
+        let replaced = self.state.with(|s| {
+            let is_old = match (&s.grad, old) {
+                (Some(now), Some(old)) => now.same(old),
+                (now, old) => now.is_none() && old.is_none(),
+            };
+            if is_old { Ok(s.grad.replace(new)) } else { Err(new) }
+        });
+        replaced.map(drop)
+    }
+
+    /// Whether `t` is the gradient at this moment.
+    pub fn has_grad(&self, t: &Tensor) -> bool {
+        self.state.with(|s| s.grad.as_ref().is_some_and(|g| g.same(t)))
     }
 
     pub fn grad_fn(&self) -> Option<GradFn> {
-        self.state().grad_fn.clone()
+        self.state.with(|s| s.grad_fn.clone())
+    }
+
+    /// The node that made the tensor and which of its outputs the tensor is.
+    pub fn history(&self) -> Option<(GradFn, usize)> {
+        self.state.with(|s| s.grad_fn.clone().map(|node| (node, s.output as usize)))
     }
 
     /// Which output of its node the tensor is.
     pub fn output(&self) -> usize {
-        self.state().output as usize
+        self.state.with(|s| s.output as usize)
     }
 
     /// The tensor is from now on output `output` of `grad_fn`.
     pub fn set_history(&self, grad_fn: GradFn, output: usize) {
-        let mut s = self.state();
-        s.output = output as u32;
-        s.leaf = false;
-        let old = s.grad_fn.replace(grad_fn);
-        drop(s);
+        let old = self.state.with(|s| {
+            s.output = output as u32;
+            s.leaf = false;
+            self.tracked.store(RECORDED, Ordering::Relaxed);
+            s.grad_fn.replace(grad_fn)
+        });
         drop(old);
-        self.tracked.store(RECORDED, Ordering::Relaxed);
     }
 
     /// Forgets the history, as `detach_` does.
     pub fn clear_history(&self) {
-        let mut s = self.state();
-        s.leaf = false;
-        s.output = 0;
-        let old = s.grad_fn.take();
-        drop(s);
+        let old = self.state.with(|s| {
+            s.output = 0;
+            s.leaf = false;
+            self.tracked.store(UNTRACKED, Ordering::Relaxed);
+            s.grad_fn.take()
+        });
         drop(old);
-        self.tracked.store(UNTRACKED, Ordering::Relaxed);
     }
 
-    /// Writes the edge to what made `t`, or to its accumulator, where there is one.
+    /// Writes the edge to what made `t`, or to its accumulator, into `place`, which is empty; leaves it so where there is
+    /// neither.
     pub(crate) fn put_edge(&self, t: &Tensor, place: &mut Option<Edge>) {
-        let mut s = self.state();
-        if let Some(node) = &s.grad_fn {
-            *place = Some(Edge::new(node.clone(), s.output as usize));
-            return;
-        }
-        if !s.leaf {
-            return;
-        }
-        let node = match s.accumulator.as_ref().and_then(Weak::upgrade) {
-            Some(node) => node,
-            None => {
-                let node = AccumulateGrad::node(t);
-                s.accumulator = Some(Arc::downgrade(&node));
-                node
+        let needs_accumulator = self.state.with(|s| {
+            if let Some(node) = &s.grad_fn {
+                *place = Some(Edge::new(node.clone(), s.output as usize));
+                return false;
             }
-        };
-        *place = Some(Edge::new(GradFn::new(node), 0));
+            if s.leaf
+                && let Some(node) = s.accumulator.as_ref().and_then(Weak::upgrade)
+            {
+                *place = Some(Edge::new(GradFn::new(node), 0));
+                return false;
+            }
+            s.leaf
+        });
+        if needs_accumulator {
+            *place = Some(Edge::new(GradFn::new(self.accumulator(t)), 0));
+        }
+    }
+
+    /// The accumulator of a leaf, made if it has none.
+    fn accumulator(&self, t: &Tensor) -> Arc<Node<AccumulateGrad>> {
+        let new = AccumulateGrad::node(t);
+        // Another thread may have been first. The weak handle that goes was the last to its node's memory.
+        let (found, _old) = self.state.with(|s| match s.accumulator.as_ref().and_then(Weak::upgrade) {
+            Some(found) => (Some(found), None),
+            None => (None, s.accumulator.replace(Arc::downgrade(&new))),
+        });
+        found.unwrap_or(new)
     }
 
     // ---- hooks of a leaf
 
+    /// The hooks, if there ever was one.
+    pub fn hooks(&self) -> Option<Arc<LeafHooks>> {
+        self.state.with(|s| s.hooks.clone())
+    }
+
+    fn change_hooks<R>(&self, change: impl FnMut(&mut LeafHooks) -> R) -> R {
+        change_shared(&self.state, |s| &mut s.hooks, change)
+    }
+
     pub fn add_hook(&self, hook: Arc<dyn TensorHook>) -> Handle {
-        self.state().hooks.get_or_insert_default().grad.add(hook)
+        self.change_hooks(|h| h.grad.add(hook.clone()))
     }
 
     pub fn add_post_hook(&self, hook: Arc<dyn PostAccumulateHook>) -> Handle {
-        self.state().hooks.get_or_insert_default().post.add(hook)
+        self.change_hooks(|h| h.post.add(hook.clone()))
     }
 
     pub fn remove_hook(&self, handle: Handle) -> bool {
-        self.state().hooks.as_mut().is_some_and(|h| h.grad.remove(handle) | h.post.remove(handle))
+        self.hooks().is_some() && self.change_hooks(|h| h.grad.remove(handle) | h.post.remove(handle))
     }
 
     /// Meets what only this tensor holds; see Note [Cycles through the graph].
     pub(super) fn visit_held(&self, held: &mut Held, visit: &mut dyn FnMut(&dyn Any)) {
-        let Ok(state) = self.state.try_lock() else { return };
-        if let Some(hooks) = &state.hooks {
-            hooks.grad.iter().for_each(|h| visit_hook(h, h.as_any(), visit));
-            hooks.post.iter().for_each(|h| visit_hook(h, h.as_any(), visit));
-        }
-        state.grad.iter().for_each(|g| held.tensor(g));
-        state.grad_fn.iter().for_each(|f| held.node(f));
-    }
-
-    pub fn hooks(&self) -> Hooks<dyn TensorHook> {
-        self.state().hooks.as_ref().map_or_else(Hooks::default, |h| h.grad.clone())
-    }
-
-    pub fn post_hooks(&self) -> Hooks<dyn PostAccumulateHook> {
-        self.state().hooks.as_ref().map_or_else(Hooks::default, |h| h.post.clone())
+        self.state.try_with(|state| {
+            // A run that calls the hooks holds them too.
+            if let Some(hooks) = state.hooks.as_ref().filter(|h| Arc::strong_count(h) == 1) {
+                hooks.grad.iter().for_each(|h| visit_hook(h, h.as_any(), visit));
+                hooks.post.iter().for_each(|h| visit_hook(h, h.as_any(), visit));
+            }
+            state.grad.iter().for_each(|g| held.tensor(g));
+            state.grad_fn.iter().for_each(|f| held.node(f));
+        });
     }
 }

@@ -18,15 +18,16 @@ mod meta;
 mod mode;
 mod named;
 mod saved;
+pub mod sync;
 
 pub use attribute::{Attribute, Visit};
 pub use function::{
-    AccumulateGrad, Cx, Edge, Edges, Function, GradFn, Grads, LEAF_SEQUENCE, Node, NotImplemented,
+    AccumulateGrad, Cx, Edge, Edges, Function, GradFn, Grads, LEAF_SEQUENCE, Node, NodeHooks, NotImplemented,
     OutputMeta, next_sequence, node, record, record_all, record_in_place, record_optional,
 };
 pub use held::{Held, HeldGuard, anything_held, set_young_collection};
 pub use hooks::{Handle, Hooks, NodeHook, PackedTensor, PostAccumulateHook, SavedTensorHooks, TensorHook};
-pub use meta::Meta;
+pub use meta::{LeafHooks, Meta};
 pub use mode::{
     ModeGuard, ThreadState, grad_enabled, grad_mode, inference_enabled, set_grad_enabled,
     set_inference_enabled,

@@ -11,8 +11,17 @@ struct Modes {
     inference: bool,
 }
 
+const START: Modes = Modes { grad: true, inference: false };
+
+#[cfg(not(loom))]
 thread_local! {
-    static MODES: Cell<Modes> = const { Cell::new(Modes { grad: true, inference: false }) };
+    static MODES: Cell<Modes> = const { Cell::new(START) };
+}
+
+// The threads of a model run on one thread of the system.
+#[cfg(loom)]
+loom::thread_local! {
+    static MODES: Cell<Modes> = Cell::new(START);
 }
 
 /// Whether operations on tracked tensors are recorded.

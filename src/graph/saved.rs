@@ -2,11 +2,12 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use super::held::visit_hook;
 use super::hooks::{PackedTensor, SavedTensorHooks};
+use super::sync::Guarded;
 use super::{Cx, Edge, GradFn, Meta, ModeGuard, grad_enabled};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, operation_of};
@@ -17,8 +18,9 @@ use crate::{bail, ensure};
 /// Note [Outputs that their own node saves]
 /// A result that kept its node, saved by that node, would be a cycle that nothing frees. A saved result is
 /// therefore stored without history, and given its node again when it is asked for in a differentiable backward.
-pub struct SavedTensor(Mutex<Slot>);
+pub struct SavedTensor(Guarded<Slot>);
 
+#[derive(Clone)]
 enum Slot {
     /// Nothing was needed.
     Unused,
@@ -65,12 +67,12 @@ impl SavedTensor {
         if t.is_inference() {
             *self = SavedTensor::failed(Error::Runtime(INFERENCE.into()));
         } else if saved_tensor_hooks_active() {
-            *self = SavedTensor(Mutex::new(pack(t, || history_of(t))));
+            *self = SavedTensor(Guarded::new(pack(t, || history_of(t))));
         } else {
             let (tensor, version, recorded) =
                 (t.clone(), t.version(), t.meta().is_some_and(|m| m.is_recorded()));
             *self =
-                SavedTensor(Mutex::new(Slot::Kept { tensor, version, number: 0, output: false, recorded }));
+                SavedTensor(Guarded::new(Slot::Kept { tensor, version, number: 0, output: false, recorded }));
         }
     }
 
@@ -85,9 +87,9 @@ impl SavedTensor {
     pub fn numbered_output(t: &Tensor, number: usize) -> SavedTensor {
         let (tensor, number) = (t.detach(), number as u16);
         if saved_tensor_hooks_active() {
-            return SavedTensor(Mutex::new(pack(&tensor, || History::Output(number))));
+            return SavedTensor(Guarded::new(pack(&tensor, || History::Output(number))));
         }
-        SavedTensor(Mutex::new(Slot::Kept {
+        SavedTensor(Guarded::new(Slot::Kept {
             tensor,
             version: t.version(),
             number,
@@ -99,16 +101,16 @@ impl SavedTensor {
     #[cold]
     fn failed(e: Error) -> SavedTensor {
         fail(e);
-        SavedTensor(Mutex::new(Slot::Freed))
+        SavedTensor(Guarded::new(Slot::Freed))
     }
 
-    pub const fn unused() -> SavedTensor {
-        SavedTensor(Mutex::new(Slot::Unused))
+    pub fn unused() -> SavedTensor {
+        SavedTensor(Guarded::new(Slot::Unused))
     }
 
     /// No tensor: stands for a number or a shape that PyTorch saves as one, and is freed as one.
-    pub const fn mark() -> SavedTensor {
-        SavedTensor(Mutex::new(Slot::Mark))
+    pub fn mark() -> SavedTensor {
+        SavedTensor(Guarded::new(Slot::Mark))
     }
 
     /// An input, or nothing where the caller knows that backward will not ask.
@@ -138,28 +140,22 @@ impl SavedTensor {
 
     /// As [`SavedTensor::try_get`], for the node that saved it, if that is known.
     pub fn unpack(&self, node: Option<&GradFn>) -> Result<Option<Tensor>> {
-        let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*slot {
+        match self.0.with(|slot| slot.clone()) {
             Slot::Unused | Slot::Mark => Ok(None),
             Slot::Freed => Err(Error::FreedGraph),
-            Slot::Packed(packed) => {
-                // The lock is given up first, as the hook may ask for this tensor too.
-                let packed = packed.clone();
-                drop(slot);
-                packed.unpack(node).map(Some)
-            }
+            Slot::Packed(packed) => packed.unpack(node).map(Some),
             Slot::Kept { tensor, version, number, output, recorded } => {
-                if tensor.version() != *version {
-                    let t = tensor;
-                    let producer = if *output { node.cloned() } else { t.grad_fn() };
+                if tensor.version() != version {
+                    let t = &tensor;
+                    let producer = if output { node.cloned() } else { t.grad_fn() };
                     bail!(Error::SavedVersion {
                         ty: t.dtype().scalar_name(),
                         shape: Box::new(t.shape().clone()),
-                        output: if *output { *number as usize } else { t.meta().map_or(0, |m| m.output()) },
+                        output: if output { number as usize } else { t.meta().map_or(0, |m| m.output()) },
                         producer: producer.map(|n| operation_of(&n.name()).to_string()),
                         saver: node.map(|n| n.name().into_owned()),
                         found: t.version(),
-                        expected: *version,
+                        expected: version,
                         traced: super::anomaly::enabled(),
                     });
                 }
@@ -169,20 +165,20 @@ impl SavedTensor {
                     "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, \
                      please use out-of-place `.detach()` instead"
                 );
-                if let (true, true, Some(node)) = (*output, grad_enabled(), node) {
-                    return Ok(Some(with_history(tensor, node.clone(), *number as usize)));
+                if let (true, true, Some(node)) = (output, grad_enabled(), node) {
+                    return Ok(Some(with_history(&tensor, node.clone(), number as usize)));
                 }
-                Ok(Some(tensor.clone()))
+                Ok(Some(tensor))
             }
         }
     }
 
     /// As [`SavedTensor::unpack`]; an output has its history again also where nothing is recorded.
     pub fn unpack_with_history(&self, node: &GradFn) -> Result<Option<Tensor>> {
-        let number = match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        let number = self.0.with(|slot| match slot {
             Slot::Kept { number, output: true, .. } => Some(*number as usize),
             _ => None,
-        };
+        });
         let t = self.unpack(Some(node))?;
         Ok(match (t, number) {
             (Some(t), Some(number)) if !t.requires_grad() => Some(with_history(&t, node.clone(), number)),
@@ -195,8 +191,7 @@ impl SavedTensor {
     /// # Errors
     /// `RuntimeError` when nothing is kept, or hooks were given before; what the hook raises.
     pub fn register_hooks(&self, hooks: &dyn SavedTensorHooks) -> Result<()> {
-        let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (tensor, history) = match &*slot {
+        let (tensor, history) = match self.0.with(|slot| slot.clone()) {
             Slot::Unused | Slot::Mark => {
                 bail!(Runtime, "Calling register_hooks on a saved tensor with value None is forbidden")
             }
@@ -213,36 +208,36 @@ impl SavedTensor {
                      is allowed at a time."
                 )
             }
-            Slot::Kept { tensor, number, output: true, .. } => (tensor.clone(), History::Output(*number)),
-            Slot::Kept { tensor, .. } => (tensor.clone(), history_of(tensor)),
+            Slot::Kept { tensor, number, output: true, .. } => (tensor, History::Output(number)),
+            Slot::Kept { tensor, .. } => {
+                let history = history_of(&tensor);
+                (tensor, history)
+            }
         };
-        drop(slot);
-        let packed = Packed { object: run_pack(hooks, &tensor)?, history };
-        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = std::mem::replace(&mut *slot, Slot::Packed(Arc::new(packed)));
-        drop(slot);
-        drop(old);
-        Ok(())
+        let packed = Slot::Packed(Arc::new(Packed { object: run_pack(hooks, &tensor)?, history }));
+        let replaced = self.0.with(|slot| match slot {
+            Slot::Kept { .. } => Ok(std::mem::replace(slot, packed)),
+            _ => Err(packed),
+        });
+        // While the hook ran, the tensor was freed or given other hooks: then it is that which is refused.
+        replaced.map(drop).or_else(|_| self.register_hooks(hooks))
     }
 
     /// Meets what is kept; see Note [Cycles through the graph].
     pub(super) fn visit_held(&self, tensor: &mut dyn FnMut(&Tensor), visit: &mut dyn FnMut(&dyn Any)) {
-        let Ok(slot) = self.0.try_lock() else { return };
-        match &*slot {
+        self.0.try_with(|slot| match slot {
             Slot::Kept { tensor: t, .. } => tensor(t),
             Slot::Packed(packed) => visit_hook(packed, packed.object.as_any(), visit),
             Slot::Unused | Slot::Mark | Slot::Freed => {}
-        }
+        });
     }
 
     /// Lets go of the tensor.
     pub fn free(&self) {
-        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = match *slot {
-            Slot::Kept { .. } | Slot::Packed(_) | Slot::Mark => std::mem::replace(&mut *slot, Slot::Freed),
+        let old = self.0.with(|slot| match slot {
+            Slot::Kept { .. } | Slot::Packed(_) | Slot::Mark => std::mem::replace(slot, Slot::Freed),
             _ => Slot::Unused,
-        };
-        drop(slot);
+        });
         drop(old);
     }
 }

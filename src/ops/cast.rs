@@ -13,7 +13,7 @@ use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, NotImplemented, grad_enabled, record};
 use crate::layout::{Layout, MemoryFormat, broadcast};
-use crate::tensor::{Tensor, assign, check_apart, check_inplace};
+use crate::tensor::{Overlap, Tensor, assign, check_apart, check_inplace};
 use crate::{bail, ensure};
 
 // ---- casts
@@ -143,8 +143,7 @@ pub fn copy_into(t: &Tensor, src: &Tensor) -> Result<()> {
         return copy_tracked(t, src, &wide);
     }
     // Another geometry over the same memory: what is read must not be what was just written.
-    let overlaps = t.storage().same(src.storage()) && t.layout() != wide.layout();
-    let wide = if overlaps { wide.copied(t.dtype())? } else { wide };
+    let wide = if t.overlap(&wide) == Overlap::Partial { wide.copied(t.dtype())? } else { wide };
     memory::transfer(wide.raw(), t.raw())?;
     t.bump_version();
     Ok(())

@@ -28,7 +28,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{ModeGuard, grad_enabled};
 use crate::layout::{Dims, MemoryFormat};
-use crate::tensor::{Tensor, assign, check_inplace, write_untracked};
+use crate::tensor::{Overlap, Tensor, assign, check_inplace, write_untracked};
 use crate::{bail, ensure};
 
 pub static OPS: &[Op] = &Op::concat::<
@@ -278,7 +278,7 @@ pub fn setitem(t: &Tensor, index: &[Index], value: Arg) -> Result<()> {
                 return copy_tracked(&view, &v, &wide);
             }
             let value = view::expand_to(&v, view.shape())?;
-            let apart = !value.storage().same(view.storage()) || value.layout() == view.layout();
+            let apart = value.overlap(&view) != Overlap::Partial;
             write_untracked(&view, &if apart { value } else { super::arith::clone(&value)? })
         }
     }

@@ -5,7 +5,9 @@ use super::{call, pointwise};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{NotImplemented, grad_enabled};
-use crate::tensor::{Tensor, assign, check_inference, overlap_error, self_overlap};
+use crate::tensor::{
+    Overlap, Tensor, assign, check_inference, check_memory, overlap_error, self_overlap, write_untracked,
+};
 use crate::{bail, ensure};
 
 /// Calls an overload and stores its results in `outs`: the `out=` form of an operation. An output of another shape
@@ -52,20 +54,24 @@ pub fn call_out(
                 _ => continue,
             };
             // The same elements in the same places may be overwritten by an operation that has an in-place form.
-            let exact = |t: &Tensor| t.layout() == out.layout() && op.surface.has(Surface::INPLACE);
-            if inputs.iter().any(|t| shares_elements(t, out) && !exact(t)) {
-                return Err(overlap_error());
-            }
+            let exact = op.surface.has(Surface::INPLACE);
+            let allowed = |t: &Tensor| match t.overlap(out) {
+                Overlap::Apart => true,
+                Overlap::Same => exact,
+                Overlap::Partial => false,
+            };
+            ensure!(inputs.iter().all(allowed), overlap_error());
         }
     }
     let mut stored = Vec::with_capacity(outs.len());
     for (result, out) in results.iter().zip(outs) {
         check_dtype(op.name, result.dtype(), out.dtype())?;
         if result.shape() == out.shape() {
+            check_memory(out)?;
             if composite {
                 assign(out, result, op.name)?;
             } else {
-                crate::tensor::write_untracked(out, result)?;
+                write_untracked(out, result)?;
             }
             stored.push(out.clone());
         } else {
@@ -73,15 +79,6 @@ pub fn call_out(
         }
     }
     Ok(stored)
-}
-
-/// Whether two tensors lie in one storage with extents that meet.
-fn shares_elements(a: &Tensor, b: &Tensor) -> bool {
-    a.storage().same(b.storage())
-        && match (a.layout().extent(), b.layout().extent()) {
-            (Some((alo, ahi)), Some((blo, bhi))) => alo <= bhi && blo <= ahi,
-            _ => false,
-        }
 }
 
 /// Errors unless a result of dtype `found` may be stored as `out`. Most operations cast it as they do in place; those

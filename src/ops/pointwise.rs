@@ -17,10 +17,11 @@ use crate::dtype::{DType, Scalar, promote};
 use crate::error::{Error, Result};
 use crate::formula::record::{Step, Steps, reads};
 use crate::graph::{
-    Attribute, NotImplemented, anomaly, grad_enabled, record, record_in_place, saved_tensor_hooks_active,
+    Attribute, NotImplemented, anomaly, anything_held, grad_enabled, record, record_in_place,
+    saved_tensor_hooks_active,
 };
 use crate::layout::{Dims, Layout, broadcast};
-use crate::tensor::Tensor;
+use crate::tensor::{Overlap, Tensor};
 use crate::{bail, ensure};
 use backward::PointwiseBackward;
 use order::{empty_among, lie_plainly};
@@ -334,8 +335,11 @@ impl Row {
         };
         let out = like.dense_like(storage);
         if args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad())) {
-            // Hooks on saved tensors and anomaly mode run user code, which nothing above expects here.
-            return if saved_tensor_hooks_active() || anomaly::enabled() {
+            // Hooks on saved tensors and anomaly mode run user code, which nothing above expects here; so may the drop of
+            // the history that a view had before its base was written.
+            let drops_history =
+                || anything_held() && args.iter().any(|a| matches!(a, Arg::T(t) if t.is_view()));
+            return if saved_tensor_hooks_active() || anomaly::enabled() || drops_history() {
                 None
             } else {
                 self.remember(out, &args, &[]).ok()
@@ -513,7 +517,7 @@ impl Row {
         let Arg::T(t) = args[0] else { return Ok(false) };
         let tracked = grad_enabled() && args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad()));
         let apart = args[1..].iter().all(|a| match a {
-            Arg::T(u) => !u.storage().same(t.storage()) || u.layout() == t.layout(),
+            Arg::T(u) => u.overlap(t) != Overlap::Partial,
             Arg::S(_) => true,
         });
         if tracked || !apart {

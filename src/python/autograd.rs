@@ -12,7 +12,7 @@ use super::dtype::{PyDType, dtype_object, type_name};
 use super::error::IntoPy;
 use super::hooks::{Callable, PyHookHandle, hooks_dict};
 use super::node::{PyNode, node_object};
-use super::tensor::{PyTensor, wrap};
+use super::tensor::{PyTensor, TensorObject, wrap};
 use crate::dtype::DType;
 use crate::engine::{self, Options, Target};
 use crate::graph::Edge;
@@ -21,25 +21,25 @@ use crate::tensor::Tensor;
 #[pymethods]
 impl PyTensor {
     #[getter]
-    fn requires_grad(&self) -> bool {
-        self.inner().requires_grad()
+    fn requires_grad(&self, py: Python<'_>) -> bool {
+        self.inner(py).requires_grad()
     }
 
     #[setter]
-    fn set_requires_grad(&self, on: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn set_requires_grad(&self, py: Python<'_>, on: &Bound<'_, PyAny>) -> PyResult<()> {
         let on = on.cast::<PyBool>().map_err(|_| PyRuntimeError::new_err("requires_grad must be a bool"))?;
         // Unlike the method, the attribute is refused also where it would change nothing.
-        if on.is_true() && self.inner().history().py()?.is_some() {
+        if on.is_true() && self.inner(py).history().py()?.is_some() {
             return Err(PyRuntimeError::new_err(
                 "you can only change requires_grad flags of leaf variables.",
             ));
         }
-        self.inner().set_requires_grad(on.is_true()).py()
+        self.inner(py).set_requires_grad(on.is_true()).py()
     }
 
     #[pyo3(signature = (requires_grad=true))]
     fn requires_grad_(slf: Bound<'_, Self>, requires_grad: bool) -> PyResult<Bound<'_, Self>> {
-        let t = slf.get().inner();
+        let t = slf.tensor();
         if requires_grad && !t.dtype().is_float() {
             return Err(PyRuntimeError::new_err(
                 "only Tensors of floating point dtype can require gradients",
@@ -50,18 +50,18 @@ impl PyTensor {
     }
 
     #[getter]
-    fn is_leaf(&self) -> PyResult<bool> {
-        Ok(self.inner().history().py()?.is_none())
+    fn is_leaf(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.inner(py).history().py()?.is_none())
     }
 
     /// The dtype that the gradient is to have; None where it may have any.
     #[getter(grad_dtype)]
     fn shown_grad_dtype(&self, py: Python<'_>) -> PyResult<Option<Py<PyDType>>> {
-        grad_dtype(&self.inner()).map(|d| dtype_object(py, d)).transpose()
+        grad_dtype(&self.inner(py)).map(|d| dtype_object(py, d)).transpose()
     }
 
     #[setter]
-    fn set_grad_dtype(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn set_grad_dtype(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let dtype = match value.cast::<PyDType>() {
             Ok(d) => Some(d.get().0),
             Err(_) if value.is_none() => None,
@@ -72,7 +72,7 @@ impl PyTensor {
                 )));
             }
         };
-        let t = &self.inner();
+        let t = &self.inner(py);
         if t.history().py()?.is_some() {
             return Err(PyRuntimeError::new_err("grad_dtype can only be set on leaf tensors."));
         }
@@ -93,7 +93,7 @@ impl PyTensor {
 
     #[getter]
     fn grad(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let t = self.inner();
+        let t = self.inner(py);
         if let Some(g) = t.grad() {
             return wrap(py, g);
         }
@@ -104,9 +104,9 @@ impl PyTensor {
     }
 
     #[setter]
-    fn set_grad(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn set_grad(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         if value.is_none() {
-            self.inner().set_grad(None);
+            self.inner(py).set_grad(None);
             return Ok(());
         }
         let Ok(g) = value.cast::<PyTensor>() else {
@@ -115,8 +115,8 @@ impl PyTensor {
                 type_name(value)
             )));
         };
-        let g = g.get().inner();
-        let t = &self.inner();
+        let g = g.tensor();
+        let t = &self.inner(py);
         if g.same(t) {
             return Err(PyRuntimeError::new_err("can't assign Variable as its own grad"));
         }
@@ -152,51 +152,51 @@ impl PyTensor {
     }
 
     #[deleter]
-    fn delete_grad(&self) {
-        self.inner().set_grad(None);
+    fn delete_grad(&self, py: Python<'_>) {
+        self.inner(py).set_grad(None);
     }
 
     #[getter]
     fn grad_fn(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        match self.inner().history().py()? {
+        match self.inner(py).history().py()? {
             Some(n) => node_object(py, &n),
             None => Ok(py.None()),
         }
     }
 
     #[getter]
-    fn output_nr(&self) -> usize {
-        self.inner().meta().map_or(0, |m| m.output())
+    fn output_nr(&self, py: Python<'_>) -> usize {
+        self.inner(py).meta().map_or(0, |m| m.output())
     }
 
     #[getter]
-    fn _version(&self) -> PyResult<u32> {
-        let t = self.inner();
+    fn _version(&self, py: Python<'_>) -> PyResult<u32> {
+        let t = self.inner(py);
         if t.is_inference() {
             return Err(PyRuntimeError::new_err("Inference tensors do not track version counter."));
         }
         Ok(t.version())
     }
 
-    fn is_inference(&self) -> bool {
-        self.inner().is_inference()
+    fn is_inference(&self, py: Python<'_>) -> bool {
+        self.inner(py).is_inference()
     }
 
     #[getter]
     fn _base(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        match self.inner().base() {
+        match self.inner(py).base() {
             Some(b) => wrap(py, b.clone()),
             None => Ok(py.None()),
         }
     }
 
-    fn _is_view(&self) -> bool {
-        self.inner().base().is_some()
+    fn _is_view(&self, py: Python<'_>) -> bool {
+        self.inner(py).base().is_some()
     }
 
     #[getter]
     fn data(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        wrap(py, self.inner().data())
+        wrap(py, self.inner(py).data())
     }
 
     #[setter]
@@ -207,7 +207,7 @@ impl PyTensor {
                 type_name(value)
             )));
         };
-        let (me, value) = (slf.get().inner(), value.get().inner());
+        let (me, value) = (slf.tensor(), value.tensor());
         if me.requires_grad() && !value.dtype().is_float() {
             return Err(PyRuntimeError::new_err(
                 "data set to a tensor that requires gradients must be floating point or complex dtype",
@@ -223,12 +223,12 @@ impl PyTensor {
     }
 
     fn detach(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        wrap(py, self.inner().detach())
+        wrap(py, self.inner(py).detach())
     }
 
     fn detach_(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         {
-            let t = slf.get().inner();
+            let t = slf.tensor();
             if t.base().is_some() {
                 return Err(PyRuntimeError::new_err(
                     "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for \
@@ -261,24 +261,25 @@ impl PyTensor {
             None => Vec::new(),
         };
         let inputs = inputs.map(|inputs| targets(inputs, "inputs")).transpose()?;
-        let root = [Target::Tensor(self.inner())];
+        let root = [Target::Tensor(self.inner(py))];
         let options = options(retain_graph, create_graph);
         warn_of_cycle(py, create_graph)?;
         py.detach(|| engine::backward(&root, &grads, inputs.as_deref(), options)).py()
     }
 
     /// Calls `hook(grad)` whenever a gradient of this tensor is computed.
-    fn register_hook(&self, hook: Py<PyAny>) -> PyResult<PyHookHandle> {
-        let t = &self.inner();
+    fn register_hook(&self, py: Python<'_>, hook: Py<PyAny>) -> PyResult<PyHookHandle> {
+        let t = &self.inner(py);
         if !t.requires_grad() {
             return Err(PyRuntimeError::new_err(
                 "cannot register a hook on a tensor that doesn't require gradient",
             ));
         }
         let hook = Arc::new(Callable::new(hook));
-        Ok(match t.history().py()? {
-            Some(node) => {
-                let handle = node.add_tensor_hook(t.meta().map_or(0, |m| m.output()), hook);
+        t.history().py()?;
+        Ok(match t.meta().and_then(|m| m.history()) {
+            Some((node, output)) => {
+                let handle = node.add_tensor_hook(output, hook);
                 PyHookHandle::on_node(&node, handle)
             }
             None => {
@@ -291,12 +292,12 @@ impl PyTensor {
     /// The hooks of this tensor by the ids of their handles, or None.
     #[getter]
     fn _backward_hooks<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        hooks_dict(py, &self.inner())
+        hooks_dict(py, &self.inner(py))
     }
 
     /// Calls `hook(tensor)` after a gradient was added to this leaf.
-    fn register_post_accumulate_grad_hook(&self, hook: Py<PyAny>) -> PyResult<PyHookHandle> {
-        let t = &self.inner();
+    fn register_post_accumulate_grad_hook(&self, py: Python<'_>, hook: Py<PyAny>) -> PyResult<PyHookHandle> {
+        let t = &self.inner(py);
         if !t.requires_grad() {
             return Err(PyRuntimeError::new_err(
                 "cannot register a hook on a tensor that doesn't require gradient",
@@ -312,8 +313,8 @@ impl PyTensor {
     }
 
     /// Keeps the gradient of this tensor in its `.grad`, though it is not a leaf.
-    fn retain_grad(&self) -> PyResult<()> {
-        let t = &self.inner();
+    fn retain_grad(&self, py: Python<'_>) -> PyResult<()> {
+        let t = &self.inner(py);
         if !t.requires_grad() {
             return Err(PyRuntimeError::new_err("can't retain_grad on Tensor that has requires_grad=False"));
         }
@@ -322,8 +323,8 @@ impl PyTensor {
     }
 
     #[getter]
-    fn retains_grad(&self) -> bool {
-        self.inner().retains_grad()
+    fn retains_grad(&self, py: Python<'_>) -> bool {
+        self.inner(py).retains_grad()
     }
 }
 
@@ -335,13 +336,13 @@ leaf Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more informat
 /// Tensors and gradient edges, which are pairs of a node and the number of one of its outputs; `role` is what they are.
 fn targets(obj: &Bound<'_, PyAny>, role: &str) -> PyResult<Vec<Target>> {
     if let Ok(t) = obj.cast::<PyTensor>() {
-        return Ok(vec![Target::Tensor(t.get().inner())]);
+        return Ok(vec![Target::Tensor(t.tensor())]);
     }
     obj.try_iter()?
         .map(|x| {
             let x = x?;
             if let Ok(t) = x.cast::<PyTensor>() {
-                return Ok(Target::Tensor(t.get().inner()));
+                return Ok(Target::Tensor(t.tensor()));
             }
             if let Ok(node) = x.getattr("node")
                 && let Ok(node) = node.cast::<PyNode>()
@@ -364,7 +365,7 @@ fn targets(obj: &Bound<'_, PyAny>, role: &str) -> PyResult<Vec<Target>> {
 /// The node that gradients of a tensor go to, its accumulator for a leaf, and which of its outputs the tensor is.
 #[pyfunction(name = "_gradient_edge")]
 pub fn gradient_edge(py: Python<'_>, tensor: &Bound<'_, PyTensor>) -> PyResult<(Py<PyAny>, usize)> {
-    match tensor.get().inner().grad_edge().py()? {
+    match tensor.tensor().grad_edge().py()? {
         Some(e) => Ok((node_object(py, &e.node)?, e.input())),
         None => Err(PyRuntimeError::new_err(
             "It is not possible to get the gradient edge for a Tensor that does not require gradients",
@@ -381,7 +382,7 @@ fn gradient_of(obj: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
         return Ok(None);
     }
     match obj.cast::<PyTensor>() {
-        Ok(t) => Ok(Some(t.get().inner())),
+        Ok(t) => Ok(Some(t.tensor())),
         Err(_) => Err(PyTypeError::new_err(format!(
             "gradients can be either Tensors or None, but got {}",
             type_name(obj)
@@ -392,13 +393,13 @@ fn gradient_of(obj: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
 /// Counts a write to each tensor that code outside made; one of inference mode has no count.
 #[pyfunction(name = "_increment_version")]
 pub fn increment_version(tensors: Vec<Bound<'_, PyTensor>>) {
-    tensors.iter().map(|t| t.get().inner()).filter(|t| !t.is_inference()).for_each(|t| t.bump_version());
+    tensors.iter().map(|t| t.tensor()).filter(|t| !t.is_inference()).for_each(|t| t.bump_version());
 }
 
 /// Has tensors pass for written as often as `versions` say.
 #[pyfunction(name = "_unsafe_set_version_counter")]
 pub fn unsafe_set_version_counter(tensors: Vec<Bound<'_, PyTensor>>, versions: Vec<u32>) {
-    tensors.iter().zip(versions).for_each(|(t, version)| t.get().inner().set_version(version));
+    tensors.iter().zip(versions).for_each(|(t, version)| t.tensor().set_version(version));
 }
 
 /// Says once that a leaf whose gradient has a history holds itself.

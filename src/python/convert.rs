@@ -10,7 +10,7 @@ use super::dtype::{PyDType, PyGenerator, PyMemoryFormat, device_of, dtype_object
 
 use super::object::{as_tensor, exact_int};
 use super::storage::PyStorage;
-use super::tensor::{PyTensor, wrap};
+use super::tensor::{PyTensor, TensorObject, wrap};
 use crate::dtype::Scalar;
 use crate::layout::Dims;
 use crate::ops::schema::{Out, Value};
@@ -183,7 +183,7 @@ fn number_or_item(obj: &Bound<'_, PyAny>) -> Option<Scalar> {
     if let Some(s) = number(obj) {
         return Some(s);
     }
-    let t = obj.cast::<PyTensor>().ok()?.get().inner();
+    let t = obj.cast::<PyTensor>().ok()?.tensor();
     if t.rank() == 0 && !t.requires_grad() { t.item().ok() } else { None }
 }
 
@@ -199,7 +199,7 @@ pub fn int(obj: &Bound<'_, PyAny>) -> Option<i64> {
         return obj.extract().ok();
     }
     if let Ok(t) = obj.cast::<PyTensor>() {
-        let t = t.get().inner();
+        let t = t.tensor();
         return match t.item() {
             Ok(s @ Scalar::Int(_)) if t.numel() == 1 => Some(s.to_i64()),
             _ => None,
@@ -257,7 +257,7 @@ pub fn fill(place: &mut Value, obj: &Bound<'_, PyAny>, ty: Ty, optional: bool) -
     match ty {
         Ty::Tensor | Ty::Operand => {
             if let Some(t) = as_tensor(obj) {
-                *place = Value::Tensor(t.get().inner());
+                *place = Value::Tensor(t.tensor());
                 return Ok(true);
             }
             if ty == Ty::Tensor {
@@ -308,7 +308,7 @@ fn rare(obj: &Bound<'_, PyAny>, ty: Ty) -> PyResult<Option<Value>> {
         Ty::Operand => number(obj).map(Value::Number),
         Ty::Tensors | Ty::VarTensors => tensors(obj).and_then(|v| {
             v.iter()
-                .map(|x| x.cast::<PyTensor>().ok().map(|t| t.get().inner()))
+                .map(|x| x.cast::<PyTensor>().ok().map(|t| t.tensor()))
                 .collect::<Option<Vec<_>>>()
                 .map(Value::Tensors)
         }),
@@ -318,14 +318,14 @@ fn rare(obj: &Bound<'_, PyAny>, ty: Ty) -> PyResult<Option<Value>> {
                     if x.is_none() {
                         return Some(None);
                     }
-                    x.cast::<PyTensor>().ok().map(|t| Some(t.get().inner()))
+                    x.cast::<PyTensor>().ok().map(|t| Some(t.tensor()))
                 })
                 .collect::<Option<Vec<_>>>()
                 .map(Value::OptTensors)
         }),
         Ty::Number => number_or_item(obj).map(Value::Number),
         // Of tensors only those without dimensions, which as a part of a size need but have one element.
-        Ty::Int if obj.cast::<PyTensor>().is_ok_and(|t| t.get().inner().rank() > 0) => None,
+        Ty::Int if obj.cast::<PyTensor>().is_ok_and(|t| t.tensor().rank() > 0) => None,
         Ty::Int => int(obj).map(|i| Value::Number(Scalar::Int(i))),
         Ty::Float => match number_or_item(obj) {
             Some(s) => Some(Value::Number(Scalar::Float(s.to_f64()))),
@@ -436,7 +436,7 @@ pub fn scalar(py: Python<'_>, s: Scalar) -> PyResult<Py<PyAny>> {
 /// The tensors of a Python sequence.
 pub fn tensor_list(obj: &Bound<'_, PyAny>) -> PyResult<Vec<crate::Tensor>> {
     if let Ok(t) = obj.cast::<PyTensor>() {
-        return Ok(vec![t.get().inner()]);
+        return Ok(vec![t.tensor()]);
     }
     obj.try_iter()?
         .map(|x| {
@@ -444,7 +444,7 @@ pub fn tensor_list(obj: &Bound<'_, PyAny>) -> PyResult<Vec<crate::Tensor>> {
             let t = x
                 .cast::<PyTensor>()
                 .map_err(|_| PyTypeError::new_err(format!("expected a Tensor, got {}", type_name(&x))))?;
-            Ok(t.get().inner())
+            Ok(t.tensor())
         })
         .collect()
 }
@@ -472,7 +472,7 @@ pub fn tensors_or_none(
                 return Ok(None);
             }
             let t = x.cast::<PyTensor>().map_err(|_| PyTypeError::new_err(wrong(type_name(&x))))?;
-            Ok(Some(t.get().inner()))
+            Ok(Some(t.tensor()))
         })
         .collect()
 }

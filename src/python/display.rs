@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 use super::convert::scalar;
 use super::error::IntoPy;
-use super::object::{PyTensor, is_exact};
+use super::object::{PyTensor, TensorObject, is_exact};
 use crate::ops;
 use crate::tensor::display::{self, PrintOptions};
 
@@ -15,13 +15,13 @@ impl PyTensor {
         let class = slf.get_type().name()?.to_string();
         // A parameter is named by its class, which says so before this text.
         let class = if matches!(class.as_str(), "Tensor" | "Parameter") { "tensor" } else { &class };
-        Ok(display::repr(&slf.get().inner(), class, ops::default_dtype()))
+        Ok(display::repr(&slf.tensor(), class, ops::default_dtype()))
     }
 
     /// A 0-d tensor formats as its number.
     fn __format__(slf: &Bound<'_, Self>, spec: &str) -> PyResult<String> {
         let py = slf.py();
-        let t = slf.get().inner();
+        let t = slf.tensor();
         if t.rank() == 0 && is_exact(slf) {
             return scalar(py, t.item().py()?)?.call_method1(py, "__format__", (spec,))?.extract(py);
         }

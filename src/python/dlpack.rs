@@ -231,7 +231,7 @@ impl PyTensor {
         dl_device: Option<(i32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Py<PyAny>> {
-        let t = &self.inner();
+        let t = &self.inner(py);
         if t.device().is_gpu() {
             return Err(PyBufferError::new_err(format!(
                 "cannot export a tensor on {} through DLPack",

@@ -15,7 +15,7 @@ use super::dtype::{PyDevice, dtype_object, type_name};
 use super::error::{IntoPy, foreign};
 use super::hooks::{grads_tuple, visit_objects};
 use super::node::node_object;
-use super::tensor::{PyTensor, wrap};
+use super::tensor::{PyTensor, TensorObject, wrap};
 use crate::error::Result;
 use crate::graph::{
     self, Cx, Edge, Edges, Function, GradFn, Grads, Held, HeldGuard, Node, SavedTensor, anything_held,
@@ -143,7 +143,7 @@ impl Function for UserFunction {
                             i + 1
                         )));
                     }
-                    (Ok(g), true) => grads.push(Some(g.get().inner())),
+                    (Ok(g), true) => grads.push(Some(g.tensor())),
                     (Err(_), true) => {
                         return Err(PyRuntimeError::new_err(format!(
                             "expected Variable or None (got {})",
@@ -183,7 +183,7 @@ pub fn record_function<'py>(
     outputs: &Bound<'py, PyTuple>,
     recorded: bool,
 ) -> PyResult<Bound<'py, PyList>> {
-    let tensor = |o: &Bound<'py, PyAny>| o.cast::<PyTensor>().ok().map(|t| t.get().inner());
+    let tensor = |o: &Bound<'py, PyAny>| o.cast::<PyTensor>().ok().map(|t| t.tensor());
     let inputs: Vec<Option<Tensor>> = args.iter().map(|a| tensor(&a)).collect();
     let dirty = marked(ctx, "_dirty")?;
     let constant = marked(ctx, "_non_differentiable")?;

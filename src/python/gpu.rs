@@ -59,7 +59,7 @@ mod open {
 
     use super::*;
     use crate::backend::device_info::{adapter, allocation, cache, gpu, opened, reset};
-    use crate::python::object::PyTensor;
+    use crate::python::object::{PyTensor, TensorObject};
 
     /// Name, vendor, driver, backend and limits of a GPU.
     #[pyfunction(name = "_gpu_properties")]
@@ -128,7 +128,7 @@ mod open {
     /// Which memory a tensor of a GPU lies in: a number that no other memory has, and its bytes.
     #[pyfunction(name = "_gpu_memory_of")]
     pub fn gpu_memory_of(tensor: &Bound<'_, PyTensor>) -> Option<(u64, u64)> {
-        let tensor = tensor.get().inner();
+        let tensor = tensor.tensor();
         allocation(tensor.raw().storage).and_then(|a| a.memory())
     }
 

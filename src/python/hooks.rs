@@ -11,7 +11,7 @@ use super::dtype::type_name;
 use super::error::{IntoPy, foreign};
 use super::function::UserFunction;
 use super::node::NodeHost;
-use super::tensor::{PyTensor, wrap};
+use super::tensor::{PyTensor, TensorObject, wrap};
 use crate::error::Result;
 use crate::graph::{
     self, GradFn, Grads, Handle, HeldGuard, Meta, Node, NodeHook, PackedTensor, PostAccumulateHook,
@@ -57,7 +57,7 @@ impl Callable {
             return Ok(None);
         }
         let new = match result.cast::<PyTensor>() {
-            Ok(t) => t.get().inner(),
+            Ok(t) => t.tensor(),
             Err(_) => {
                 let found = type_name(result);
                 return Err(PyTypeError::new_err(format!("expected Variable, but hook returned '{found}'")));
@@ -157,13 +157,14 @@ impl NodeHook for Callable {
 
 /// The hooks on the gradient of a tensor, by number.
 pub fn hooks_dict<'py>(py: Python<'py>, t: &Tensor) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let output = t.meta().map_or(0, |m| m.output());
-    let hooks = match t.grad_fn() {
-        Some(node) => node
+    // Of a view this may be another than the tensor has noted.
+    drop(t.grad_fn());
+    let hooks = match (t.meta().and_then(|m| m.history()), t.meta()) {
+        (Some((node, output)), _) => node
             .hooks()
             .and_then(|h| h.tensor.iter().find(|(o, _)| *o == output).map(|(_, hooks)| hooks.clone()))
             .unwrap_or_default(),
-        None => t.meta().map(|m| m.hooks()).unwrap_or_default(),
+        (None, meta) => meta.and_then(|m| m.hooks()).map(|h| h.grad.clone()).unwrap_or_default(),
     };
     if hooks.is_empty() {
         return Ok(None);
@@ -262,7 +263,7 @@ impl PackedTensor for PackedObject {
             let result = self.unpack.call1(py, (&self.object,))?;
             let result = result.bind(py);
             match result.cast::<PyTensor>() {
-                Ok(t) => Ok(t.get().inner()),
+                Ok(t) => Ok(t.tensor()),
                 Err(_) => Err(PyTypeError::new_err(format!(
                     "Output of saved tensor unpack_hook expected to be a Tensor but got result of type {}",
                     type_name(result)

@@ -10,7 +10,7 @@ use super::dtype::type_name;
 use super::error::{IntoPy, warn};
 use super::interop;
 use super::object::slice_bounds;
-use super::tensor::{DETACH_FROM, PyTensor, wrap};
+use super::tensor::{DETACH_FROM, PyTensor, TensorObject, wrap};
 use crate::dtype::DType;
 use crate::ops::index::{Index, getitem, setitem, slice};
 use crate::ops::pointwise::Arg;
@@ -44,7 +44,7 @@ fn one(key: &Bound<'_, PyAny>) -> PyResult<Index> {
         return Ok(Index::Bool(b.is_true()));
     }
     if let Ok(t) = key.cast::<PyTensor>() {
-        let t = t.get().inner();
+        let t = t.tensor();
         if t.dtype() == DType::U8 && t.rank() > 0 {
             warn(key.py(), BYTE_MASK)?;
         }
@@ -142,7 +142,7 @@ pub fn set(py: Python<'_>, t: &Tensor, key: &Bound<'_, PyAny>, value: &Bound<'_,
         return if t.numel() < DETACH_FROM { set() } else { py.detach(set) }.py();
     }
     let value = match value.cast::<PyTensor>() {
-        Ok(v) => v.get().inner(),
+        Ok(v) => v.tensor(),
         Err(_) if interop::is_array(value) => interop::tensor_from(value, None)?,
         Err(_) => {
             return Err(PyTypeError::new_err(format!(

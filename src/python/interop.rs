@@ -11,7 +11,7 @@ use pyo3::types::{PyDict, PyInt, PyList, PyString, PyTuple, PyType};
 use super::convert::{dtype_argument, integer, number, numpy_bool, scalar};
 use super::dtype::type_name;
 use super::error::{IntoPy, warn};
-use super::tensor::{PyTensor, wrap};
+use super::tensor::{PyTensor, TensorObject, wrap};
 use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar, promote};
 use crate::layout::{Dims, Layout, checked_numel};
@@ -98,15 +98,15 @@ impl PyTensor {
     /// The tensor as an array over the same memory; with `force`, whatever stands against that is undone first.
     #[pyo3(signature = (*, force=false))]
     fn numpy(&self, py: Python<'_>, force: bool) -> PyResult<Py<PyAny>> {
-        if self.inner().requires_grad() && !force {
+        if self.inner(py).requires_grad() && !force {
             return Err(PyRuntimeError::new_err(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
             ));
         }
         if force {
-            return to_numpy(py, &self.inner().on_device(Device::Cpu).py()?);
+            return to_numpy(py, &self.inner(py).on_device(Device::Cpu).py()?);
         }
-        to_numpy(py, &self.inner())
+        to_numpy(py, &self.inner(py))
     }
 
     #[pyo3(signature = (dtype=None, copy=None))]
@@ -258,7 +258,7 @@ pub unsafe fn adopt(
 /// A new tensor of the values of a number, a nested list, an array or a tensor.
 pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
     if let Ok(t) = data.cast::<PyTensor>() {
-        let t = t.get().inner();
+        let t = t.tensor();
         return data.py().detach(|| t.copied(dtype.unwrap_or(t.dtype()))).py();
     }
     if !is_array(data)
@@ -429,7 +429,7 @@ pub fn tensor(
     let _ = pin_memory;
     let device = match (device, data.cast::<PyTensor>()) {
         (Some(d), _) => super::dtype::device_of(d)?,
-        (None, Ok(t)) => t.get().inner().device(),
+        (None, Ok(t)) => t.tensor().device(),
         (None, Err(_)) => ops::default_device(),
     };
     if data.cast::<PyTensor>().is_ok() {
@@ -462,7 +462,7 @@ pub fn as_tensor<'py>(
     let wanted = dtype_of(dtype)?;
     let t = match data.cast::<PyTensor>() {
         Ok(t) => {
-            let t = t.get().inner();
+            let t = t.tensor();
             let (device, dtype) = (device.unwrap_or(t.device()), wanted.unwrap_or(t.dtype()));
             if device == t.device() && dtype == t.dtype() {
                 return Ok(data.clone().unbind());

@@ -10,7 +10,7 @@ use super::dtype::{PyDType, device_of, type_name};
 use super::error::{IntoPy, warn};
 use super::interop;
 use super::storage::PyStorage;
-use super::tensor::{PyTensor, wrap};
+use super::tensor::{PyTensor, TensorObject, wrap};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::layout::Dims;
@@ -40,7 +40,7 @@ fn invalid(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyE
 /// What one positional argument is, of those that are not told apart by their number.
 fn single<'py>(arg: Bound<'py, PyAny>) -> PyResult<Given<'py>> {
     if let Ok(t) = arg.cast::<PyTensor>() {
-        return Ok(Given::Tensor(t.get().inner()));
+        return Ok(Given::Tensor(t.tensor()));
     }
     if let Ok(s) = arg.cast::<PyStorage>() {
         return Ok(Given::Storage(s.get().bytes_tensor()));
@@ -193,7 +193,7 @@ pub fn make_subclass<'py>(
             type_name(data)
         ))
     })?;
-    let t = data.get().inner().detach();
+    let t = data.tensor().detach();
     t.set_requires_grad(require_grad).py()?;
     object_of(cls, t)
 }
@@ -206,8 +206,8 @@ pub fn add_to_class(m: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pymethods]
 impl PyTensor {
     /// The tensor as an object of class `cls`, a subclass of Tensor: a view, which has this tensor's history.
-    fn as_subclass<'py>(&self, cls: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        object_of(cls, view::cut::alias(&self.inner()).py()?)
+    fn as_subclass<'py>(&self, py: Python<'_>, cls: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        object_of(cls, view::cut::alias(&self.inner(py)).py()?)
     }
 
     /// A tensor of the values of `data`, with this one's dtype and device unless others are given.
@@ -227,7 +227,7 @@ impl PyTensor {
                  sourceTensor.detach().clone().requires_grad_(True), rather than tensor.new_tensor(sourceTensor).",
             )?;
         }
-        let like = self.inner();
+        let like = self.inner(py);
         let dtype = interop::dtype_of(dtype)?.unwrap_or(like.dtype());
         let device = device.map_or(Ok(like.device()), device_of)?;
         let t = interop::tensor_from(data, Some(dtype))?;
@@ -238,8 +238,13 @@ impl PyTensor {
 
     /// As the constructor of this tensor's type.
     #[pyo3(name = "new", signature = (*args, **kwargs))]
-    fn new_like(&self, args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<Py<PyAny>> {
-        let like = self.inner();
+    fn new_like(
+        &self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        let like = self.inner(py);
         let t = construct(args, kwargs, Some(like.dtype()))?;
         wrap(args.py(), args.py().detach(|| t.on_device(like.device())).py()?)
     }

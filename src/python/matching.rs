@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::convert::{self, Ty};
 use super::mismatch::{Mismatch, mismatch};
 use super::signature::{Param, Parameters, Signature};
-use super::tensor::PyTensor;
+use super::tensor::{PyTensor, TensorObject};
 use crate::ops::schema::Value;
 
 /// The positional arguments of a call, of which a method's object is the first.
@@ -168,7 +168,7 @@ pub fn bind<'py>(
                 let mut tensors = Vec::with_capacity(args.len() - next);
                 while let Some(a) = args.get(next) {
                     match a.cast::<PyTensor>() {
-                        Ok(t) => tensors.push(t.get().inner()),
+                        Ok(t) => tensors.push(t.tensor()),
                         Err(_) => return wrong(position, Some(next + 1 - bound), a),
                     }
                     next += 1;

@@ -26,7 +26,7 @@ use super::error::{IntoPy, panicked, to_py, warn};
 use super::matching::{Positional, Values, find};
 use super::signature::{Signature, parse};
 use super::subclass::{is_watched, overridden};
-use super::tensor::{DETACH_FROM, PyTensor, wrap};
+use super::tensor::{DETACH_FROM, PyTensor, TensorObject, wrap};
 use crate::ops::schema::{Op, Out, Surface, Value};
 use crate::ops::{self, autocast};
 use crate::tensor::check_replaced;
@@ -184,7 +184,7 @@ fn dispatch(
         let result = py.detach(|| ops::call(entry.op, signature.overload, &values)).py()?;
         if entry.replaces {
             let slf = first()?;
-            let before = slf.cast::<PyTensor>()?.get().inner();
+            let before = slf.cast::<PyTensor>()?.tensor();
             check_replaced(&before, false).py()?;
             let after = before.replaced_by(result.tensor().py()?).py()?;
             PyTensor::replace(slf.cast::<PyTensor>()?, after);
@@ -293,8 +293,7 @@ fn call_out(
             type_name(out)
         )));
     };
-    let tensors =
-        targets.iter().map(|t| Ok(t.cast::<PyTensor>()?.get().inner())).collect::<PyResult<Vec<_>>>()?;
+    let tensors = targets.iter().map(|t| Ok(t.cast::<PyTensor>()?.tensor())).collect::<PyResult<Vec<_>>>()?;
     let stored = py.detach(|| ops::call_out(entry.op, signature.overload, values, &tensors)).py()?;
     for ((target, before), after) in targets.iter().zip(&tensors).zip(stored) {
         if !after.same(before) {

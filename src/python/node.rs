@@ -63,8 +63,12 @@ pub fn node_object(py: Python<'_>, node: &GradFn) -> PyResult<Py<PyAny>> {
     if let Some(object) = known.and_then(|w| w.bind(py).upgrade()) {
         return Ok(object.unbind());
     }
-    NEXT.set(Some(node.clone()));
-    let object = class_of(py, node)?.call0()?;
+    // To find the class may run Python code, and to make the object a collection, either of which may ask for a node.
+    let class = class_of(py, node)?;
+    let outer = NEXT.replace(Some(node.clone()));
+    let object = class.call0();
+    drop(NEXT.replace(outer));
+    let object = object?;
     let weak = PyWeakrefReference::new(&object)?.unbind();
     let old = host.object().replace(weak);
     drop(old);
@@ -325,10 +329,19 @@ impl PyNode {
     /// A dict for whoever wants to note something about this node.
     #[getter]
     fn metadata(&self, py: Python<'_>) -> Py<PyDict> {
-        let new = || (PyDict::new(py).unbind(), HeldGuard::new());
-        match NodeHost::of(&self.node) {
-            Some(host) => host.metadata.get_or_init(new).0.clone_ref(py),
-            None => new().0,
+        let host = NodeHost::of(&self.node);
+        if let Some((dict, _)) = host.and_then(|h| h.metadata.get()) {
+            return dict.clone_ref(py);
+        }
+        // Made first: a collection may come with the dict, and run code that asks for this one.
+        let new = (PyDict::new(py).unbind(), HeldGuard::new());
+        match host {
+            Some(host) => {
+                let late = host.metadata.set(new);
+                drop(late);
+                host.metadata.get().map_or_else(|| PyDict::new(py).unbind(), |(dict, _)| dict.clone_ref(py))
+            }
+            None => new.0,
         }
     }
 

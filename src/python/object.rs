@@ -65,10 +65,11 @@ impl PyTensor {
         PyTensor { tensor: GilCell(UnsafeCell::new(t)) }
     }
 
-    /// The tensor. To be called under the GIL.
+    /// The tensor. The token proves that the GIL is held: a closure for `Python::detach` cannot take it along, so
+    /// that the handle is taken before.
     #[inline]
-    pub fn inner(&self) -> Tensor {
-        // SAFETY: cloning a handle runs no Python code.
+    pub fn inner(&self, _: Python<'_>) -> Tensor {
+        // SAFETY: the GIL is held, and cloning a handle runs no Python code.
         unsafe { self.tensor.peek() }.clone()
     }
 
@@ -86,7 +87,7 @@ impl PyTensor {
 
     /// As `value`, where Python asks for a number.
     pub fn only_value(&self, py: Python<'_>) -> PyResult<Scalar> {
-        if self.inner().numel() != 1 {
+        if self.inner(py).numel() != 1 {
             return Err(PyValueError::new_err("only one element tensors can be converted to Python scalars"));
         }
         self.value(py)
@@ -104,11 +105,23 @@ impl PyTensor {
 #[pyfunction]
 #[pyo3(name = "_swap_tensor_impl")]
 pub fn swap_tensors(one: &Bound<'_, PyTensor>, other: &Bound<'_, PyTensor>) {
-    let (x, y) = (one.get().inner(), other.get().inner());
+    let (x, y) = (one.tensor(), other.tensor());
     PyTensor::replace(one, y.clone());
     PyTensor::replace(other, x);
     // The second step took `y` for a tensor without an object.
     y.set_host(one.as_ptr().cast());
+}
+
+/// Takes the tensor of an object that is at hand under the GIL.
+pub trait TensorObject {
+    fn tensor(&self) -> Tensor;
+}
+
+impl TensorObject for Bound<'_, PyTensor> {
+    #[inline]
+    fn tensor(&self) -> Tensor {
+        self.get().inner(self.py())
+    }
 }
 
 impl Drop for PyTensor {
@@ -356,9 +369,9 @@ unsafe fn arranged<const I: usize>(
     // SAFETY: borrowed for this call.
     let (a, b) = unsafe { (Bound::from_borrowed_ptr(py, a), Bound::from_borrowed_ptr(py, b)) };
     let out = match a.cast::<PyTensor>() {
-        Ok(t) => operator(py, OPERATORS[I], &t.get().inner(), &b, false),
+        Ok(t) => operator(py, OPERATORS[I], &t.tensor(), &b, false),
         Err(_) => match b.cast::<PyTensor>() {
-            Ok(t) => operator(py, OPERATORS[I], &t.get().inner(), &a, true),
+            Ok(t) => operator(py, OPERATORS[I], &t.tensor(), &a, true),
             Err(_) => Ok(py.NotImplemented()),
         },
     };

@@ -13,14 +13,14 @@ macro_rules! operators {
         impl PyTensor {
             $(
                 fn $name(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-                    operator(py, &rows::$row, &self.inner(), other, false)
+                    operator(py, &rows::$row, &self.inner(py), other, false)
                 }
                 fn $reflected(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-                    operator(py, &rows::$row, &self.inner(), other, true)
+                    operator(py, &rows::$row, &self.inner(py), other, true)
                 }
                 // What is no operand makes PyO3 return NotImplemented.
                 fn $inplace(&self, py: Python<'_>, other: Operand) -> PyResult<()> {
-                    operator_inplace(py, &rows::$row, &self.inner(), &other)
+                    operator_inplace(py, &rows::$row, &self.inner(py), &other)
                 }
             )*
         }

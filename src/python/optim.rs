@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 
 use super::convert::{opt_tensor_list, tensor_list};
 use super::error::IntoPy;
-use super::tensor::{PyTensor, wrap};
+use super::tensor::{PyTensor, TensorObject, wrap};
 use crate::optim;
 
 type Any<'a, 'py> = &'a Bound<'py, PyAny>;
@@ -136,14 +136,14 @@ fn adadelta(
 /// Multiplies gradients by one over the loss scale; a tensor of 1 where any was infinite or NaN, else of 0.
 #[pyfunction]
 fn unscale(py: Python<'_>, grads: Any, inv_scale: &Bound<'_, PyTensor>) -> PyResult<Py<PyAny>> {
-    let (grads, inv_scale) = (tensor_list(grads)?, inv_scale.get().inner());
+    let (grads, inv_scale) = (tensor_list(grads)?, inv_scale.tensor());
     wrap(py, py.detach(|| optim::unscale(&grads, &inv_scale)).py()?)
 }
 
 /// Multiplies gradients by a number.
 #[pyfunction]
 fn scale_all(py: Python<'_>, grads: Any, factor: &Bound<'_, PyTensor>) -> PyResult<()> {
-    let (grads, factor) = (tensor_list(grads)?, factor.get().inner());
+    let (grads, factor) = (tensor_list(grads)?, factor.tensor());
     py.detach(|| optim::scale_all(&grads, &factor)).py()
 }
 

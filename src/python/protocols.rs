@@ -9,7 +9,7 @@ use pyo3::types::{PyDict, PyTuple};
 use super::convert;
 use super::error::IntoPy;
 use super::subclass::is_watched;
-use super::tensor::{Operand, PyTensor, wrap};
+use super::tensor::{Operand, PyTensor, TensorObject, wrap};
 use crate::ops::schema::{Op, Value};
 use crate::ops::{self, autocast, matmul};
 
@@ -114,7 +114,7 @@ impl PyTensor {
         modulo: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         match Operand::of(exponent) {
-            Some(e) if modulo.is_none() => power(py, Value::Tensor(self.inner()), e.into()),
+            Some(e) if modulo.is_none() => power(py, Value::Tensor(self.inner(py)), e.into()),
             _ => {
                 convert::check_range(exponent, convert::Ty::Operand)?;
                 Ok(py.NotImplemented())
@@ -129,7 +129,7 @@ impl PyTensor {
         modulo: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         match Operand::of(base) {
-            Some(b) if modulo.is_none() => power(py, b.into(), Value::Tensor(self.inner())),
+            Some(b) if modulo.is_none() => power(py, b.into(), Value::Tensor(self.inner(py))),
             _ => Ok(py.NotImplemented()),
         }
     }
@@ -140,30 +140,30 @@ impl PyTensor {
         exponent: Operand,
         _modulo: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let (op, base) = (POW.get()?, Value::Tensor(self.inner()));
+        let (op, base) = (POW.get()?, Value::Tensor(self.inner(py)));
         py.detach(|| ops::call_inplace(op, &op.overloads[0], &[base, exponent.into()])).py().map(drop)
     }
 
     fn __invert__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        if self.inner().dtype().is_float() {
+        if self.inner(py).dtype().is_float() {
             return Err(PyTypeError::new_err(
                 "~ (operator.invert) is only implemented on integer and Boolean-type tensors",
             ));
         }
-        let op = BITWISE_NOT.get()?;
-        let out = py.detach(|| ops::call(op, &op.overloads[0], &[Value::Tensor(self.inner())])).py()?;
+        let (op, values) = (BITWISE_NOT.get()?, [Value::Tensor(self.inner(py))]);
+        let out = py.detach(|| ops::call(op, &op.overloads[0], &values)).py()?;
         convert::out(py, out)
     }
 
     fn __rmatmul__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let Ok(o) = other.cast::<PyTensor>() else { return Ok(py.NotImplemented()) };
-        let (a, b) = (o.get().inner(), self.inner());
+        let (a, b) = (o.tensor(), self.inner(py));
         wrap(py, py.detach(|| matmul::matmul(&a, &b)).py()?)
     }
 
     /// The tensor with every dimension in reverse.
     fn __reversed__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let rank = slf.get().inner().rank();
+        let rank = slf.tensor().rank();
         if rank == 0 {
             return Ok(slf.clone().into_any());
         }
@@ -172,7 +172,7 @@ impl PyTensor {
 
     #[getter]
     fn layout<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("rgrad._top")?.getattr("strided")
+        py.import("rgrad._layout")?.getattr("strided")
     }
 
     /// The real part, which all of the tensor is.

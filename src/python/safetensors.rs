@@ -10,7 +10,7 @@ use safetensors::tensor::{SafeTensors, View, serialize, serialize_to_file};
 use safetensors::{Dtype, SafeTensorError};
 
 use super::dtype::{PyDType, dtype_object};
-use super::tensor::PyTensor;
+use super::tensor::{PyTensor, TensorObject};
 use crate::dtype::DType;
 use crate::tensor::Tensor;
 use crate::with_dtype;
@@ -55,11 +55,11 @@ impl View for Stored {
     }
 }
 
-fn stored(tensors: HashMap<String, Py<PyTensor>>) -> PyResult<Vec<(String, Stored)>> {
+fn stored(py: Python<'_>, tensors: HashMap<String, Py<PyTensor>>) -> PyResult<Vec<(String, Stored)>> {
     tensors
         .into_iter()
         .map(|(name, t)| {
-            let tensor = t.get().inner();
+            let tensor = t.get().inner(py);
             let Some((_, dtype)) = DTYPES.iter().find(|(d, _)| *d == tensor.dtype()) else {
                 return Err(PyValueError::new_err(format!("safetensors has no dtype for `{name}`")));
             };
@@ -80,7 +80,7 @@ pub fn save<'py>(
     metadata: Option<HashMap<String, String>>,
     path: Option<std::path::PathBuf>,
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-    let tensors = stored(tensors)?;
+    let tensors = stored(py, tensors)?;
     match path {
         Some(path) => {
             py.detach(|| serialize_to_file(tensors, metadata, &path)).map_err(|e| match e {
@@ -100,7 +100,7 @@ pub fn save<'py>(
 /// tensor. The whole header has then been checked against them.
 #[pyfunction(name = "_safetensors_index")]
 pub fn index<'py>(py: Python<'py>, file: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyDict>> {
-    let bytes = file.get().inner();
+    let bytes = file.tensor();
     let bytes = bytes.slice::<u8>().map_err(|e| PyValueError::new_err(e.to_string()))?;
     let failed = |e| refused("deserializing header", e);
     let (header, metadata) = SafeTensors::read_metadata(bytes).map_err(failed)?;

@@ -240,8 +240,8 @@ impl PyStorage {
 #[pymethods]
 impl PyTensor {
     /// The memory of this tensor and of all that share it.
-    fn untyped_storage(&self) -> PyStorage {
-        PyStorage(self.inner().storage().clone())
+    fn untyped_storage(&self, py: Python<'_>) -> PyStorage {
+        PyStorage(self.inner(py).storage().clone())
     }
 
     fn is_shared(&self) -> bool {
@@ -257,7 +257,7 @@ impl PyTensor {
 /// The whole storage of a tensor as a memoryview of bytes, which keeps the storage alive.
 #[pyfunction(name = "_storage_bytes")]
 pub fn storage_bytes<'py>(t: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyMemoryView>> {
-    PyMemoryView::from(Bound::new(t.py(), t.borrow().untyped_storage())?.as_any())
+    PyMemoryView::from(Bound::new(t.py(), t.get().untyped_storage(t.py()))?.as_any())
 }
 
 /// A one-dimensional tensor over the memory of a buffer. Memory that is not aligned to the elements is copied.

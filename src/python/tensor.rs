@@ -9,7 +9,7 @@ use super::convert::{Ty, check_range, number, scalar, size};
 use super::dtype::{PyDType, PyDevice, PyMemoryFormat, dtype_object, type_name};
 use super::error::IntoPy;
 use super::object::as_tensor;
-pub use super::object::{PyTensor, wrap};
+pub use super::object::{PyTensor, TensorObject, wrap};
 use super::{index, interop, legacy};
 use crate::dtype::{DType, Scalar};
 use crate::ops::arith::refuse_bools;
@@ -27,7 +27,7 @@ impl Operand {
     #[inline]
     pub fn of(obj: &Bound<'_, PyAny>) -> Option<Operand> {
         match obj.cast::<PyTensor>() {
-            Ok(t) => Some(Operand::T(t.get().inner())),
+            Ok(t) => Some(Operand::T(t.tensor())),
             Err(_) => number(obj).map(Operand::S),
         }
     }
@@ -104,35 +104,35 @@ impl PyTensor {
 
     #[getter]
     fn shape(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        size(py, self.inner().shape())
+        size(py, self.inner(py).shape())
     }
 
     #[pyo3(signature = (dim=None))]
     fn size(&self, py: Python<'_>, dim: Option<i64>) -> PyResult<Py<PyAny>> {
         match dim {
-            None => size(py, self.inner().shape()),
-            Some(d) => Ok(self.inner().size(d).py()?.into_pyobject(py)?.into_any().unbind()),
+            None => size(py, self.inner(py).shape()),
+            Some(d) => Ok(self.inner(py).size(d).py()?.into_pyobject(py)?.into_any().unbind()),
         }
     }
 
     #[pyo3(signature = (dim=None))]
     fn stride(&self, py: Python<'_>, dim: Option<i64>) -> PyResult<Py<PyAny>> {
         match dim {
-            None => Ok(PyTuple::new(py, self.inner().strides().iter())?.into_any().unbind()),
+            None => Ok(PyTuple::new(py, self.inner(py).strides().iter())?.into_any().unbind()),
             Some(d) => {
-                self.inner().expect_dimensions(d).py()?;
-                let d = crate::layout::wrap_dim(d, self.inner().rank()).py()?;
-                Ok(self.inner().strides()[d].into_pyobject(py)?.into_any().unbind())
+                self.inner(py).expect_dimensions(d).py()?;
+                let d = crate::layout::wrap_dim(d, self.inner(py).rank()).py()?;
+                Ok(self.inner(py).strides()[d].into_pyobject(py)?.into_any().unbind())
             }
         }
     }
 
-    fn storage_offset(&self) -> usize {
-        self.inner().layout().offset
+    fn storage_offset(&self, py: Python<'_>) -> usize {
+        self.inner(py).layout().offset
     }
 
-    fn data_ptr(&self) -> usize {
-        let t = &self.inner();
+    fn data_ptr(&self, py: Python<'_>) -> usize {
+        let t = &self.inner(py);
         if t.numel() == 0 {
             0
         } else {
@@ -141,58 +141,58 @@ impl PyTensor {
     }
 
     #[getter]
-    fn ndim(&self) -> usize {
-        self.inner().rank()
+    fn ndim(&self, py: Python<'_>) -> usize {
+        self.inner(py).rank()
     }
 
-    fn dim(&self) -> usize {
-        self.inner().rank()
+    fn dim(&self, py: Python<'_>) -> usize {
+        self.inner(py).rank()
     }
 
-    fn ndimension(&self) -> usize {
-        self.inner().rank()
+    fn ndimension(&self, py: Python<'_>) -> usize {
+        self.inner(py).rank()
     }
 
-    fn numel(&self) -> usize {
-        self.inner().numel()
+    fn numel(&self, py: Python<'_>) -> usize {
+        self.inner(py).numel()
     }
 
-    fn nelement(&self) -> usize {
-        self.inner().numel()
+    fn nelement(&self, py: Python<'_>) -> usize {
+        self.inner(py).numel()
     }
 
-    fn element_size(&self) -> usize {
-        self.inner().dtype().size()
-    }
-
-    #[getter]
-    fn itemsize(&self) -> usize {
-        self.inner().dtype().size()
+    fn element_size(&self, py: Python<'_>) -> usize {
+        self.inner(py).dtype().size()
     }
 
     #[getter]
-    fn nbytes(&self) -> usize {
-        self.inner().numel() * self.inner().dtype().size()
+    fn itemsize(&self, py: Python<'_>) -> usize {
+        self.inner(py).dtype().size()
+    }
+
+    #[getter]
+    fn nbytes(&self, py: Python<'_>) -> usize {
+        self.inner(py).numel() * self.inner(py).dtype().size()
     }
 
     #[getter]
     fn dtype(&self, py: Python<'_>) -> PyResult<Py<PyDType>> {
-        dtype_object(py, self.inner().dtype())
+        dtype_object(py, self.inner(py).dtype())
     }
 
     #[getter(device)]
-    fn device_object(&self) -> PyDevice {
-        PyDevice::of(self.inner().device())
+    fn device_object(&self, py: Python<'_>) -> PyDevice {
+        PyDevice::of(self.inner(py).device())
     }
 
     #[getter]
-    fn is_cuda(&self) -> bool {
-        self.inner().device().is_gpu()
+    fn is_cuda(&self, py: Python<'_>) -> bool {
+        self.inner(py).device().is_gpu()
     }
 
     #[getter]
-    fn is_cpu(&self) -> bool {
-        !self.inner().device().is_gpu()
+    fn is_cpu(&self, py: Python<'_>) -> bool {
+        !self.inner(py).device().is_gpu()
     }
 
     #[getter]
@@ -206,32 +206,32 @@ impl PyTensor {
     }
 
     #[pyo3(name = "get_device")]
-    fn device_index(&self) -> i64 {
-        self.inner().device().index().map_or(-1, |i| i as i64)
+    fn device_index(&self, py: Python<'_>) -> i64 {
+        self.inner(py).device().index().map_or(-1, |i| i as i64)
     }
 
     #[pyo3(signature = (*, memory_format=None))]
-    fn is_contiguous(&self, memory_format: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
-        let Some(format) = memory_format else { return Ok(self.inner().is_contiguous()) };
+    fn is_contiguous(&self, py: Python<'_>, memory_format: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
+        let Some(format) = memory_format else { return Ok(self.inner(py).is_contiguous()) };
         let Ok(format) = format.cast::<PyMemoryFormat>() else {
             return Err(PyTypeError::new_err(format!(
                 "is_contiguous(): argument 'memory_format' must be torch.memory_format, not {}",
                 type_name(format)
             )));
         };
-        Ok(self.inner().layout().is_in(format.get().0))
+        Ok(self.inner(py).layout().is_in(format.get().0))
     }
 
-    fn is_floating_point(&self) -> bool {
-        self.inner().dtype().is_float()
+    fn is_floating_point(&self, py: Python<'_>) -> bool {
+        self.inner(py).dtype().is_float()
     }
 
     fn is_complex(&self) -> bool {
         false
     }
 
-    fn is_signed(&self) -> bool {
-        self.inner().dtype().is_signed()
+    fn is_signed(&self, py: Python<'_>) -> bool {
+        self.inner(py).dtype().is_signed()
     }
 
     fn is_pinned(&self) -> bool {
@@ -245,18 +245,18 @@ impl PyTensor {
     }
 
     fn tolist(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        interop::to_list(py, &self.inner())
+        interop::to_list(py, &self.inner(py))
     }
 
-    fn __len__(&self) -> PyResult<usize> {
-        match self.inner().shape().first() {
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        match self.inner(py).shape().first() {
             Some(&n) => Ok(n),
             None => Err(PyTypeError::new_err("len() of a 0-d tensor")),
         }
     }
 
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
-        match self.inner().numel() {
+        match self.inner(py).numel() {
             1 => Ok(!self.value(py)?.is_zero()),
             0 => Err(PyRuntimeError::new_err("Boolean value of Tensor with no values is ambiguous")),
             _ => {
@@ -274,8 +274,8 @@ impl PyTensor {
         py.get_type::<pyo3::types::PyInt>().call1((v,)).map(Bound::unbind)
     }
 
-    fn __index__(&self) -> PyResult<i64> {
-        match self.inner().item() {
+    fn __index__(&self, py: Python<'_>) -> PyResult<i64> {
+        match self.inner(py).item() {
             Ok(s) if s.category() < 2 => Ok(s.to_i64()),
             _ => Err(PyTypeError::new_err(
                 "only integer tensors of a single element can be converted to an index",
@@ -285,7 +285,7 @@ impl PyTensor {
 
     fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
-        let t = slf.get().inner();
+        let t = slf.tensor();
         if t.rank() == 0 {
             return Err(PyTypeError::new_err("iteration over a 0-d tensor"));
         }
@@ -301,8 +301,9 @@ impl PyTensor {
                 value.get_type()
             )));
         };
-        let hits = py.detach(|| rows::eq.call(&[Arg::T(&self.inner()), v.arg()], &[])).py()?;
-        Ok(py.detach(|| hits.values::<crate::dtype::Bool8>()).py()?.iter().any(|b| b.0 != 0))
+        let t = self.inner(py);
+        let equal = || rows::eq.call(&[Arg::T(&t), v.arg()], &[])?.values::<crate::dtype::Bool8>();
+        Ok(py.detach(equal).py()?.iter().any(|b| b.0 != 0))
     }
 
     fn __hash__(slf: &Bound<'_, Self>) -> isize {
@@ -319,21 +320,21 @@ impl PyTensor {
             CompareOp::Gt => &rows::gt,
             CompareOp::Ge => &rows::ge,
         };
-        let out = operator(py, row, &self.inner(), other, false)?;
+        let out = operator(py, row, &self.inner(py), other, false)?;
         // Of the comparisons, PyTorch's `==` alone takes arrays.
         if matches!(op, CompareOp::Eq) && out.is(py.NotImplemented()) && interop::is_ndarray(other) {
             let Ok(array) = interop::share_array(other) else { return Ok(out) };
-            return wrap(py, row.call(&[Arg::T(&self.inner()), Arg::T(&array)], &[]).py()?);
+            return wrap(py, row.call(&[Arg::T(&self.inner(py)), Arg::T(&array)], &[]).py()?);
         }
         Ok(out)
     }
 
     fn __neg__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        wrap(py, rows::neg.call(&[Arg::T(&self.inner())], &[]).py()?)
+        wrap(py, rows::neg.call(&[Arg::T(&self.inner(py))], &[]).py()?)
     }
 
     fn __pos__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        if slf.get().inner().dtype() == DType::Bool {
+        if slf.tensor().dtype() == DType::Bool {
             return Err(PyNotImplementedError::new_err(
                 "The `+` operator, on a bool tensor is not supported.",
             ));
@@ -346,12 +347,12 @@ impl PyTensor {
     }
 
     fn __abs__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        wrap(py, rows::abs.call(&[Arg::T(&self.inner())], &[]).py()?)
+        wrap(py, rows::abs.call(&[Arg::T(&self.inner(py))], &[]).py()?)
     }
 
     fn __matmul__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let Some(o) = as_tensor(other) else { return Ok(py.NotImplemented()) };
-        let (a, b) = (self.inner(), o.get().inner());
+        let (a, b) = (self.inner(py), o.tensor());
         let out = if a.numel().max(b.numel()) >= 4096 {
             py.detach(|| ops::matmul::matmul(&a, &b))
         } else {
@@ -363,10 +364,10 @@ impl PyTensor {
     // ---- indexing
 
     fn __getitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        index::get(py, &self.inner(), key)
+        index::get(py, &self.inner(py), key)
     }
 
     fn __setitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        index::set(py, &self.inner(), key, value)
+        index::set(py, &self.inner(py), key, value)
     }
 }

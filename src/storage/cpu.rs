@@ -176,6 +176,21 @@ impl Storage {
         self.0 == other.0
     }
 
+    /// Whether this and `other` share any byte. Judged by addresses, as a piece of somebody else's memory may be
+    /// wrapped several times.
+    #[inline(always)]
+    pub fn overlaps(&self, other: &Storage) -> bool {
+        self.same(other) || self.is_borrowed() && other.is_borrowed() && self.meets(other)
+    }
+
+    /// Whether the ranges of addresses of two pieces of the host's memory meet.
+    #[cold]
+    fn meets(&self, other: &Storage) -> bool {
+        let range = |h: &Header| (h.data as usize, h.data as usize + h.host);
+        let ((a, a_end), (b, b_end)) = (range(self.header()), range(other.header()));
+        a < b_end && b < a_end
+    }
+
     /// How many handles to this memory there are.
     pub fn handles(&self) -> usize {
         self.header().refs.load(Ordering::Acquire)
@@ -319,6 +334,23 @@ mod tests {
         assert_eq!(t.slice::<f32>(), &[1.0, 2.0]);
         drop(t);
         assert_eq!(Arc::strong_count(&owner), 1);
+    }
+
+    #[test]
+    fn memory_that_is_wrapped_twice_overlaps_where_its_addresses_do() {
+        let owner = Arc::new(vec![0u8; 16]);
+        let wrap = |from: usize, to: usize| {
+            // SAFETY: the vector is kept by the owner.
+            unsafe {
+                let data = owner.as_ptr().add(from) as *mut u8;
+                Storage::borrowed(data, to - from, true, Box::new(owner.clone())).unwrap()
+            }
+        };
+        let (a, b, c, none) = (wrap(0, 8), wrap(4, 16), wrap(8, 16), wrap(4, 4));
+        assert!(a.overlaps(&b) && b.overlaps(&a) && b.overlaps(&c) && a.overlaps(&a));
+        assert!(!a.overlaps(&c) && !a.overlaps(&none));
+        let own = Storage::new(16).unwrap();
+        assert!(own.overlaps(&own.clone()) && !own.overlaps(&a) && !own.overlaps(&Storage::new(16).unwrap()));
     }
 
     #[test]

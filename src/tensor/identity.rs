@@ -96,8 +96,9 @@ impl Tensor {
     pub fn copy_with_history(&self) -> Result<Tensor> {
         let mut copy = self.copied(self.dtype())?;
         // A meta of its own: the copy keeps this history when the tensor takes another.
-        if let (Some(node), Some(m)) = (self.history()?, self.meta()) {
-            copy.init_history(node, m.output());
+        super::view::refresh(self)?;
+        if let Some((node, output)) = self.meta().and_then(|m| m.history()) {
+            copy.init_history(node, output);
         }
         Ok(copy)
     }

@@ -38,12 +38,18 @@ fn renew_if(t: &Tensor, through_base: bool) -> Result<()> {
 }
 
 fn check_writable(t: &Tensor, others: bool) -> Result<bool> {
+    check_memory(t)?;
+    check_history(t, others)
+}
+
+/// Errors where the memory of `t` is read-only.
+pub fn check_memory(t: &Tensor) -> Result<()> {
     ensure!(
         !t.storage().is_readonly(),
         Runtime,
         "the memory of this tensor is read-only and cannot be written in place"
     );
-    check_history(t, others)
+    Ok(())
 }
 
 /// Whether a write makes a view a function of its base.
@@ -151,16 +157,50 @@ pub fn self_overlap() -> Error {
     )
 }
 
+/// How the elements of two tensors lie to each other in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Overlap {
+    /// They share no memory.
+    Apart,
+    /// Each element is the one in the same place of the other.
+    Same,
+    /// The memory from the first to the last element of one meets that of the other.
+    Partial,
+}
+
+impl Tensor {
+    /// How the elements of this tensor and of `other` lie to each other. Judged by addresses: the storages tell apart only
+    /// memory of our own.
+    #[inline(always)]
+    pub fn overlap(&self, other: &Tensor) -> Overlap {
+        if self.storage().overlaps(other.storage()) { self.overlap_of_bytes(other) } else { Overlap::Apart }
+    }
+
+    fn overlap_of_bytes(&self, other: &Tensor) -> Overlap {
+        let (Some(a), Some(b)) = (self.bytes(), other.bytes()) else { return Overlap::Apart };
+        if a.0 >= b.1 || b.0 >= a.1 {
+            return Overlap::Apart;
+        }
+        let alike = a == b && self.dtype().size() == other.dtype().size();
+        if alike && self.shape() == other.shape() && self.strides() == other.strides() {
+            return Overlap::Same;
+        }
+        Overlap::Partial
+    }
+
+    /// The addresses of its first byte and of the one after its last; None without elements.
+    fn bytes(&self) -> Option<(isize, isize)> {
+        let (first, last) = self.layout().extent()?;
+        let (start, size) = (self.storage().data_ptr() as isize, self.dtype().size() as isize);
+        Some((start + first * size, start + (last + 1) * size))
+    }
+}
+
 /// Errors where writing `t` would change some elements of `input`, though not the same ones in the same places. As in
 /// PyTorch, only tensors without gaps are looked at.
 pub fn check_apart(t: &Tensor, input: &Tensor) -> Result<()> {
-    if !t.storage().same(input.storage()) || t.layout() == input.layout() {
-        return Ok(());
-    }
     let dense = |t: &Tensor| t.layout().is_non_overlapping_and_dense();
-    let (Some(a), Some(b)) = (t.layout().extent(), input.layout().extent()) else { return Ok(()) };
-    let meet = a.0 <= b.1 && b.0 <= a.1;
-    ensure!(!meet || a == b && t.strides() == input.strides() || !dense(t) || !dense(input), overlap_error());
+    ensure!(t.overlap(input) != Overlap::Partial || !dense(t) || !dense(input), overlap_error());
     Ok(())
 }
 

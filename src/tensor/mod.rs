@@ -14,8 +14,8 @@ use triomphe::Arc as Shared;
 
 pub(crate) use inplace::operation_of;
 pub use inplace::{
-    assign, check_apart, check_filled, check_inference, check_inplace, check_replaced, overlap_error, rebase,
-    self_overlap, write_untracked,
+    Overlap, assign, check_apart, check_filled, check_inference, check_inplace, check_memory, check_replaced,
+    overlap_error, rebase, self_overlap, write_untracked,
 };
 pub use view::{as_view, multi_view, scatter_view};
 
@@ -420,8 +420,8 @@ impl Tensor {
 
     /// Has the gradient of a tensor with history kept in its `.grad`.
     pub fn retain_grad(&self) {
-        if let (Some(node), Some(meta)) = (self.grad_fn(), self.meta()) {
-            node.retain_grad(meta.output(), meta);
+        if let Some((node, output, meta)) = self.node_and_output() {
+            node.retain_grad(output, meta);
         }
     }
 
@@ -434,10 +434,13 @@ impl Tensor {
     }
 
     pub fn retains_grad(&self) -> bool {
-        match (self.grad_fn(), self.meta()) {
-            (Some(node), Some(meta)) => node.retains_grad(meta.output(), meta),
-            _ => false,
-        }
+        self.node_and_output().is_some_and(|(node, output, meta)| node.retains_grad(output, meta))
+    }
+
+    fn node_and_output(&self) -> Option<(GradFn, usize, &Arc<Meta>)> {
+        let _ = view::refresh(self);
+        let meta = self.meta()?;
+        meta.history().map(|(node, output)| (node, output, meta))
     }
 
     pub fn grad(&self) -> Option<Tensor> {

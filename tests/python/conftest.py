@@ -1,6 +1,7 @@
 """Every test starts from the same seed, default dtype and grad mode; those of the GPU run where there is an adapter."""
 
 import os
+from pathlib import Path
 
 # The tests of the GPU run on software where there is no other, on memory that holds NaNs before it is written, and
 # leave nothing on disk.
@@ -23,6 +24,19 @@ def _same_start():
 
 
 @pytest.fixture(scope="session")
+def corpus():
+    """PyTorch's reference vectors: beside the project in ../shared/corpus, or where `RGRAD_CORPUS` says.
+
+    Where they are missing, tests that need them are skipped; in CI, where the environment has `CI`, they fail.
+    """
+    beside = Path(__file__).resolve().parents[3] / "shared" / "corpus"
+    path = Path(os.environ.get("RGRAD_CORPUS", beside))
+    if not (path / "run_corpus.py").exists():
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"there is no corpus at {path}")
+    return path
+
+
+@pytest.fixture(scope="session")
 def gpu():
     """Ends a test where there is no adapter; where `RGRAD_REQUIRE_GPU` is set, there must be one."""
     if rgrad.gpu.device_count() == 0:
@@ -37,5 +51,5 @@ def pytest_terminal_summary(terminalreporter):
     ran = sum("gpu" in r.nodeid for kind in ("passed", "failed") for r in terminalreporter.stats.get(kind, []))
     if ran:
         terminalreporter.write_line(f"{ran} tests of the GPU ran on {rgrad.gpu.get_device_name()}")
-    elif any("gpu" in r.nodeid for r in terminalreporter.stats.get("skipped", [])):
+    elif rgrad.gpu.device_count() == 0 and any("gpu" in r.nodeid for r in terminalreporter.stats.get("skipped", [])):
         terminalreporter.write_line("no test of the GPU ran: no adapter was found")

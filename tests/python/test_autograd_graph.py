@@ -440,12 +440,16 @@ def test_what_depends_on_numbers_alone_is_freed_as_if_it_were_saved(run):
 
 
 @pytest.mark.parametrize(
-    "run", [lambda x: x + 2, lambda x: 2 - x, lambda x: -x, lambda x: x.floor(), lambda x: x.t()]
+    ("run", "slope"),
+    [(lambda x: x + 2, 1), (lambda x: 2 - x, -1), (lambda x: -x, -1), (lambda x: x.floor(), 0), (lambda x: x.t(), 1)],
 )
-def test_what_saves_nothing_runs_again(run):
-    y = run(torch.tensor([1.0, 2.0], requires_grad=True)).sum()
+def test_what_saves_nothing_runs_again(run, slope):
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = run(x).sum()
     y.backward()
+    assert x.grad.tolist() == [slope, slope]
     y.backward()
+    assert x.grad.tolist() == [2 * slope, 2 * slope]
 
 
 def test_the_node_of_values_and_indices_counts_the_values_alone():

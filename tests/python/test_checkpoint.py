@@ -138,3 +138,28 @@ def test_logs_are_not_kept_where_the_block_says_so_nor_beside_contexts():
     y.backward()
     with pytest.raises(ValueError, match="debug=True is incompatible with non-default context_fn"):
         checkpoint(lambda t: t, x, use_reentrant=False, debug=True, context_fn=lambda: (None, None))
+
+
+@pytest.mark.parametrize("segments", [1, 2, 3, 5, -1])
+def test_a_chain_in_segments_computes_what_the_chain_computes(segments):
+    calls = []
+
+    def counted(function):
+        def call(x):
+            calls.append(function)
+            return function(x)
+
+        return call
+
+    chain = [torch.tanh, torch.exp, torch.sin, torch.sigmoid, torch.neg]
+    x = torch.linspace(-1, 1, 4, requires_grad=True)
+    expected = x
+    for function in chain:
+        expected = function(expected)
+    found = checkpoint_sequential(list(map(counted, chain)), segments, x, use_reentrant=False)
+    assert calls == chain
+    gradients = [torch.autograd.grad(y.sum(), x)[0] for y in (found, expected)]
+    assert torch.equal(found, expected) and torch.equal(*gradients)
+    # The last segment keeps what it saved; the others run again.
+    again = len(chain) // segments * (segments - 1) if segments > 0 else 0
+    assert len(calls) == len(chain) + again

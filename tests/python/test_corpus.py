@@ -1,22 +1,15 @@
-"""PyTorch's reference vectors, for every operation of the table that they know; where the corpus is at hand.
+"""PyTorch's reference vectors, for every operation of the table that they know.
 
-The corpus lies beside the project, in ../shared/corpus, or where RGRAD_CORPUS says.
+Where the corpus lies, and what happens without it, the fixture `corpus` says.
 """
 
 import json
-import os
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
-import pytest
-
 import rgrad
-
-ROOT = Path(__file__).resolve().parents[2]
-CORPUS = Path(os.environ.get("RGRAD_CORPUS", ROOT.parent / "shared" / "corpus"))
-RUNNER = CORPUS / "run_corpus.py"
 
 # Operations of the table that do not pass in full yet, each with its reason. An entry that passes must go.
 OPEN: dict[str, str] = json.loads((Path(__file__).parent / "corpus_open.json").read_text())
@@ -30,18 +23,19 @@ def _known(path: Path, names: set[str]) -> bool:
     return bool(calls & names)
 
 
-def _operations() -> list[str]:
+def operations_of(corpus: Path) -> list[str]:
+    """The files of the corpus that are about operations of the table."""
     names = {n.strip("_") for op in rgrad._C._op_table() for n in (op["name"], *op["aliases"])}
-    files = sorted(p for tier in ("tier1", "tier2", "tier3") for p in (CORPUS / "public" / tier).glob("*.zip"))
+    files = sorted(p for tier in ("tier1", "tier2", "tier3") for p in (corpus / "public" / tier).glob("*.zip"))
     return [p.stem for p in files if _known(p, names)]
 
 
-@pytest.mark.skipif(not RUNNER.exists(), reason="the corpus is not beside the project")
-def test_every_operation_agrees_with_pytorchs_reference_vectors(tmp_path):
+def test_every_operation_agrees_with_pytorchs_reference_vectors(corpus, tmp_path):
     report = tmp_path / "report.json"
-    command = [sys.executable, str(RUNNER), "--target", "rgrad", "--corpus", str(CORPUS / "public"), "--slack"]
+    command = [sys.executable, str(corpus / "run_corpus.py"), "--target", "rgrad"]
+    command += ["--corpus", str(corpus / "public"), "--slack"]
     subprocess.run(
-        [*command, "--op", ",".join(_operations()), "--json", str(report)], check=False, capture_output=True
+        [*command, "--op", ",".join(operations_of(corpus)), "--json", str(report)], check=False, capture_output=True
     )
     ops = json.loads(report.read_text())["ops"]
     assert len(ops) > 100

@@ -1,4 +1,4 @@
-"""PyTorch's reference vectors on a GPU, for every operation of the table; where the corpus is at hand.
+"""PyTorch's reference vectors on a GPU, for every operation of the table.
 
 Every operation runs in float32 and in int64; of the other dtypes each operation runs some here, and all where
 RGRAD_CORPUS_ALL is set.
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_corpus import CORPUS, RUNNER, _operations
+from test_corpus import operations_of
 
 import rgrad
 
@@ -34,14 +34,15 @@ SHARDS = {
 }
 
 
-@pytest.mark.skipif(not RUNNER.exists(), reason="the corpus is not beside the project")
 @pytest.mark.parametrize("dtypes", SHARDS)
-def test_every_operation_agrees_with_pytorchs_reference_vectors_on_the_gpu(dtypes, tmp_path):
+def test_every_operation_agrees_with_pytorchs_reference_vectors_on_the_gpu(dtypes, corpus, tmp_path):
     whole = os.environ.get("RGRAD_CORPUS_ALL")
     start = list(SHARDS).index(dtypes) % SHARDS[dtypes]
-    operations = _operations() if whole else _operations()[start :: SHARDS[dtypes]]
+    operations = operations_of(corpus)
+    operations = operations if whole else operations[start :: SHARDS[dtypes]]
     report = tmp_path / "report.json"
-    command = [sys.executable, str(RUNNER), "--target", "rgrad", "--corpus", str(CORPUS / "public"), "--slack"]
+    command = [sys.executable, str(corpus / "run_corpus.py"), "--target", "rgrad"]
+    command += ["--corpus", str(corpus / "public"), "--slack"]
     subprocess.run(
         [*command, "--device", "gpu", "--dtype", dtypes, "--op", ",".join(operations), "--json", str(report)],
         check=False,

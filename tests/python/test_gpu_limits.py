@@ -198,8 +198,8 @@ def compare_all():
 
 def compare_elementwise():
     """Prints the operations that do not give the numbers of the CPU for some thousand elements, in any dtype."""
-    from rgrad._parity import SUM_ULPS, ulps
-    from rgrad._samples import DTYPES, samples
+    from rgrad.doctor.parity import SUM_ULPS, ulps
+    from rgrad.doctor.samples import DTYPES, samples
 
     def agree(there, here):
         if not here.is_floating_point():

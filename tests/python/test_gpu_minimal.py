@@ -5,8 +5,8 @@ import pytest
 import rgrad as torch
 import rgrad.nn.functional as F
 from rgrad import nn
-from rgrad._parity import check
-from rgrad._samples import DTYPES, LAYOUTS, samples
+from rgrad.doctor.parity import check
+from rgrad.doctor.samples import DTYPES, LAYOUTS, samples
 
 pytestmark = pytest.mark.usefixtures("gpu")
 

@@ -128,7 +128,7 @@ def test_a_profile_times_every_launch_and_writes_a_trace(tmp_path):
 
 
 def test_the_doctor_compares_operations_with_the_cpu_and_writes_a_report(tmp_path, capsys):
-    from rgrad._doctor import main
+    from rgrad.doctor import main
 
     report = tmp_path / "report.json"
     arguments = ["--ops", "add,exp,index_select", "--dtypes", "float32,int32", "--report", str(report)]
@@ -142,7 +142,7 @@ def test_the_doctor_compares_operations_with_the_cpu_and_writes_a_report(tmp_pat
 
 
 def test_the_doctor_advises_against_a_dtype_that_is_wrong_where_its_sibling_is_right():
-    from rgrad._doctor import _faulty
+    from rgrad.doctor import _faulty
 
     def row(int32, int64):
         return {"int32": {"kind": int32}, "int64": {"kind": int64}}

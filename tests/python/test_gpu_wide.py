@@ -37,8 +37,8 @@ from rgrad import nn
 def test_every_operation_gives_the_numbers_of_the_cpu(without):
     found = without(
         """
-from rgrad._parity import check
-from rgrad._samples import LAYOUTS, samples
+from rgrad.doctor.parity import check
+from rgrad.doctor.samples import LAYOUTS, samples
 
 has = torch.gpu.get_device_properties()
 assert not has["int64"] or "int64" in has["avoided"]

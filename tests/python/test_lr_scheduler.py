@@ -124,7 +124,8 @@ def test_stepping_the_schedule_first_warns():
 def test_the_right_order_does_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        rates(schedules.StepLR(optimizer(), 3), 3)
+        seen = rates(schedules.StepLR(optimizer(), 3), 3)
+    assert seen == pytest.approx([0.1, 0.1, 0.1, 0.01])
 
 
 def test_asking_for_get_lr_outside_of_a_step_warns():

@@ -147,8 +147,10 @@ def test_hooks_of_the_older_form_are_silent_where_they_see_all():
         def forward(self, x):
             return x.exp()
 
-    module = Module()
-    module.register_backward_hook(lambda *_: None)
+    module, seen = Module(), []
+    module.register_backward_hook(lambda _, inputs, outputs: seen.append((inputs, outputs)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        module(torch.ones(2, requires_grad=True) * 1)
+        module(torch.zeros(2, requires_grad=True) * 1).mul(3).sum().backward()
+    [((of_input,), (of_output,))] = seen
+    assert of_input.tolist() == of_output.tolist() == [3, 3]

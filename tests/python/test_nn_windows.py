@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import pickle
+
 import pytest
 
 import rgrad as torch
@@ -40,6 +43,23 @@ def test_a_transposed_convolution_reaches_the_sizes_its_stride_leaves_open():
     assert repr(nn.ConvTranspose1d(2, 3, 4, output_padding=1, stride=2)) == (
         "ConvTranspose1d(2, 3, kernel_size=(4,), stride=(2,), output_padding=(1,))"
     )
+
+
+@pytest.mark.parametrize("layer", [nn.Conv1d, nn.Conv2d, nn.Conv3d])
+def test_a_convolution_takes_the_arguments_of_a_convolution_and_no_others(layer):
+    given = {name: p.default for name, p in inspect.signature(layer).parameters.items()}
+    assert list(given) == (
+        ["in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "bias"]
+        + ["padding_mode", "device", "dtype"]
+    )
+    assert list(given.values())[3:] == [1, 0, 1, 1, True, "zeros", None, None]
+    for hidden in ("transposed", "output_padding"):
+        with pytest.raises(TypeError, match="unexpected keyword argument"):
+            layer(1, 2, 3, **{hidden: 1})
+    made = layer(1, 2, 3)
+    assert (made.transposed, made.output_padding) == (False, (0,) * len(made.kernel_size))
+    again = pickle.loads(pickle.dumps(made))
+    assert vars(again).keys() == vars(made).keys() and repr(again) == repr(made)
 
 
 def test_unfold_gives_a_convolution_as_a_product():
@@ -186,3 +206,24 @@ def test_batch_norm_needs_a_positive_eps_to_train():
         nn.BatchNorm1d(2, eps=0)(torch.ones(3, 2))
     with pytest.raises(ValueError, match=r"expected 2D or 3D input \(got 4D input\)"):
         nn.CircularPad1d(1)(torch.ones(1, 1, 1, 2))
+
+
+def test_the_functions_that_functional_offers_are_those_that_it_lists():
+    offered = {
+        name for name, value in vars(F).items() if callable(value) and not name.startswith("_") and name.islower()
+    }
+    # Helpers of the modules, which programs have no use for.
+    assert offered - set(F.__all__) == {"laid_like", "lstm_layer"}
+    assert set(F.__all__) <= offered and list(F.__all__) == sorted(F.__all__)
+    namespace: dict[str, object] = {}
+    exec("from rgrad.nn.functional import *", namespace)
+    assert namespace.keys() - {"__builtins__"} == set(F.__all__)
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_padding_with_zeros_is_padding_with_a_constant(dims):
+    zero, constant = getattr(nn, f"ZeroPad{dims}d")(1), getattr(nn, f"ConstantPad{dims}d")(1, 0.0)
+    x = torch.ones(1, 1, *[2] * dims)
+    assert isinstance(zero, type(constant)) and torch.equal(zero(x), constant(x))
+    assert zero.padding == constant.padding == (1,) * (2 * dims)
+    assert repr(zero) == f"ZeroPad{dims}d({zero.padding})"

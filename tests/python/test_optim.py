@@ -218,6 +218,27 @@ def test_groups_have_settings_of_their_own():
     np.testing.assert_allclose([one.item(), two.item()], [-0.1, -0.5], rtol=1e-6)
 
 
+def test_a_parameter_listed_twice_is_warned_of_and_updated_twice():
+    param = torch.zeros(1, requires_grad=True)
+    with pytest.warns(UserWarning, match="duplicate parameters: a step updates a parameter as often as it is listed"):
+        optimizer = optim.SGD([param, param], lr=0.5)
+    param.grad = torch.ones(1)
+    optimizer.step()
+    assert param.item() == -1.0
+
+
+@pytest.mark.parametrize(
+    ("entry", "error"),
+    [([0.0], TypeError), ([torch.zeros(1, requires_grad=True) * 2], ValueError), ({torch.zeros(1)}, TypeError)],
+)
+def test_a_refused_group_is_left_as_it_was(entry, error):
+    optimizer = optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+    group = {"params": entry, "momentum": 0.5}
+    with pytest.raises(error):
+        optimizer.add_param_group(group)
+    assert group == {"params": entry, "momentum": 0.5} and len(optimizer.param_groups) == 1
+
+
 def test_named_parameters_keep_their_names():
     optimizer = optim.SGD([("w", torch.zeros(1, requires_grad=True))])
     assert optimizer.state_dict()["param_groups"][0]["param_names"] == ["w"]

@@ -67,6 +67,24 @@ def test_an_assignment_goes_through_the_inverse():
         shifted.weight = torch.ones(2, 3)
 
 
+@pytest.mark.parametrize(
+    ("inverse", "message"),
+    [
+        (lambda x: (x, 3), "Got element 1 of type int"),
+        (lambda x: (x, x.double()), "Tensor 1 returned by `right_inverse` has dtype torch.float64"),
+        (lambda x: (x,), "Got a sequence of length 1"),
+    ],
+)
+def test_an_inverse_of_the_wrong_kind_leaves_all_originals_as_they_were(inverse, message):
+    layer, summed = linear(), Summed()
+    parametrize.register_parametrization(layer, "weight", summed)
+    before = [x.clone() for x in layer.parametrizations.weight.parameters()]
+    summed.right_inverse = inverse
+    with pytest.raises(ValueError, match=message):
+        layer.weight = torch.full((2, 3), 9.0)
+    assert all(map(torch.equal, layer.parametrizations.weight.parameters(), before))
+
+
 def test_parametrizations_chain_and_are_removed():
     layer = linear()
     value = layer.weight.detach().clone()

@@ -3,6 +3,8 @@
 import copy
 import gc
 import pickle
+import subprocess
+import sys
 import weakref
 
 import pytest
@@ -273,3 +275,23 @@ def test_tensors_with_weak_references_are_not_swapped():
     with pytest.raises(RuntimeError, match="Cannot swap t2 because it has weakref associated with it"):
         torch.utils.swap_tensors(a, b)
     assert there() is b
+
+
+def test_threads_may_read_a_tensor_while_another_gives_it_other_data():
+    script = (
+        "import sys, threading, time\n"
+        "import rgrad as torch\n"
+        "sys.setswitchinterval(1e-6)\n"
+        "x, end = torch.arange(4), time.monotonic() + 3\n"
+        "def repeat(f):\n"
+        "    while time.monotonic() < end:\n"
+        "        for _ in range(100): f()\n"
+        "def write(): x.data = torch.arange(4)\n"
+        "reads = [lambda: ~x, lambda: 3 in x, lambda: x ** 2, lambda: x.sum().item(), lambda: x.tolist()]\n"
+        "threads = [threading.Thread(target=repeat, args=(f,)) for f in [write, *reads]]\n"
+        "[t.start() for t in threads]\n"
+        "[t.join() for t in threads]\n"
+        "print(x.tolist())"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "[0, 1, 2, 3]"), done.stderr[-2000:]

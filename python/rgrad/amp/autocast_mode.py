@@ -179,3 +179,13 @@ class cpu_autocast(autocast):  # noqa: N801 - what `rgrad.cpu.amp.autocast` is
 
     def __init__(self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> None:
         super().__init__("cpu", dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
+
+
+def is_autocast_enabled(device_type: str = "cuda") -> bool:
+    """Whether autocast is on for a type of device, in this thread."""
+    return _C._get_autocast(device_type)[0]
+
+
+def get_autocast_dtype(device_type: str) -> _C.dtype:
+    """The dtype that autocast computes in."""
+    return _C._get_autocast(device_type)[1]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from rgrad import _C
 from rgrad._C import Tensor
 
-from . import grad
+from ._backward import grad
 from .grad_mode import enable_grad, set_grad_enabled
 
 TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]

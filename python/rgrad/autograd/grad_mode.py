@@ -13,8 +13,8 @@ TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
 if TYPE_CHECKING:
     from typing import Any, Self, TypeVar, overload
 
-
     F = TypeVar("F", bound=Callable[..., Any])
+
 
 class _Switch:
     """A context manager that is also a decorator; entered anew for each call and each step of a generator."""
@@ -38,9 +38,8 @@ class _Switch:
 
         if inspect.isclass(f):
             warnings.warn(
-                "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
-                "functions or methods. To preserve the current behavior of class decoration, you can directly decorate "
-                "the `__init__` method and nothing else.",
+                "Decorating classes is deprecated and will be disabled in future versions. Of a class only the making "
+                "of objects is decorated: decorate its `__init__`, or the methods that are meant.",
                 FutureWarning,
                 stacklevel=2,
             )
@@ -91,7 +90,44 @@ class _Switch:
         return generator
 
 
-class no_grad(_Switch):
+class _ModeSwitch(_Switch):
+    """A switch that is made with what it switches to."""
+
+    mode: bool
+
+    def clone(self) -> _Switch:
+        clone: Any = type(self)
+        return clone(self.mode)
+
+
+# What follows is entered once for every few operations: `__enter__` and `__exit__` call the core without a detour.
+
+
+class _Recording(_Switch):
+    """A switch of recording, which was as `_before` says when it was switched."""
+
+    _before: bool
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_grad_enabled(self._before)
+
+
+class _Fixed(_Recording):
+    """Recording on or off, as the class says; called with a function, the class decorates it."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __new__(cls) -> Self: ...
+
+        @overload
+        def __new__(cls, orig_func: F) -> F: ...
+
+    def __new__(cls, orig_func: Callable | None = None) -> Any:
+        return object.__new__(cls) if orig_func is None else cls()(orig_func)
+
+
+class no_grad(_Fixed):
     """Operations in the block are not recorded.
 
     >>> import rgrad
@@ -102,48 +138,18 @@ class no_grad(_Switch):
     False
     """
 
-    if TYPE_CHECKING:
-
-        @overload
-        def __new__(cls) -> Self: ...
-
-        @overload
-        def __new__(cls, orig_func: F) -> F: ...
-
-    def __new__(cls, orig_func: Callable | None = None) -> Any:
-        self = super().__new__(cls)
-        return self if orig_func is None else cls()(orig_func)
-
     def __enter__(self) -> None:
         self._before = _C._set_grad_enabled(False)
 
-    def __exit__(self, *exc: object) -> None:
-        _C._set_grad_enabled(self._before)
 
-
-class enable_grad(_Switch):
+class enable_grad(_Fixed):
     """Operations in the block are recorded, also inside a `no_grad`."""
-
-    if TYPE_CHECKING:
-
-        @overload
-        def __new__(cls) -> Self: ...
-
-        @overload
-        def __new__(cls, orig_func: F) -> F: ...
-
-    def __new__(cls, orig_func: Callable | None = None) -> Any:
-        self = super().__new__(cls)
-        return self if orig_func is None else cls()(orig_func)
 
     def __enter__(self) -> None:
         self._before = _C._set_grad_enabled(True)
 
-    def __exit__(self, *exc: object) -> None:
-        _C._set_grad_enabled(self._before)
 
-
-class set_grad_enabled(_Switch):
+class set_grad_enabled(_Recording, _ModeSwitch):
     """Switches recording at once; as a context manager, until the block ends."""
 
     def __init__(self, mode: bool) -> None:
@@ -152,7 +158,7 @@ class set_grad_enabled(_Switch):
                 f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
             )
         self.mode = mode
-        self._before = _C._set_grad_enabled(self.mode)
+        self._before = _C._set_grad_enabled(mode)
 
     def __call__(self, f: F) -> F:
         _C._set_grad_enabled(self._before)
@@ -161,17 +167,11 @@ class set_grad_enabled(_Switch):
     def __enter__(self) -> None:
         _C._set_grad_enabled(self.mode)
 
-    def __exit__(self, *exc: object) -> None:
-        _C._set_grad_enabled(self._before)
-
     def __repr__(self) -> str:
         return f"{__name__}.set_grad_enabled(mode={self.mode})"
 
-    def clone(self) -> _Switch:
-        return type(self)(self.mode)
 
-
-class inference_mode(_Switch):
+class inference_mode(_ModeSwitch):
     """As `no_grad`, for code whose results never meet autograd."""
 
     if TYPE_CHECKING:
@@ -182,10 +182,7 @@ class inference_mode(_Switch):
         def __new__(cls, mode: F) -> F: ...
 
     def __new__(cls, mode: bool | Callable = True) -> Any:
-        self = super().__new__(cls)
-        if callable(mode):
-            return cls()(mode)
-        return self
+        return cls()(mode) if callable(mode) else object.__new__(cls)
 
     def __init__(self, mode: bool = True) -> None:
         self.mode = mode
@@ -197,9 +194,6 @@ class inference_mode(_Switch):
         inference, grad = self._before
         _C._set_inference_mode(inference)
         _C._set_grad_enabled(grad)
-
-    def clone(self) -> _Switch:
-        return type(self)(self.mode)
 
 
 class _unsafe_preserve_version_counter:
@@ -251,8 +245,8 @@ class detect_anomaly(set_detect_anomaly):
         self._check = check_nan
         self._before = _C.is_anomaly_enabled(), _C.is_anomaly_check_nan_enabled()
         warnings.warn(
-            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
-            "debugging.",
+            "Anomaly Detection has been enabled. Every operation now notes where it was called, which takes time: "
+            "switch it off when the error is found.",
             stacklevel=2,
         )
 
@@ -268,7 +262,7 @@ def is_multithreading_enabled() -> bool:
     return getattr(_multithreading, "enabled", True)
 
 
-class set_multithreading_enabled(_Switch):
+class set_multithreading_enabled(_ModeSwitch):
     """Kept for programs that set it; a backward always runs on the thread that calls it."""
 
     def __init__(self, mode: bool) -> None:
@@ -281,6 +275,3 @@ class set_multithreading_enabled(_Switch):
 
     def __exit__(self, *exc: object) -> None:
         _multithreading.enabled = self._before
-
-    def clone(self) -> _Switch:
-        return type(self)(self.mode)

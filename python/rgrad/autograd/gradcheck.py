@@ -13,7 +13,7 @@ import rgrad
 from rgrad import _C
 from rgrad._C import Tensor
 
-from . import grad
+from ._backward import grad
 from .function import Function
 
 TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
@@ -25,24 +25,6 @@ __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
 class GradcheckError(RuntimeError):
     """A derivative that does not agree with finite differences, or breaks another rule of backward."""
-
-
-_NONDETERMINISTIC = """
-
-NOTE: If your op relies on non-deterministic operations i.e., it is listed here:
-https://pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html
-this failure might be expected.
-
-If you are adding a new operator, please file an issue and then use one of the
-workarounds. The workaround depends on how your test invokes gradcheck/gradgradcheck.
-If the test
-- manually invokes gradcheck/gradgradcheck, then call gradcheck/gradgradcheck
-  with `nondet_tol=<tol>` as a keyword argument.
-- is OpInfo-based (e.g., in test_ops_gradients.py), then modify the OpInfo for the test
-  to have `gradcheck_nondet_tol=<tol>`.
-- is a Module test (e.g., in common_nn.py), then modify the corresponding
-  module_test entry to have `gradcheck_nondet_tol=<tol>`
-"""
 
 
 class _Check(namedtuple("_Check", "func inputs eps atol rtol nondet_tol check_grad_dtypes")):
@@ -84,20 +66,17 @@ def _check_inputs(inputs: tuple[Any, ...]) -> None:
         if x.dtype != rgrad.float64:
             warnings.warn(
                 f"Input #{i} requires gradient and is not a double precision floating point or complex. "
-                "This check will likely fail if all the inputs are not of double precision floating point or "
-                "complex. ",
+                f"Differences over eps lose most digits of {x.dtype}: make it float64, or widen atol and rtol.",
                 stacklevel=4,
             )
         if any(stride == 0 and size > 1 for stride, size in zip(x.stride(), x.shape, strict=True)):
             raise RuntimeError(
-                f"The {i}th input has a dimension with stride 0. gradcheck only "
-                "supports inputs that are non-overlapping to be able to "
-                "compute the numerical gradients correctly. You should call "
-                ".contiguous on the input before passing it to gradcheck."
+                f"The {i}th input has a dimension with stride 0, so that its elements can't be moved one at a time. "
+                "Pass a copy made by .contiguous() to gradcheck."
             )
     if not tracked:
         raise ValueError(
-            "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
+            "gradcheck expects at least one input tensor to require gradient; none of them have requires_grad=True."
         )
 
 
@@ -172,10 +151,9 @@ def _analytical_jacobian(check: _Check, output: Tensor, weights: Sequence[Tensor
     for a, b in zip(matrices, again, strict=True):
         if a.numel() and bool((a - b).abs().max() > check.nondet_tol):
             raise GradcheckError(
-                "Backward is not reentrant, i.e., running backward with "
-                "same input and grad_output multiple times gives different values, "
-                "although analytical gradient matches numerical gradient."
-                f"The tolerance for nondeterminism was {check.nondet_tol}." + _NONDETERMINISTIC
+                "Backward is not reentrant: two runs on the same graph with the same gradient differ by "
+                f"{float((a - b).abs().max()):.3g}, and nondet_tol is {check.nondet_tol}. "
+                "Raise nondet_tol if the function draws random numbers or adds up in an order that varies."
             )
     return matrices
 
@@ -253,19 +231,8 @@ def _compare_products(check: _Check, outputs: Sequence[Tensor], all_outputs: Seq
 
 
 _FAST_FAILED_ALONE = """
-Fast gradcheck failed but element-wise differences are small. This means that the
-test might've passed in slow_mode!
-
-If you are adding a new operator, please file an issue and then use one of the
-workarounds. The workaround depends on how your test invokes gradcheck/gradgradcheck:
-
-If the test
-- manually invokes gradcheck/gradgradcheck, then call gradcheck/gradgradcheck
-  with `fast_mode=False` as a keyword argument.
-- is OpInfo-based (e.g., in test_ops_gradients.py), then modify the OpInfo for the test
-  to have `gradcheck_fast_mode=False`
-- is a Module test (e.g., in common_nn.py), then modify the corresponding
-  module_test entry to have `gradcheck_fast_mode=False`
+Fast gradcheck failed but element-wise differences are small: each element is within atol and rtol, and only
+their random combination is not. Pass fast_mode=False to judge the elements one by one.
 """.strip()
 
 
@@ -275,10 +242,8 @@ def _in_slow_mode(check: _Check, outputs: Sequence[Tensor], all_outputs: Sequenc
     numerical = _numerical_jacobian(check, check.points[j], all_outputs)[tracked[i]]
     analytical = _analytical_jacobian(check, outputs[i], _unit_vectors(outputs[i]))[j]
     text = (
-        "\nThe above quantities relating the numerical and analytical jacobians are computed \n"
-        "in fast mode. See: https://github.com/pytorch/pytorch/issues/53876 for more background \n"
-        "about fast mode. Below, we recompute numerical and analytical jacobians in slow mode:\n\n"
-        f"Numerical:\n {numerical}\nAnalytical:\n{analytical}\n\n"
+        "\nThese are products v'Ju with random u and v, as fast_mode=True compares. The Jacobians themselves:\n\n"
+        f"Numerical:\n{numerical}\nAnalytical:\n{analytical}\n\n"
         f"The max per-element difference (slow mode) is: {(numerical - analytical).abs().max()}.\n"
     )
     return text + _FAST_FAILED_ALONE if _close(analytical, numerical, check.rtol, check.atol) else text
@@ -321,27 +286,18 @@ def _check_undefined(check: _Check) -> None:
     alone = [{i} for i in range(count)] if count > 1 else []
     for undefined in [set(range(count)), *alone]:
         roots = [_Undefined.apply(o) if i in undefined else o for i, o in enumerate(_differentiable(check.call()))]
-        notes = 'Please look at "Notes about undefined output gradients" in "tools/autograd/derivatives.yaml"'
         try:
             found = grad(roots, check.points, [_C.zeros_like(o) for o in roots], allow_unused=True)
         except RuntimeError as error:
-            _warn_about_undefined()
-            raise GradcheckError(f"Expected backward function to handle undefined output grads. {notes}") from error
-        if any(g is not None and not bool((g == 0).all()) for g in found):
-            _warn_about_undefined()
             raise GradcheckError(
-                "Expected all input grads to be undefined or zero when all output grads are undefined or zero. " + notes
+                "Expected backward function to handle undefined output grads: it must take None for the gradient of "
+                "an output that nothing was computed from. check_undefined_grad=False leaves this check out."
+            ) from error
+        if any(g is not None and not bool((g == 0).all()) for g in found):
+            raise GradcheckError(
+                "Expected all input grads to be undefined or zero when all output grads are undefined or zero: "
+                "backward must be linear. check_undefined_grad=False leaves this check out."
             )
-
-
-def _warn_about_undefined() -> None:
-    warnings.warn(
-        "Backwards compatibility: New undefined gradient support checking "
-        "feature is enabled by default, but it may break existing callers "
-        "of this function. If this is true for you, you can call this "
-        'function with "check_undefined_grad=False" to disable the feature',
-        stacklevel=5,
-    )
 
 
 def _check_batched(check: _Check, outputs: Sequence[Tensor]) -> None:
@@ -358,6 +314,19 @@ def _check_batched(check: _Check, outputs: Sequence[Tensor]) -> None:
                     f"For output {i} and input {j}:\n\ngradcheck or gradgradcheck failed while testing batched "
                     f"gradient computation.\n\nGot:\n{whole}\n\nExpected:\n{_C.stack(list(parts))}"
                 )
+
+
+# A parameter's name and what the caller gave for it.
+_Flag = tuple[str, bool]
+
+
+def _refuse_contradictions(modes: Sequence[_Flag], needs: dict[_Flag, _Flag]) -> None:
+    """Raises unless some mode is checked, and beside every flag that is set the one that it needs."""
+    if not any(checked for _, checked in modes):
+        raise AssertionError(f"Expected at least one of {' or '.join(name for name, _ in modes)} to be True")
+    for (name, given), (needed, available) in needs.items():
+        if given and not available:
+            raise AssertionError(f"Setting {name}=True requires {needed} to be True")
 
 
 def gradcheck(
@@ -408,12 +377,14 @@ def gradcheck(
     >>> torch.autograd.gradcheck(torch.sin, x)
     True
     """
-    if not (check_forward_ad or check_backward_ad):
-        raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
-    if check_batched_grad and not check_backward_ad:
-        raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
-    if check_batched_forward_grad and not check_forward_ad:
-        raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
+    forward, backward = ("check_forward_ad", check_forward_ad), ("check_backward_ad", check_backward_ad)
+    _refuse_contradictions(
+        (forward, backward),
+        {
+            ("check_batched_grad", check_batched_grad): backward,
+            ("check_batched_forward_grad", check_batched_forward_grad): forward,
+        },
+    )
     if check_forward_ad:
         raise NotImplementedError("gradcheck(check_forward_ad=True): there is no forward mode here")
     check = _Check(func, _as_tuple(inputs), eps, atol, rtol, nondet_tol, check_grad_dtypes)
@@ -476,12 +447,14 @@ def gradgradcheck(
     Returns:
         True if all agree.
     """
-    if not (check_fwd_over_rev or check_rev_over_rev):
-        raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
-    if check_undefined_grad and not check_rev_over_rev:
-        raise AssertionError("Setting check_undefined_grad=True requires check_rev_over_rev to be True")
-    if check_batched_grad and not check_rev_over_rev:
-        raise AssertionError("Setting check_batched_grad=True requires check_rev_over_rev to be True")
+    reverse = ("check_rev_over_rev", check_rev_over_rev)
+    _refuse_contradictions(
+        (("check_fwd_over_rev", check_fwd_over_rev), reverse),
+        {
+            ("check_undefined_grad", check_undefined_grad): reverse,
+            ("check_batched_grad", check_batched_grad): reverse,
+        },
+    )
     points = _as_tuple(inputs)
     if grad_outputs is None:
         outputs = _differentiable(func(*points))

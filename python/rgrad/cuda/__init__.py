@@ -8,9 +8,6 @@ from typing import Any
 
 from rgrad import gpu
 from rgrad._C import Tensor
-from rgrad._top import get_rng_state as _state
-from rgrad._top import initial_seed, seed
-from rgrad._top import set_rng_state as _set_state
 from rgrad.cuda import amp
 from rgrad.gpu import (
     OutOfMemoryError,
@@ -25,6 +22,9 @@ from rgrad.gpu import (
     memory_summary,
     reset_peak_memory_stats,
 )
+from rgrad.random import get_rng_state as _state
+from rgrad.random import initial_seed, seed
+from rgrad.random import set_rng_state as _set_state
 
 __all__ = [
     "Event",

@@ -8,13 +8,6 @@ from rgrad import _C
 Tensor = _C.Tensor
 
 
-def _bag_starts(offsets: Tensor, count: int, include_last_offset: bool) -> Tensor:
-    """Where the bags begin, and at the end where the last one stops."""
-    if include_last_offset:
-        return offsets
-    return rgrad.cat([offsets, offsets.new_full((1,), count)])
-
-
 def embedding_bag(
     input: Tensor,
     weight: Tensor,
@@ -31,9 +24,9 @@ def embedding_bag(
     """Reduces bags of vectors of a table, each to one vector.
 
     Args:
-        input: indices; a matrix holds a bag per row, a vector holds bags one after the other.
-        weight: the table, ``(number, features)``.
-        offsets: for a vector, where the bags begin.
+        input: int64 indices; a matrix holds a bag per row, a vector holds bags one after the other.
+        weight: the table, ``(number, features)``, of a floating point dtype.
+        offsets: for a vector, where the bags begin, ``(bags,)``, or ``(bags + 1,)`` with `include_last_offset`.
         max_norm: vectors with a larger norm are scaled down to it.
         norm_type: degree of that norm.
         scale_grad_by_freq: whether gradients are divided by how often an index occurs.
@@ -43,55 +36,26 @@ def embedding_bag(
         include_last_offset: whether the last offset is the end of the last bag.
         padding_idx: index that counts for nothing.
 
-    Shape:
-        Output: ``(bags, features)``.
+    Returns:
+        A tensor ``(bags, features)`` of the table's dtype; an empty bag gives zeros.
+
+    Raises:
+        ValueError: a shape does not fit, or two options exclude each other.
+        RuntimeError: an index or an offset lies outside its range.
+
+    Example:
+        >>> table = rgrad.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+        >>> bags = rgrad.tensor([0, 2, 1]), rgrad.tensor([0, 2])
+        >>> rgrad.nn.functional.embedding_bag(bags[0], table, bags[1], mode="sum")
+        tensor([[6., 8.],
+                [3., 4.]])
     """
     # PyTorch once took the table first.
     if weight.dtype == rgrad.int64 and input.is_floating_point():
         input, weight = weight, input
-    if mode not in ("sum", "mean", "max"):
-        raise ValueError("mode has to be one of sum, mean or max")
-    if per_sample_weights is not None and input.shape != per_sample_weights.shape:
-        raise ValueError(
-            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, "
-            f"then it must have the same shape as the input ({input.shape})"
-        )
-    if weight.dim() != 2:
-        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.dim()}")
-    if input.dim() == 2:
-        if offsets is not None:
-            raise ValueError(
-                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
-                f"sequences. However, found offsets of type {type(offsets)}"
-            )
-        starts = rgrad.arange(input.size(0) + 1, device=input.device) * input.size(1)
-    elif input.dim() == 1:
-        if offsets is None:
-            raise ValueError("offsets has to be a 1D Tensor but got None")
-        if offsets.dim() != 1:
-            raise ValueError("offsets has to be a 1D Tensor")
-        starts = _bag_starts(offsets, input.size(0), include_last_offset)
-        if starts.numel() > 1 and int(starts[0]) != 0:
-            raise RuntimeError(
-                "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
-                f"However, got {int(starts[0])}"
-            )
-        if offsets.numel() and int(offsets[-1]) > input.size(0):
-            raise RuntimeError(
-                f"offsets[-1] can not be greater than input's length {input.size(0)} but got offsets[-1] of "
-                f"{int(offsets[-1])}"
-            )
-    else:
-        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
-    if mode == "max" and scale_grad_by_freq:
-        raise ValueError("max mode does not support scaling the gradient by the frequency")
-    if mode == "max" and sparse:
-        raise ValueError("max mode does not support sparse weights")
-    if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError(
-            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
-            f"(got mode='{mode}'). Please open a feature request on GitHub."
-        )
+    _check_operands(input, weight, mode, per_sample_weights)
+    starts = _bag_bounds(input, offsets, include_last_offset)
+    _check_options(mode, scale_grad_by_freq, sparse, per_sample_weights is not None)
     count = weight.size(0)
     if padding_idx is not None and not -count <= padding_idx < count:
         raise RuntimeError(
@@ -118,6 +82,54 @@ def embedding_bag(
     if mode == "mean":
         total = total / counts.clamp(min=1).unsqueeze(-1).to(total.dtype)
     return total.to(rows.dtype)
+
+
+def _check_operands(input: Tensor, weight: Tensor, mode: str, factors: Tensor | None) -> None:
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if factors is not None and factors.shape != input.shape:
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({factors.shape}) is not None, "
+            f"then it must have the same shape as the input ({input.shape})"
+        )
+    if weight.dim() != 2:
+        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.dim()}")
+
+
+def _check_options(mode: str, by_frequency: bool, sparse: bool, weighted: bool) -> None:
+    """Refuses what a mode can't do: a maximum has one source per feature, and only sums take factors."""
+    excluded = {"scaling the gradient by the frequency": by_frequency, "sparse weights": sparse}
+    for what, asked in excluded.items():
+        if asked and mode == "max":
+            raise ValueError(f"max mode does not support {what}")
+    if weighted and mode != "sum":
+        raise NotImplementedError(
+            f"embedding_bag: per_sample_weights is only supported for mode='sum' (got mode='{mode}')"
+        )
+
+
+def _bag_bounds(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> Tensor:
+    """Where every bag of the flattened input begins, and at the end where the last one stops."""
+    if input.dim() == 2:
+        if offsets is not None:
+            raise ValueError(
+                f"if input is 2D, then offsets has to be None: a row is a bag. Found offsets of type {type(offsets)}"
+            )
+        rows, length = input.shape
+        return rgrad.arange(rows + 1, device=input.device) * length
+    if input.dim() != 1:
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
+    if offsets is None or offsets.dim() != 1:
+        raise ValueError("offsets has to be a 1D Tensor" + (" but got None" if offsets is None else ""))
+    length = input.size(0)
+    starts = offsets if include_last_offset else rgrad.cat([offsets, offsets.new_full((1,), length)])
+    if starts.numel() > 1 and int(starts[0]) != 0:
+        raise RuntimeError(f"offsets[0] has to be 0, where the first bag begins. However, got {int(starts[0])}")
+    if offsets.numel() and int(offsets[-1]) > length:
+        raise RuntimeError(
+            f"offsets[-1] can not be greater than input's length {length} but got offsets[-1] of {int(offsets[-1])}"
+        )
+    return starts
 
 
 def _expect_indices(indices: Tensor, count: int) -> None:

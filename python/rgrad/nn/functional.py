@@ -13,40 +13,157 @@ from typing import Any
 import rgrad
 from rgrad import _C
 
-from ._attention import multi_head_attention_forward as multi_head_attention_forward
-from ._bags import embedding_bag as embedding_bag
-from ._ctc import ctc_loss as ctc_loss
-from ._distance import cosine_similarity as cosine_similarity
-from ._distance import pairwise_distance as pairwise_distance
-from ._distance import pdist as pdist
-from ._dropout import alpha_dropout as alpha_dropout
-from ._dropout import dropout1d as dropout1d
-from ._dropout import dropout2d as dropout2d
-from ._dropout import dropout3d as dropout3d
-from ._dropout import feature_alpha_dropout as feature_alpha_dropout
-from ._losses import cosine_embedding_loss as cosine_embedding_loss
-from ._losses import gaussian_nll_loss as gaussian_nll_loss
-from ._losses import hinge_embedding_loss as hinge_embedding_loss
-from ._losses import linear_cross_entropy as linear_cross_entropy
-from ._losses import margin_ranking_loss as margin_ranking_loss
-from ._losses import multi_margin_loss as multi_margin_loss
-from ._losses import multilabel_margin_loss as multilabel_margin_loss
-from ._losses import multilabel_soft_margin_loss as multilabel_soft_margin_loss
-from ._losses import poisson_nll_loss as poisson_nll_loss
-from ._losses import soft_margin_loss as soft_margin_loss
-from ._losses import triplet_margin_loss as triplet_margin_loss
-from ._losses import triplet_margin_with_distance_loss as triplet_margin_with_distance_loss
-from ._sampling import affine_grid as affine_grid
-from ._sampling import grid_sample as grid_sample
-from ._windows import fold as fold
-from ._windows import laid_like
-from ._windows import lp_pool1d as lp_pool1d
-from ._windows import lp_pool2d as lp_pool2d
-from ._windows import lp_pool3d as lp_pool3d
-from ._windows import max_unpool1d as max_unpool1d
-from ._windows import max_unpool2d as max_unpool2d
-from ._windows import max_unpool3d as max_unpool3d
-from ._windows import unfold as unfold
+from ._attention import multi_head_attention_forward
+from ._bags import embedding_bag
+from ._ctc import ctc_loss
+from ._distance import cosine_similarity, pairwise_distance, pdist
+from ._dropout import alpha_dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
+from ._losses import (
+    cosine_embedding_loss,
+    gaussian_nll_loss,
+    hinge_embedding_loss,
+    linear_cross_entropy,
+    margin_ranking_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    poisson_nll_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
+from ._sampling import affine_grid, grid_sample
+from ._windows import (
+    fold,
+    laid_like,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
+    max_unpool1d,
+    max_unpool2d,
+    max_unpool3d,
+    unfold,
+)
+
+__all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "affine_grid",
+    "alpha_dropout",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "batch_norm",
+    "bilinear",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "celu",
+    "celu_",
+    "channel_shuffle",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "cosine_embedding_loss",
+    "cosine_similarity",
+    "cross_entropy",
+    "ctc_loss",
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "elu",
+    "elu_",
+    "embedding",
+    "embedding_bag",
+    "feature_alpha_dropout",
+    "fold",
+    "gaussian_nll_loss",
+    "gelu",
+    "glu",
+    "grid_sample",
+    "group_norm",
+    "gumbel_softmax",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "hardtanh_",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "instance_norm",
+    "interpolate",
+    "kl_div",
+    "l1_loss",
+    "layer_norm",
+    "leaky_relu",
+    "leaky_relu_",
+    "linear",
+    "linear_cross_entropy",
+    "local_response_norm",
+    "log_softmax",
+    "logsigmoid",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
+    "margin_ranking_loss",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
+    "mish",
+    "mse_loss",
+    "multi_head_attention_forward",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
+    "nll_loss",
+    "normalize",
+    "one_hot",
+    "pad",
+    "pairwise_distance",
+    "pdist",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "poisson_nll_loss",
+    "prelu",
+    "relu",
+    "relu6",
+    "relu_",
+    "rms_norm",
+    "rrelu",
+    "rrelu_",
+    "scaled_dot_product_attention",
+    "selu",
+    "selu_",
+    "sigmoid",
+    "silu",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+    "softmax",
+    "softmin",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "tanh",
+    "tanhshrink",
+    "threshold",
+    "threshold_",
+    "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
+    "unfold",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
+]
 
 _nn = _C._nn
 Tensor = _C.Tensor
@@ -194,7 +311,7 @@ def _warn_of_chosen_dim(name: str, stacklevel: int) -> None:
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """Divides exponentials by their sum along ``dim``, which is chosen by the rank, with a warning, if not given.
 
-    >>> softmax(rgrad.zeros(2), dim=0)
+    >>> rgrad.nn.functional.softmax(rgrad.zeros(2), dim=0)
     tensor([0.5000, 0.5000])
     """
     if dim is None:

@@ -29,15 +29,20 @@ __all__ = [
     "zeros_",
 ]
 
-_UNIT_GAIN = (
-    "linear",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "conv_transpose3d",
-)
+# See `calculate_gain`. "leaky_relu" is not here, as its gain depends on the slope.
+_GAINS: dict[str, float] = {
+    "linear": 1,
+    "conv1d": 1,
+    "conv2d": 1,
+    "conv3d": 1,
+    "conv_transpose1d": 1,
+    "conv_transpose2d": 1,
+    "conv_transpose3d": 1,
+    "sigmoid": 1,
+    "tanh": 5 / 3,
+    "relu": math.sqrt(2),
+    "selu": 3 / 4,
+}
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -45,26 +50,32 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
     Args:
         nonlinearity: its name in ``nn.functional``.
-        param: the negative slope, for ``leaky_relu``.
+        param: the negative slope, for ``leaky_relu``; 0.01 by default.
+
+    Returns:
+        1 for linear maps and sigmoid, 5/3 for tanh, ``sqrt(2)`` for relu, ``sqrt(2 / (1 + param**2))`` for
+        leaky_relu, 3/4 for selu.
+
+    Raises:
+        ValueError: the name is none of these, or the slope is not a number.
 
     Example:
         >>> rgrad.nn.init.calculate_gain("tanh")
         1.6666666666666667
     """
-    if nonlinearity in _UNIT_GAIN or nonlinearity == "sigmoid":
-        return 1
-    if nonlinearity == "tanh":
-        return 5.0 / 3
-    if nonlinearity == "relu":
-        return math.sqrt(2.0)
     if nonlinearity == "leaky_relu":
-        slope = 0.01 if param is None else param
-        if isinstance(slope, bool) or not isinstance(slope, (int, float)):
-            raise ValueError(f"negative_slope {param} not a valid number")
-        return math.sqrt(2.0 / (1 + slope**2))
-    if nonlinearity == "selu":
-        return 3.0 / 4
-    raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+        return _leaky_gain(0.01 if param is None else param)
+    gain = _GAINS.get(nonlinearity)
+    if gain is None:
+        raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+    return gain
+
+
+def _leaky_gain(slope: Any) -> float:
+    """The gain that keeps the mean of squares, of which a rectifier passes half and ``slope**2`` of the other half."""
+    if isinstance(slope, bool) or not isinstance(slope, (int, float)):
+        raise ValueError(f"negative_slope {slope} not a valid number")
+    return math.sqrt(2 / (1 + slope**2))
 
 
 def uniform_(tensor: _C.Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> _C.Tensor:

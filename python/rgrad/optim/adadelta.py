@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-import rgrad
 from rgrad import _C
-from rgrad.optim.optimizer import Optimizer, check_settings, number
+from rgrad.optim.optimizer import GroupOptimizer, check_settings, number
 
 if TYPE_CHECKING:
     from rgrad import Tensor
 
 
-class Adadelta(Optimizer):
+class Adadelta(GroupOptimizer):
     """Steps in the unit of the parameters: a running average of past updates over one of gradients.
 
     Args:
@@ -27,6 +26,8 @@ class Adadelta(Optimizer):
         maximize: go up the gradient.
         differentiable: must be False.
     """
+
+    _zeros = ("square_avg", "acc_delta")
 
     def __init__(
         self,
@@ -57,30 +58,17 @@ class Adadelta(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; see `Optimizer.step`."""
-        loss = self._evaluate(closure)
-        for group in self.param_groups:
-            params, grads = self._with_grad(group)
-            column = self._states(params, _init)
-            _C._optim.adadelta(
-                params,
-                grads,
-                column("square_avg"),
-                column("acc_delta"),
-                column("step"),
-                lr=number(group["lr"]),
-                rho=group["rho"],
-                eps=group["eps"],
-                weight_decay=group["weight_decay"],
-                maximize=group["maximize"],
-            )
-        return loss
-
-
-def _init(param: Tensor) -> dict[str, Tensor]:
-    return {
-        "step": rgrad.tensor(0.0, dtype=rgrad.float32),
-        "square_avg": rgrad.zeros_like(param),
-        "acc_delta": rgrad.zeros_like(param),
-    }
+    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor]) -> None:
+        column = self._columns(group, params)
+        _C._optim.adadelta(
+            params,
+            grads,
+            column("square_avg"),
+            column("acc_delta"),
+            column("step"),
+            lr=number(group["lr"]),
+            rho=group["rho"],
+            eps=group["eps"],
+            weight_decay=group["weight_decay"],
+            maximize=group["maximize"],
+        )

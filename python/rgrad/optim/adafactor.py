@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import rgrad
 from rgrad.optim import _functional
-from rgrad.optim.optimizer import Optimizer, number
+from rgrad.optim.optimizer import GroupOptimizer, arguments, number
 
 if TYPE_CHECKING:
     from rgrad import Tensor
 
 
-class Adafactor(Optimizer):
+class Adafactor(GroupOptimizer):
     """Adaptive steps whose second moment of a matrix is kept as its rows' and columns' means.
 
     Args:
@@ -53,44 +53,28 @@ class Adafactor(Optimizer):
             raise ValueError(f"Clipping threshold d should be >= 1 but is: {d}")
         if not weight_decay >= 0.0:
             raise ValueError(f"weight_decay should be >= 0 but is: {weight_decay}")
-        defaults = {
-            "lr": lr,
-            "beta2_decay": beta2_decay,
-            "eps": eps,
-            "d": d,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, arguments(locals()))
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; see `Optimizer.step`."""
-        loss = self._evaluate(closure)
-        with rgrad.no_grad():
-            for group in self.param_groups:
-                params, grads = self._with_grad(group)
-                self._states(params, _init)
-                _functional.adafactor(
-                    params,
-                    grads,
-                    [self.state[param] for param in params],
-                    lr=number(group["lr"]),
-                    beta2_decay=group["beta2_decay"],
-                    eps=group["eps"],
-                    d=group["d"],
-                    weight_decay=group["weight_decay"],
-                    maximize=group["maximize"],
-                )
-        return loss
+    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Tensor]:
+        state = super()._new_state(param, group)
+        if param.dim() > 1:
+            *outer, rows, columns = param.shape
+            state["row_var"] = param.new_zeros((*outer, rows, 1))
+            state["col_var"] = param.new_zeros((*outer, 1, columns))
+        else:
+            state["variance"] = rgrad.zeros_like(param)
+        return state
 
-
-def _init(param: Tensor) -> dict[str, Tensor]:
-    state = {"step": rgrad.tensor(0.0, dtype=rgrad.float32)}
-    if param.dim() > 1:
-        *outer, rows, columns = param.shape
-        state["row_var"] = param.new_zeros((*outer, rows, 1))
-        state["col_var"] = param.new_zeros((*outer, 1, columns))
-    else:
-        state["variance"] = rgrad.zeros_like(param)
-    return state
+    @rgrad.no_grad()
+    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor]) -> None:
+        _functional.adafactor(
+            params,
+            grads,
+            self._states(group, params),
+            lr=number(group["lr"]),
+            beta2_decay=group["beta2_decay"],
+            eps=group["eps"],
+            d=group["d"],
+            weight_decay=group["weight_decay"],
+            maximize=group["maximize"],
+        )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import rgrad
 from rgrad import _C
-from rgrad.optim.optimizer import Optimizer, check_fused, check_settings, number
+from rgrad.optim.optimizer import GroupOptimizer, check_fused, check_settings, number
 
 if TYPE_CHECKING:
     from rgrad import Tensor
 
 
-class Adagrad(Optimizer):
+class Adagrad(GroupOptimizer):
     """Steps divided by the root of the sum of all squared gradients so far.
 
     Args:
@@ -67,30 +67,22 @@ class Adagrad(Optimizer):
         # Unlike the other optimizers, the state exists from the start, as in PyTorch.
         for group in self.param_groups:
             for param in group["params"]:
-                self.state[param] = self._init(param, group)
+                self.state[param] = self._new_state(param, group)
 
-    @staticmethod
-    def _init(param: Tensor, group: dict[str, Any]) -> dict[str, Tensor]:
-        return {
-            "step": rgrad.tensor(0.0, dtype=rgrad.float32),
-            "sum": rgrad.full_like(param, group["initial_accumulator_value"]),
-        }
+    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Tensor]:
+        first = group["initial_accumulator_value"]
+        return super()._new_state(param, group) | {"sum": rgrad.full_like(param, first)}
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; see `Optimizer.step`."""
-        loss = self._evaluate(closure)
-        for group in self.param_groups:
-            params, grads = self._with_grad(group)
-            column = self._states(params, lambda param, group=group: self._init(param, group))
-            _C._optim.adagrad(
-                params,
-                grads,
-                column("sum"),
-                column("step"),
-                lr=number(group["lr"]),
-                lr_decay=group["lr_decay"],
-                eps=group["eps"],
-                weight_decay=group["weight_decay"],
-                maximize=group["maximize"],
-            )
-        return loss
+    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor]) -> None:
+        column = self._columns(group, params)
+        _C._optim.adagrad(
+            params,
+            grads,
+            column("sum"),
+            column("step"),
+            lr=number(group["lr"]),
+            lr_decay=group["lr_decay"],
+            eps=group["eps"],
+            weight_decay=group["weight_decay"],
+            maximize=group["maximize"],
+        )

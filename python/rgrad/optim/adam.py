@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import rgrad
 from rgrad import _C
-from rgrad.optim.optimizer import Optimizer, check_fused, check_settings, number
+from rgrad.optim.optimizer import GroupOptimizer, check_fused, check_settings, number
 
 if TYPE_CHECKING:
     from rgrad import Tensor
 
 
-class Adam(Optimizer):
+class Adam(GroupOptimizer):
     """Adam: steps scaled by running averages of the gradient and of its square.
 
     Args:
@@ -30,6 +30,8 @@ class Adam(Optimizer):
         fused: accepted, as `foreach`.
         decoupled_weight_decay: decay the parameters themselves, as AdamW does.
     """
+
+    _zeros = ("exp_avg", "exp_avg_sq")
 
     def __init__(
         self,
@@ -80,40 +82,27 @@ class Adam(Optimizer):
             group.setdefault("maximize", False)
             group.setdefault("decoupled_weight_decay", False)
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; see `Optimizer.step`."""
-        loss = self._evaluate(closure)
-        for group in self.param_groups:
-            params, grads = self._with_grad(group)
-            amsgrad = group["amsgrad"]
-            beta1, beta2 = group["betas"]
-            column = self._states(params, _init_amsgrad if amsgrad else _init)
-            _C._optim.adam(
-                params,
-                grads,
-                column("exp_avg"),
-                column("exp_avg_sq"),
-                column("max_exp_avg_sq") if amsgrad else [],
-                column("step"),
-                lr=number(group["lr"]),
-                beta1=beta1,
-                beta2=beta2,
-                eps=group["eps"],
-                weight_decay=group["weight_decay"],
-                amsgrad=amsgrad,
-                maximize=group["maximize"],
-                decoupled=group["decoupled_weight_decay"],
-            )
-        return loss
+    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Tensor]:
+        state = super()._new_state(param, group)
+        return state | {"max_exp_avg_sq": rgrad.zeros_like(param)} if group["amsgrad"] else state
 
-
-def _init(param: Tensor) -> dict[str, Tensor]:
-    return {
-        "step": rgrad.tensor(0.0, dtype=rgrad.float32),
-        "exp_avg": rgrad.zeros_like(param),
-        "exp_avg_sq": rgrad.zeros_like(param),
-    }
-
-
-def _init_amsgrad(param: Tensor) -> dict[str, Tensor]:
-    return _init(param) | {"max_exp_avg_sq": rgrad.zeros_like(param)}
+    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor]) -> None:
+        amsgrad = group["amsgrad"]
+        beta1, beta2 = group["betas"]
+        column = self._columns(group, params)
+        _C._optim.adam(
+            params,
+            grads,
+            column("exp_avg"),
+            column("exp_avg_sq"),
+            column("max_exp_avg_sq") if amsgrad else [],
+            column("step"),
+            lr=number(group["lr"]),
+            beta1=beta1,
+            beta2=beta2,
+            eps=group["eps"],
+            weight_decay=group["weight_decay"],
+            amsgrad=amsgrad,
+            maximize=group["maximize"],
+            decoupled=group["decoupled_weight_decay"],
+        )

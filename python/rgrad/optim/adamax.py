@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import rgrad
 from rgrad.optim import _functional
-from rgrad.optim.optimizer import Optimizer, arguments, check_settings, number
+from rgrad.optim.optimizer import GroupOptimizer, arguments, check_settings, number
 
 if TYPE_CHECKING:
     from rgrad import Tensor
 
 
-class Adamax(Optimizer):
+class Adamax(GroupOptimizer):
     """Adam with the infinity norm of past gradients in place of the second moment.
 
     Args:
@@ -27,6 +27,8 @@ class Adamax(Optimizer):
         differentiable: must be False.
         capturable: accepted, without effect.
     """
+
+    _zeros = ("exp_avg", "exp_inf")
 
     def __init__(
         self,
@@ -44,33 +46,20 @@ class Adamax(Optimizer):
         check_settings(lr=lr, eps=eps, betas=betas, weight_decay=weight_decay, differentiable=differentiable)
         super().__init__(params, arguments(locals()))
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; see `Optimizer.step`."""
-        loss = self._evaluate(closure)
-        with rgrad.no_grad():
-            for group in self.param_groups:
-                params, grads = self._with_grad(group)
-                column = self._states(params, _init)
-                beta1, beta2 = group["betas"]
-                _functional.adamax(
-                    params,
-                    grads,
-                    column("exp_avg"),
-                    column("exp_inf"),
-                    column("step"),
-                    lr=number(group["lr"]),
-                    beta1=beta1,
-                    beta2=beta2,
-                    eps=group["eps"],
-                    weight_decay=group["weight_decay"],
-                    maximize=group["maximize"],
-                )
-        return loss
-
-
-def _init(param: Tensor) -> dict[str, Tensor]:
-    return {
-        "step": rgrad.tensor(0.0, dtype=rgrad.float32),
-        "exp_avg": rgrad.zeros_like(param),
-        "exp_inf": rgrad.zeros_like(param),
-    }
+    @rgrad.no_grad()
+    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor]) -> None:
+        column = self._columns(group, params)
+        beta1, beta2 = group["betas"]
+        _functional.adamax(
+            params,
+            grads,
+            column("exp_avg"),
+            column("exp_inf"),
+            column("step"),
+            lr=number(group["lr"]),
+            beta1=beta1,
+            beta2=beta2,
+            eps=group["eps"],
+            weight_decay=group["weight_decay"],
+            maximize=group["maximize"],
+        )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import rgrad
 from rgrad.optim import _functional
-from rgrad.optim.optimizer import Optimizer, arguments, check_settings, number
+from rgrad.optim.optimizer import GroupOptimizer, arguments, check_settings, number
 
 if TYPE_CHECKING:
     from rgrad import Tensor
 
 
-class ASGD(Optimizer):
+class ASGD(GroupOptimizer):
     """Stochastic gradient descent with a falling rate, which also averages the parameters (state ``ax``).
 
     Args:
@@ -45,35 +45,27 @@ class ASGD(Optimizer):
         check_settings(lr=lr, lambd=lambd, alpha=alpha, weight_decay=weight_decay, differentiable=differentiable)
         super().__init__(params, arguments(locals()))
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; see `Optimizer.step`."""
-        loss = self._evaluate(closure)
-        with rgrad.no_grad():
-            for group in self.param_groups:
-                params, grads = self._with_grad(group)
-                lr = number(group["lr"])
-                column = self._states(params, lambda param, lr=lr: _init(param, lr))
-                _functional.asgd(
-                    params,
-                    grads,
-                    column("ax"),
-                    column("mu"),
-                    column("eta"),
-                    column("step"),
-                    lr=lr,
-                    lambd=group["lambd"],
-                    alpha=group["alpha"],
-                    t0=group["t0"],
-                    weight_decay=group["weight_decay"],
-                    maximize=group["maximize"],
-                )
-        return loss
+    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Tensor]:
+        begin = {"eta": number(group["lr"]), "mu": 1.0}
+        state = super()._new_state(param, group)
+        state.update((name, rgrad.tensor(value, dtype=rgrad.float32)) for name, value in begin.items())
+        state["ax"] = rgrad.zeros_like(param)
+        return state
 
-
-def _init(param: Tensor, lr: float) -> dict[str, Tensor]:
-    return {
-        "step": rgrad.tensor(0.0, dtype=rgrad.float32),
-        "eta": rgrad.tensor(lr, dtype=rgrad.float32),
-        "mu": rgrad.tensor(1.0, dtype=rgrad.float32),
-        "ax": rgrad.zeros_like(param),
-    }
+    @rgrad.no_grad()
+    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor]) -> None:
+        column = self._columns(group, params)
+        _functional.asgd(
+            params,
+            grads,
+            column("ax"),
+            column("mu"),
+            column("eta"),
+            column("step"),
+            lr=number(group["lr"]),
+            lambd=group["lambd"],
+            alpha=group["alpha"],
+            t0=group["t0"],
+            weight_decay=group["weight_decay"],
+            maximize=group["maximize"],
+        )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import rgrad
 from rgrad.optim import _functional
-from rgrad.optim.optimizer import Optimizer, check_settings, number
+from rgrad.optim.optimizer import GroupOptimizer, check_settings, number
 
 if TYPE_CHECKING:
     from rgrad import Tensor
 
 
-class NAdam(Optimizer):
+class NAdam(GroupOptimizer):
     """Adam with Nesterov momentum.
 
     Args:
@@ -29,6 +29,8 @@ class NAdam(Optimizer):
         capturable: accepted, without effect.
         differentiable: must be False.
     """
+
+    _zeros = ("exp_avg", "exp_avg_sq")
 
     def __init__(
         self,
@@ -67,37 +69,27 @@ class NAdam(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; see `Optimizer.step`."""
-        loss = self._evaluate(closure)
-        with rgrad.no_grad():
-            for group in self.param_groups:
-                params, grads = self._with_grad(group)
-                column = self._states(params, _init)
-                beta1, beta2 = group["betas"]
-                _functional.nadam(
-                    params,
-                    grads,
-                    column("exp_avg"),
-                    column("exp_avg_sq"),
-                    column("mu_product"),
-                    column("step"),
-                    lr=number(group["lr"]),
-                    beta1=beta1,
-                    beta2=beta2,
-                    eps=group["eps"],
-                    weight_decay=group["weight_decay"],
-                    momentum_decay=group["momentum_decay"],
-                    decoupled=group["decoupled_weight_decay"],
-                    maximize=group["maximize"],
-                )
-        return loss
+    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Tensor]:
+        state = super()._new_state(param, group)
+        return {"step": state["step"], "mu_product": rgrad.ones((), dtype=rgrad.float32)} | state
 
-
-def _init(param: Tensor) -> dict[str, Tensor]:
-    return {
-        "step": rgrad.tensor(0.0, dtype=rgrad.float32),
-        "mu_product": rgrad.ones((), dtype=rgrad.float32),
-        "exp_avg": rgrad.zeros_like(param),
-        "exp_avg_sq": rgrad.zeros_like(param),
-    }
+    @rgrad.no_grad()
+    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor]) -> None:
+        column = self._columns(group, params)
+        beta1, beta2 = group["betas"]
+        _functional.nadam(
+            params,
+            grads,
+            column("exp_avg"),
+            column("exp_avg_sq"),
+            column("mu_product"),
+            column("step"),
+            lr=number(group["lr"]),
+            beta1=beta1,
+            beta2=beta2,
+            eps=group["eps"],
+            weight_decay=group["weight_decay"],
+            momentum_decay=group["momentum_decay"],
+            decoupled=group["decoupled_weight_decay"],
+            maximize=group["maximize"],
+        )

@@ -34,6 +34,11 @@ class _Required:
 
 required = _Required()
 
+_UNORDERED = (
+    "optimizer parameters need to be organized in ordered collections: a saved state names parameters by their "
+    "position, and a set has another order in every run. Pass a list."
+)
+
 
 class HookHandle:
     """Removes the hook it was returned for; also as a context manager."""
@@ -77,9 +82,7 @@ def check_settings(**settings: Any) -> None:
                     raise ValueError(f"Invalid beta parameter at index {index}: {value[index]}")
         elif key == "differentiable":
             if value:
-                raise NotImplementedError(
-                    "differentiable=True: steps of an optimizer are not recorded for autograd"
-                )
+                raise NotImplementedError("differentiable=True: steps of an optimizer are not recorded for autograd")
         elif not value >= 0.0:
             raise ValueError(f"Invalid {names.get(key, f'{key} value')}: {value}")
 
@@ -129,8 +132,7 @@ class Optimizer:
     """Base class of all optimizers.
 
     Args:
-        params: an iterable of tensors, of `(name, tensor)` pairs, or of dicts that each describe a parameter
-        group.
+        params: an iterable of tensors, of `(name, tensor)` pairs, or of dicts that each describe a parameter group.
         defaults: the settings of a group that doesn't name its own.
     """
 
@@ -149,14 +151,7 @@ class Optimizer:
                 + _typename(params)
             )
         if isinstance(params, set):
-            warnings.warn(
-                "optimizer parameters need to be organized in ordered collections, but the ordering of "
-                "tensors in "
-                "sets will change between runs. Please use a list instead. This will be an error in a future "
-                "release.",
-                FutureWarning,
-                stacklevel=3,
-            )
+            warnings.warn(_UNORDERED, FutureWarning, stacklevel=3)
         self.state: defaultdict[Any, Any] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
         groups = list(params)
@@ -204,69 +199,53 @@ class Optimizer:
         """Add a group of parameters with settings of its own, such as layers thawed during fine-tuning.
 
         Args:
-            param_group: a dict with `params` and any of the optimizer's settings.
+            param_group: a dict with `params`, a tensor or an iterable of tensors or of `(name, tensor)` pairs, and any
+                of the optimizer's settings. The dict becomes the group: other settings are added to it.
+
+        Raises:
+            TypeError: the group is not a dict, or its parameters are no tensors or in no order.
+            ValueError: a parameter is the result of an operation, or in another group; some parameters have names and
+                others none; a setting without a default is missing.
         """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
-        params = param_group["params"]
-        if isinstance(params, rgrad.Tensor):
-            params = [params]
-        elif isinstance(params, set):
-            raise TypeError(
-                "optimizer parameters need to be organized in ordered collections, but the ordering of "
-                "tensors in "
-                "sets will change between runs. Please use a list instead."
-            )
-        params = list(params)
-        names = [param[0] for param in params if isinstance(param, tuple)]
-        if names and len(names) != len(params):
-            raise ValueError(
-                "all optimizer params should be with/without names. Some param names are missing"
-            )
-        params = [param[1] if isinstance(param, tuple) else param for param in params]
-        param_group["params"] = params
-        if names:
-            param_group["param_names"] = names
-
-        for param in params:
-            if not isinstance(param, rgrad.Tensor):
-                raise TypeError(
-                    f"optimizer can only optimize Tensors, but one of the params is {_typename(param)}"
-                )
-            if not (param.is_leaf or param.retains_grad):
-                raise ValueError("can't optimize a non-leaf Tensor")
-        for name, default in self.defaults.items():
-            if default is required and name not in param_group:
-                raise ValueError(
-                    f"parameter group didn't specify a value of required optimization parameter {name}"
-                )
-            param_group.setdefault(name, default)
-
-        ids = {id(param) for param in params}
-        if len(ids) != len(params):
+        named = param_group | _split_names(param_group["params"])
+        _check_trainable(named["params"])
+        param_group.update(self._with_defaults(named))
+        if len(set(map(id, param_group["params"]))) != len(param_group["params"]):
             warnings.warn(
-                "optimizer contains a parameter group with duplicate parameters; in future, this will cause "
-                "an "
-                "error; see github.com/pytorch/pytorch/issues/40967 for more information",
+                "optimizer contains a parameter group with duplicate parameters: a step updates a parameter as often "
+                "as it is listed.",
                 stacklevel=3,
             )
-        for group in self.param_groups:
-            if ("param_names" in param_group) != ("param_names" in group):
-                kind = "with names" if names else "without names"
+        self._check_beside_others(param_group)
+        self.param_groups.append(param_group)
+
+    def _with_defaults(self, group: dict[str, Any]) -> dict[str, Any]:
+        missing = {name: default for name, default in self.defaults.items() if name not in group}
+        for name, default in missing.items():
+            if default is required:
+                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
+        return group | missing
+
+    def _check_beside_others(self, group: dict[str, Any]) -> None:
+        """Refuses a group that holds parameters of another, or is named where the others are not."""
+        named = "param_names" in group
+        mine = set(map(id, group["params"]))
+        for other in self.param_groups:
+            if ("param_names" in other) is not named:
                 raise ValueError(
                     "all optimizer param groups should be with/without names. "
-                    f"cannot add param group {kind} to the optimizer"
+                    f"cannot add param group {'with' if named else 'without'} names to the optimizer"
                 )
-            if any(id(param) in ids for param in group["params"]):
+            if not mine.isdisjoint(map(id, other["params"])):
                 raise ValueError("some parameters appear in more than one parameter group")
-        self.param_groups.append(param_group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or zero them.
 
         Args:
-            set_to_none: drop the gradients, which also frees their memory, instead of filling them with
-                zeros.
+            set_to_none: drop the gradients, which also frees their memory, instead of filling them with zeros.
         """
         for group in self.param_groups:
             for param in group["params"]:
@@ -303,19 +282,6 @@ class Optimizer:
         if len(grads) != len(params):
             params = [param for param in params if param.grad is not None]
         return params, grads
-
-    def _states(
-        self, params: list[Tensor], init: Callable[[Tensor], dict[str, Any]]
-    ) -> Callable[[str], list[Any]]:
-        """A function that gives one column of the parameters' state, `init` having filled the states that
-        are new.
-        """
-        states = list(map(self.state.__getitem__, params))
-        if not all(states):
-            for param, state in zip(params, states, strict=True):
-                if not state:
-                    state.update(init(param))
-        return lambda key: list(map(itemgetter(key), states))
 
     # State dictionaries
 
@@ -364,9 +330,10 @@ class Optimizer:
             raise ValueError("loaded state dict has a different number of parameter groups")
         pairs = list(zip(groups, saved_groups, strict=True))
         if any(len(group["params"]) != len(saved["params"]) for group, saved in pairs):
+            sizes = [[len(group["params"]) for group in part] for part in (saved_groups, groups)]
             raise ValueError(
-                "loaded state dict contains a parameter group that doesn't match the size of optimizer's "
-                "group"
+                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group: "
+                f"the groups have {sizes[0]} parameters, the optimizer's {sizes[1]}"
             )
         params = {
             number: param
@@ -412,6 +379,69 @@ class Optimizer:
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call `hook(optimizer)` after a state was loaded."""
         return HookHandle(self._optimizer_load_state_dict_post_hooks, hook)
+
+
+class GroupOptimizer(Optimizer):
+    """Base of the optimizers whose step treats every parameter group by itself, in one call of a kernel.
+
+    A subclass names the state that begins with zeros, or gives `_new_state`, and gives `_update`.
+    """
+
+    # Names of state tensors like the parameter.
+    _zeros: tuple[str, ...] = ()
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters once; see `Optimizer.step`."""
+        loss = self._evaluate(closure)
+        for group in self.param_groups:
+            params, grads = self._with_grad(group)
+            self._update(group, params, grads)
+        return loss
+
+    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor]) -> None:
+        """Makes a step of a group's parameters that have a gradient."""
+        raise NotImplementedError
+
+    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Tensor]:
+        """The state of a parameter before its first step."""
+        state = {"step": rgrad.tensor(0.0, dtype=rgrad.float32)}
+        state.update((name, rgrad.zeros_like(param)) for name in self._zeros)
+        return state
+
+    def _states(self, group: dict[str, Any], params: list[Tensor]) -> list[dict[str, Any]]:
+        """The states of some of a group's parameters, new ones where there were none."""
+        states = list(map(self.state.__getitem__, params))
+        if not all(states):
+            for param, state in zip(params, states, strict=True):
+                if not state:
+                    state.update(self._new_state(param, group))
+        return states
+
+    def _columns(self, group: dict[str, Any], params: list[Tensor]) -> Callable[[str], list[Any]]:
+        """A function that gives an entry of these states for all parameters."""
+        states = self._states(group, params)
+        return lambda key: list(map(itemgetter(key), states))
+
+
+def _split_names(params: Any) -> dict[str, list[Any]]:
+    """The entries `params` and, where they come in pairs with their names, `param_names` of a group."""
+    if isinstance(params, set):
+        raise TypeError(_UNORDERED)
+    given = [params] if isinstance(params, rgrad.Tensor) else list(params)
+    pairs = [entry for entry in given if isinstance(entry, tuple)]
+    if not pairs:
+        return {"params": given}
+    if len(pairs) != len(given):
+        raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+    return {"params": [pair[1] for pair in pairs], "param_names": [pair[0] for pair in pairs]}
+
+
+def _check_trainable(params: list[Any]) -> None:
+    for param in params:
+        if not isinstance(param, rgrad.Tensor):
+            raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {_typename(param)}")
+        if not (param.is_leaf or param.retains_grad):
+            raise ValueError("can't optimize a non-leaf Tensor")
 
 
 def _like_param(param: Tensor, value: Any, key: Any = None) -> Any:

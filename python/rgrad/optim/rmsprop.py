@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import rgrad
 from rgrad import _C
-from rgrad.optim.optimizer import Optimizer, check_settings, number
+from rgrad.optim.optimizer import GroupOptimizer, check_settings, number
 
 if TYPE_CHECKING:
     from rgrad import Tensor
 
 
-class RMSprop(Optimizer):
+class RMSprop(GroupOptimizer):
     """Steps divided by the root of a running average of the squared gradient.
 
     Args:
@@ -29,6 +29,8 @@ class RMSprop(Optimizer):
         maximize: go up the gradient.
         differentiable: must be False.
     """
+
+    _zeros = ("square_avg",)
 
     def __init__(
         self,
@@ -66,40 +68,27 @@ class RMSprop(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; see `Optimizer.step`."""
-        loss = self._evaluate(closure)
-        for group in self.param_groups:
-            params, grads = self._with_grad(group)
-            momentum, centered = group["momentum"], group["centered"]
+    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Tensor]:
+        state = super()._new_state(param, group)
+        optional = {"momentum_buffer": group["momentum"] > 0, "grad_avg": group["centered"]}
+        state.update((name, rgrad.zeros_like(param)) for name, kept in optional.items() if kept)
+        return state
 
-            def init(
-                param: Tensor, momentum: float = momentum, centered: bool = centered
-            ) -> dict[str, Tensor]:
-                state = {
-                    "step": rgrad.tensor(0.0, dtype=rgrad.float32),
-                    "square_avg": rgrad.zeros_like(param),
-                }
-                if momentum > 0:
-                    state["momentum_buffer"] = rgrad.zeros_like(param)
-                if centered:
-                    state["grad_avg"] = rgrad.zeros_like(param)
-                return state
-
-            column = self._states(params, init)
-            _C._optim.rmsprop(
-                params,
-                grads,
-                column("square_avg"),
-                column("grad_avg") if centered else [],
-                column("momentum_buffer") if momentum > 0 else [],
-                column("step"),
-                lr=number(group["lr"]),
-                alpha=group["alpha"],
-                eps=group["eps"],
-                weight_decay=group["weight_decay"],
-                momentum=momentum,
-                centered=centered,
-                maximize=group["maximize"],
-            )
-        return loss
+    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor]) -> None:
+        momentum, centered = group["momentum"], group["centered"]
+        column = self._columns(group, params)
+        _C._optim.rmsprop(
+            params,
+            grads,
+            column("square_avg"),
+            column("grad_avg") if centered else [],
+            column("momentum_buffer") if momentum > 0 else [],
+            column("step"),
+            lr=number(group["lr"]),
+            alpha=group["alpha"],
+            eps=group["eps"],
+            weight_decay=group["weight_decay"],
+            momentum=momentum,
+            centered=centered,
+            maximize=group["maximize"],
+        )

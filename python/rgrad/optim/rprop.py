@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import rgrad
 from rgrad.optim import _functional
-from rgrad.optim.optimizer import Optimizer, arguments, check_settings, number
+from rgrad.optim.optimizer import GroupOptimizer, arguments, check_settings, number
 
 if TYPE_CHECKING:
     from rgrad import Tensor
 
 
-class Rprop(Optimizer):
+class Rprop(GroupOptimizer):
     """Steps whose size follows from how the signs of an element's gradients change, for full batches.
 
     Args:
@@ -26,6 +26,8 @@ class Rprop(Optimizer):
         maximize: go up the gradient.
         differentiable: must be False.
     """
+
+    _zeros = ("prev",)
 
     def __init__(
         self,
@@ -44,30 +46,19 @@ class Rprop(Optimizer):
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
         super().__init__(params, arguments(locals()))
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; see `Optimizer.step`."""
-        loss = self._evaluate(closure)
-        with rgrad.no_grad():
-            for group in self.param_groups:
-                params, grads = self._with_grad(group)
-                lr = number(group["lr"])
-                column = self._states(params, lambda param, lr=lr: _init(param, lr))
-                _functional.rprop(
-                    params,
-                    grads,
-                    column("prev"),
-                    column("step_size"),
-                    column("step"),
-                    etas=group["etas"],
-                    step_sizes=group["step_sizes"],
-                    maximize=group["maximize"],
-                )
-        return loss
+    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Tensor]:
+        return super()._new_state(param, group) | {"step_size": rgrad.full_like(param, number(group["lr"]))}
 
-
-def _init(param: Tensor, lr: float) -> dict[str, Tensor]:
-    return {
-        "step": rgrad.tensor(0.0, dtype=rgrad.float32),
-        "prev": rgrad.zeros_like(param),
-        "step_size": rgrad.full_like(param, lr),
-    }
+    @rgrad.no_grad()
+    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor]) -> None:
+        column = self._columns(group, params)
+        _functional.rprop(
+            params,
+            grads,
+            column("prev"),
+            column("step_size"),
+            column("step"),
+            etas=group["etas"],
+            step_sizes=group["step_sizes"],
+            maximize=group["maximize"],
+        )

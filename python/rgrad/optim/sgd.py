@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from rgrad import _C
-from rgrad.optim.optimizer import Optimizer, check_fused, check_settings, number
+from rgrad.optim.optimizer import GroupOptimizer, arguments, check_fused, check_settings, number
 
 if TYPE_CHECKING:
     from rgrad import Tensor
 
 
-class SGD(Optimizer):
+class SGD(GroupOptimizer):
     """Stochastic gradient descent, optionally with momentum.
 
     Args:
@@ -55,41 +55,26 @@ class SGD(Optimizer):
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         check_fused(fused, foreach)
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-            "foreach": foreach,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, arguments(locals()))
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; see `Optimizer.step`."""
-        loss = self._evaluate(closure)
-        for group in self.param_groups:
-            params, grads = self._with_grad(group)
-            momentum = group["momentum"]
-            buffers: list[Tensor | None] = []
-            if momentum != 0:
-                states = list(map(self.state.__getitem__, params))
-                buffers = [state.get("momentum_buffer") for state in states]
-            new_buffers = _C._optim.sgd(
-                params,
-                grads,
-                buffers,
-                lr=number(group["lr"]),
-                momentum=momentum,
-                dampening=group["dampening"],
-                weight_decay=group["weight_decay"],
-                nesterov=group["nesterov"],
-                maximize=group["maximize"],
-            )
-            if new_buffers is not None:
-                for state, buffer in zip(states, new_buffers, strict=True):
-                    state["momentum_buffer"] = buffer
-        return loss
+    def _update(self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor]) -> None:
+        momentum = group["momentum"]
+        # Without momentum there is no state, not even an empty one.
+        states = buffers = []
+        if momentum != 0:
+            states = list(map(self.state.__getitem__, params))
+            buffers = [state.get("momentum_buffer") for state in states]
+        new_buffers = _C._optim.sgd(
+            params,
+            grads,
+            buffers,
+            lr=number(group["lr"]),
+            momentum=momentum,
+            dampening=group["dampening"],
+            weight_decay=group["weight_decay"],
+            nesterov=group["nesterov"],
+            maximize=group["maximize"],
+        )
+        if new_buffers is not None:
+            for state, buffer in zip(states, new_buffers, strict=True):
+                state["momentum_buffer"] = buffer

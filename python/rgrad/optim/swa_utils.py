@@ -115,16 +115,15 @@ class AveragedModel(Module):
         multi_avg_fn: Callable[[list[Tensor], list[Tensor], Any], None] | None = None,
         use_buffers: bool = False,
     ) -> None:
-        super().__init__()
-        if avg_fn is not None and multi_avg_fn is not None:
+        if None not in (avg_fn, multi_avg_fn):
             raise AssertionError("Only one of avg_fn and multi_avg_fn should be provided")
-        self.module = deepcopy(model)
-        if device is not None:
-            self.module = self.module.to(device)
-        self.register_buffer("n_averaged", rgrad.tensor(0, dtype=rgrad.long, device=device))
-        self.avg_fn = avg_fn
-        self.multi_avg_fn = multi_avg_fn
+        super().__init__()
+        copy = deepcopy(model)
+        self.module = copy if device is None else copy.to(device)
+        # A buffer, so that a saved average can be continued.
+        self.register_buffer("n_averaged", rgrad.zeros((), dtype=rgrad.int64, device=device))
         self.use_buffers = use_buffers
+        self.avg_fn, self.multi_avg_fn = avg_fn, multi_avg_fn
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the averaged model computes."""

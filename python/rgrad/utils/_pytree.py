@@ -121,6 +121,7 @@ def _flatten(tree: Any, leaves: list, is_leaf: IsLeaf) -> TreeSpec:
 def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list, TreeSpec]:
     """The leaves of a tree, and what `tree_unflatten` makes it of again.
 
+    >>> from rgrad.utils._pytree import tree_flatten, tree_unflatten
     >>> leaves, spec = tree_flatten({"a": (1, 2), "b": [3]})
     >>> leaves
     [1, 2, 3]

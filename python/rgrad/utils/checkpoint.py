@@ -11,6 +11,7 @@ torch.Size([1, 2])
 from __future__ import annotations
 
 import contextlib
+import functools
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -100,8 +101,8 @@ class CheckpointFunction(Function):
         if not _C._is_checkpoint_valid():
             raise RuntimeError(
                 "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
-                "parameter to .backward(). To resolve this error, you can either set use_reentrant=False, or call "
-                ".backward() without passing the `inputs` argument."
+                "parameter to .backward(), as the region's own backward reaches all of its leaves: use "
+                "use_reentrant=False."
             )
         args = list(ctx.args)
         for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
@@ -146,23 +147,11 @@ def checkpoint(
     Returns:
         What the function returns.
     """
-    if use_reentrant is None:
-        warnings.warn(
-            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. In a future release, "
-            "calling checkpoint without use_reentrant will raise an exception. use_reentrant=False is recommended, "
-            "but if you need to preserve the current default behavior, you can pass use_reentrant=True. Refer to docs "
-            "for more details on the differences between the two variants.",
-            stacklevel=2,
-        )
-        use_reentrant = True
-    if use_reentrant:
+    if _chosen(use_reentrant, "torch.utils.checkpoint"):
         if kwargs:
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
         if context_fn is not noop_context_fn or debug:
-            raise ValueError(
-                "Passing `context_fn`, `debug`, or `respect_saved_tensors_hooks` "
-                "is only supported when use_reentrant=False."
-            )
+            raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
         return CheckpointFunction.apply(function, preserve_rng_state, *args)
     logs = debug if _debug is None else _debug
     if logs and context_fn is not noop_context_fn:
@@ -193,36 +182,48 @@ def checkpoint_sequential(
 
     Args:
         functions: a `Sequential`, or a list of functions or modules.
-        segments: how many.
+        segments: how many; the last one takes what is left over.
         input: the argument of the first function.
         use_reentrant: as for :func:`checkpoint`.
         **kwargs: ``preserve_rng_state``, as for :func:`checkpoint`.
+
+    Returns:
+        What the last function returns.
+
+    Raises:
+        ValueError: there are fewer functions than segments, or other keyword arguments.
+
+    >>> import rgrad as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> checkpoint_sequential([torch.exp, torch.log, torch.neg], 2, x, use_reentrant=False)
+    tensor([-1., -1.], grad_fn=<NegBackward0>)
     """
-    if use_reentrant is None:
-        warnings.warn(
-            "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly. "
-            "In a future release, we will raise an exception if use_reentrant is not passed. use_reentrant=False is "
-            "recommended, but if you need to preserve the current default behavior, you can pass use_reentrant=True. "
-            "Refer to docs for more details on the differences between the two variants.",
-            stacklevel=2,
-        )
-        use_reentrant = True
-    preserve = kwargs.pop("preserve_rng_state", True)
+    options = {
+        "use_reentrant": _chosen(use_reentrant, "torch.utils.checkpoint.checkpoint_sequential"),
+        "preserve_rng_state": kwargs.pop("preserve_rng_state", True),
+    }
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     chain = list(functions.children()) if isinstance(functions, rgrad.nn.Sequential) else list(functions)
+    size, begin = len(chain) // segments, 0
+    for end in range(size, size * segments, size):
+        input = checkpoint(functools.partial(_in_turn, chain[begin:end]), input, **options)
+        begin = end
+    return _in_turn(chain[begin:], input)
 
-    def segment(part: list[Any]) -> Callable[[Any], Any]:
-        def run(x: Any) -> Any:
-            for f in part:
-                x = f(x)
-            return x
 
-        return run
+def _in_turn(functions: Iterable[Callable[[Any], Any]], value: Any) -> Any:
+    for function in functions:
+        value = function(value)
+    return value
 
-    size = len(chain) // segments
-    last = size * (segments - 1)
-    for start in range(0, last, size):
-        part = segment(chain[start : start + size])
-        input = checkpoint(part, input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
-    return segment(chain[last:])(input)
+
+def _chosen(use_reentrant: bool | None, caller: str) -> bool:
+    """The kind of checkpoint; for the caller of `caller` who leaves it open, the older one, with a warning."""
+    if use_reentrant is None:
+        warnings.warn(
+            f"{caller}: the use_reentrant parameter should be passed explicitly. Without it, it is True; with False, "
+            "`grad`, keyword arguments and inputs that require no gradient work, too.",
+            stacklevel=3,
+        )
+    return use_reentrant is None or use_reentrant

@@ -13,8 +13,8 @@ def to_dlpack(tensor: Tensor) -> Any:
     """A capsule over the memory of a tensor, to be consumed once.
 
     >>> import rgrad as torch
-    >>> capsule = to_dlpack(torch.ones(2))
-    >>> from_dlpack(capsule)
+    >>> capsule = torch.utils.dlpack.to_dlpack(torch.ones(2))
+    >>> torch.utils.dlpack.from_dlpack(capsule)
     tensor([1., 1.])
     """
     return tensor.__dlpack__()

@@ -137,7 +137,7 @@ impl<'a> Source<'a> {
     }
 
     fn of_view<T: Lane>(v: View<'a>, out: View) -> Self {
-        if v.storage.same(out.storage) {
+        if v.storage.overlaps(out.storage) {
             return Source::Blocks(v);
         }
         if v.dtype == T::Stored::DTYPE && v.layout.is_contiguous() {
@@ -349,7 +349,7 @@ fn drive_small<T: Lane, E: Element>(
         *few = match o {
             Operand::Unread => Few::Unread,
             Operand::Number(s) => Few::Number(*s),
-            Operand::View(v) if v.layout.is_contiguous() => match v.storage.same(out.storage) {
+            Operand::View(v) if v.layout.is_contiguous() => match v.storage.overlaps(out.storage) {
                 true => Few::Written(*v),
                 false => Few::Dense(*v),
             },

@@ -180,25 +180,6 @@ const ADD_WIDE: &str = "fn write(i: u32, value: T) {
 }
 ";
 
-/// One value an invocation.
-const EACH: &str = "    let row = quotient(at, params.width);
-    let block = quotient(row, params.n);
-    let pick = offsets[params.first_offsets + row - block * params.n];
-    let i = params.first + pick + before(block) + after(at - row * params.width);
-    if i < params.limit { write(i, load_values(params.first_values + at * params.step)); }
-";
-
-/// All values that may meet in one invocation.
-const IN_ORDER: &str = "    let block = quotient(at, params.width);
-    let column = at - block * params.width;
-    let base = params.first + before(block) + after(column);
-    for (var k = params.begin; k < params.end; k++) {
-        let value = ((block * params.n + k) * params.width + column) * params.step;
-        let i = base + offsets[params.first_offsets + k];
-        if i < params.limit { write(i, load_values(params.first_values + value)); }
-    }
-";
-
 /// Whether no word is atomic that holds an element.
 fn in_order(dtype: DType, how: Combine) -> bool {
     match dtype {
@@ -318,7 +299,7 @@ fn scatter_within(
             ("places", &*places),
             ("load", &*load),
             ("write", &*write),
-            ("body", if in_order { IN_ORDER } else { EACH }),
+            ("body", if in_order { "    combine_values(at);\n" } else { "    combine_value(at);\n" }),
         ];
         render("scatter", SCATTER, compute, &slots)
     };

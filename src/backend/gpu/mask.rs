@@ -12,7 +12,7 @@ use crate::backend::pointwise::{Operand, Program, compute_type};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::formula::record::{Prim, Step};
-use crate::formula::template::{self, binding};
+use crate::formula::template::binding;
 use crate::layout::{Dims, Layout};
 use crate::storage::Storage;
 
@@ -22,26 +22,6 @@ const MASK: &str = crate::formula::shader_text!("mask.wgsl");
 fn block(n: usize) -> usize {
     n.isqrt().max(64)
 }
-
-const SUM: &str = "    if at > 0u { return; }
-    var total = 0u;
-    for (var k = 0u; k < params.count; k++) {
-        let found = starts[k];
-        starts[k] = total;
-        total += found;
-    }
-    starts[params.count] = total;
-";
-
-const WRITE: &str = "    if at >= params.count { return; }
-    var next = starts[at];
-    for (var i = at * params.block; i < (at + 1u) * params.block && i < params.n; i++) {
-        if is_true(i) {
-            positions[next] = i;
-            next++;
-        }
-    }
-";
 
 /// The passes over a mask.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,9 +43,9 @@ fn pass(gpu: &Gpu, pass: Pass, mask: View, starts: View, positions: Option<View>
         }
         bindings += &binding(2 + positions.is_some() as usize, "read", "mask", "u32");
         let body = match pass {
-            Pass::Count => template::content(MASK, "pass"),
-            Pass::Sum => SUM,
-            Pass::Write => WRITE,
+            Pass::Count => "    count(at);\n",
+            Pass::Sum => "    sum(at);\n",
+            Pass::Write => "    write(at);\n",
         };
         let slots = [("bindings", &*bindings), ("pass", body)];
         render("nonzero", MASK, DType::I32, &slots)

@@ -1,7 +1,7 @@
 //! Products of matrices.
 //!
 //! Note [Kernels of a product]
-//! There are two shaders, each rendered for a tile and for how the operands lie. The direct one computes a tile an
+//! One frame (`shaders/matmul.wgsl`) has two kernels, each rendered for a tile and for how the operands lie. The direct one computes a tile an
 //! invocation from where the operands are: it is the fastest on software adapters, which gain nothing from workgroup
 //! memory, and for products that are thin. The tiled one carries both operands through workgroup memory. Either loads
 //! four neighbours at once where an operand has them, along the depth or along its side. On software loads take most of the
@@ -31,6 +31,8 @@ use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
 use crate::formula::template::{self, stored};
 use crate::layout::Layout;
+
+const FRAME: &str = crate::formula::shader_text!("matmul.wgsl");
 
 /// Multiplications from which on the candidates are timed.
 const WORTH_TUNING: usize = 1 << 26;
@@ -406,7 +408,7 @@ fn launch(
     })
 }
 
-/// The declarations that both shaders begin with: the bindings, and the bias of a column.
+/// The declarations that both kernels read through: the bindings, and the bias of a column.
 fn declarations(s: &Shape, bias: bool) -> (String, &'static str) {
     let kind = |fours: bool| {
         if fours { format!("vec4<{}>", stored(s.dtype)) } else { stored(s.dtype).to_owned() }
@@ -430,24 +432,23 @@ fn declarations(s: &Shape, bias: bool) -> (String, &'static str) {
 /// The function that writes four results beside one another.
 fn write(s: &Shape) -> &'static str {
     if s.quads {
-        "fn write(at: u32, row: u32, column: u32, v: vec4<T>) {
+        "fn write(part: u32, row: u32, column: u32, v: vec4<T>) {
     if row < params.m && column < params.n {
-        result[(params.first_result + (at * params.m + row) * params.n + column) >> 2u] = v;
+        result[(params.first_result + (part * params.m + row) * params.n + column) >> 2u] = v;
     }
 }
 "
     } else {
-        "fn write(at: u32, row: u32, column: u32, v: vec4<T>) {
-    if row >= params.m { return; }
-    let to = params.first_result + (at * params.m + row) * params.n + column;
-    for (var i = 0u; i < 4u && column + i < params.n; i++) { result[to + i] = v[i]; }
-}
-"
+        template::content(FRAME, "write")
     }
 }
 
-fn rendered(frame: &str, s: &Shape, slots: &[(&str, &str)]) -> Result<String> {
-    template::shader(frame, s.dtype, slots).map_err(Error::NotImplemented)
+/// A kernel in the frame of products, both with their slots filled.
+fn rendered(kernel: &str, dtype: DType, own: &[(&str, &str)], slots: &[(&str, &str)]) -> Result<String> {
+    let kernel = template::fill(kernel, own);
+    let mut slots = slots.to_vec();
+    slots.push(("kernels", &kernel));
+    template::shader(FRAME, dtype, &slots).map_err(Error::NotImplemented)
 }
 
 fn bias_rows(bias: View, m: usize) -> Layout {

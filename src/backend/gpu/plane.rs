@@ -17,214 +17,21 @@ const FRAME: &str = crate::formula::shader_text!("pool.wgsl");
 /// Invocations in a workgroup.
 const GROUP: usize = 64;
 
-/// A shader: the function that it calls.
+/// A function of the shader, and what tells it from the others.
 struct Function {
     name: &'static str,
     tag: u8,
-    text: &'static str,
 }
 
-const MAXIMUM: Function = Function {
-    name: "maximum",
-    tag: 0,
-    text: "fn maximum(i: u32) {
-    let output = volume(params.output);
-    let plane = quotient(i, output);
-    let at = split(i - plane * output, params.output);
-    let start = params.first + plane * volume(params.input);
-    var best = -m_inf();
-    var place = 0u;
-    var found = false;
-    let corner = origin(at);
-    for (var d = 0u; d < params.kernel.x; d++) {
-        for (var h = 0u; h < params.kernel.y; h++) {
-            for (var w = 0u; w < params.kernel.z; w++) {
-                let p = corner + vec3<u32>(d, h, w) * params.dilation.xyz;
-                if !inside(p, params.input) { continue; }
-                let j = join(p, params.input);
-                let v = x[start + j];
-                if v > best || is_nan(v) || !found {
-                    best = v;
-                    place = j;
-                    found = true;
-                }
-            }
-        }
-    }
-    result[params.first_result + i] = best;
-    indices[params.first_index + i] = vec2<u32>(place, 0u);
-}
-",
-};
-
-const SHARES_MAXIMUM: Function = Function {
-    name: "largest",
-    tag: 7,
-    text: "fn largest(i: u32) {
-    let output = volume(params.output);
-    let plane = quotient(i, output);
-    let s = share(split(i - plane * output, params.output));
-    let start = params.first + plane * volume(params.input);
-    var best = -m_inf();
-    var place = join(s[0], params.input);
-    for (var d = s[0].x; d < s[1].x; d++) {
-        for (var h = s[0].y; h < s[1].y; h++) {
-            for (var w = s[0].z; w < s[1].z; w++) {
-                let j = join(vec3<u32>(d, h, w), params.input);
-                let v = x[start + j];
-                if v > best || is_nan(v) {
-                    best = v;
-                    place = j;
-                }
-            }
-        }
-    }
-    result[params.first_result + i] = best;
-    indices[params.first_index + i] = vec2<u32>(place, 0u);
-}
-",
-};
-
-const AVERAGE: Function = Function {
-    name: "average",
-    tag: 1,
-    text: "fn average(i: u32) {
-    let output = volume(params.output);
-    let plane = quotient(i, output);
-    let at = split(i - plane * output, params.output);
-    let start = params.first + plane * volume(params.input);
-    var sum = T(0);
-    let corner = origin(at);
-    for (var d = 0u; d < params.kernel.x; d++) {
-        for (var h = 0u; h < params.kernel.y; h++) {
-            for (var w = 0u; w < params.kernel.z; w++) {
-                let p = corner + vec3<u32>(d, h, w);
-                if inside(p, params.input) { sum += x[start + join(p, params.input)]; }
-            }
-        }
-    }
-    result[params.first_result + i] = mean_of(sum, at);
-}
-",
-};
-
-const AVERAGE_ADJOINT: Function = Function {
-    name: "spread",
-    tag: 2,
-    text: "fn spread(i: u32) {
-    let input = volume(params.input);
-    let plane = quotient(i, input);
-    let at = split(i - plane * input, params.input);
-    let start = params.first + plane * volume(params.output);
-    var sum = T(0);
-    let d = covering(at.x, 0u);
-    let h = covering(at.y, 1u);
-    let w = covering(at.z, 2u);
-    for (var o = vec3<u32>(d.x, h.x, w.x); o.x < d.y; o.x++) {
-        for (o.y = h.x; o.y < h.y; o.y++) {
-            for (o.z = w.x; o.z < w.y; o.z++) { sum += mean_of(x[start + join(o, params.output)], o); }
-        }
-    }
-    result[params.first_result + i] = sum;
-}
-",
-};
-
-const SHARES: Function = Function {
-    name: "shares",
-    tag: 3,
-    text: "fn shares(i: u32) {
-    let output = volume(params.output);
-    let plane = quotient(i, output);
-    let s = share(split(i - plane * output, params.output));
-    let start = params.first + plane * volume(params.input);
-    var sum = T(0);
-    for (var d = s[0].x; d < s[1].x; d++) {
-        for (var h = s[0].y; h < s[1].y; h++) {
-            for (var w = s[0].z; w < s[1].z; w++) {
-                sum += x[start + join(vec3<u32>(d, h, w), params.input)];
-            }
-        }
-    }
-    let size = s[1] - s[0];
-    result[params.first_result + i] = sum / T(size.x * size.y * size.z);
-}
-",
-};
-
-const SHARES_ADJOINT: Function = Function {
-    name: "gathered",
-    tag: 4,
-    text: "fn gathered(i: u32) {
-    let input = volume(params.input);
-    let plane = quotient(i, input);
-    let at = split(i - plane * input, params.input);
-    let start = params.first + plane * volume(params.output);
-    let d = sharing(at.x, 0u);
-    let h = sharing(at.y, 1u);
-    let w = sharing(at.z, 2u);
-    var sum = T(0);
-    for (var o = vec3<u32>(d.x, h.x, w.x); o.x < d.y; o.x++) {
-        for (o.y = h.x; o.y < h.y; o.y++) {
-            for (o.z = w.x; o.z < w.y; o.z++) {
-                let s = share(o);
-                let size = s[1] - s[0];
-                sum += x[start + join(o, params.output)] / T(size.x * size.y * size.z);
-            }
-        }
-    }
-    result[params.first_result + i] = sum;
-}
-",
-};
-
-const PICK: Function = Function {
-    name: "pick",
-    tag: 5,
-    text: "fn pick(i: u32) {
-    let plane = quotient(i, params.output.z);
-    result[params.first_result + i] = x[params.first + plane * params.input.z + indices[params.first_index + i].x];
-}
-",
-};
-
-/// The text of `put`: several results may have picked one element, which asks all that cover it, by the function named.
-macro_rules! put {
-    ($covering:literal) => {
-        concat!(
-            "fn put(i: u32) {
-    let input = volume(params.input);
-    let plane = quotient(i, input);
-    let place = i - plane * input;
-    let at = split(place, params.input);
-    let start = plane * volume(params.output);
-    let d = ",
-            $covering,
-            "(at.x, 0u);
-    let h = ",
-            $covering,
-            "(at.y, 1u);
-    let w = ",
-            $covering,
-            "(at.z, 2u);
-    var sum = T(0);
-    for (var o = vec3<u32>(d.x, h.x, w.x); o.x < d.y; o.x++) {
-        for (o.y = h.x; o.y < h.y; o.y++) {
-            for (o.z = w.x; o.z < w.y; o.z++) {
-                let j = start + join(o, params.output);
-                if indices[params.first_index + j].x == place { sum += x[params.first + j]; }
-            }
-        }
-    }
-    result[params.first_result + i] = sum;
-}
-"
-        )
-    };
-}
-
-const PLACE: Function = Function { name: "put", tag: 6, text: put!("covering") };
-const PLACE_SHARES: Function = Function { name: "put", tag: 8, text: put!("sharing") };
+const MAXIMUM: Function = Function { name: "maximum", tag: 0 };
+const SHARES_MAXIMUM: Function = Function { name: "largest", tag: 7 };
+const AVERAGE: Function = Function { name: "average", tag: 1 };
+const AVERAGE_ADJOINT: Function = Function { name: "spread", tag: 2 };
+const SHARES: Function = Function { name: "shares", tag: 3 };
+const SHARES_ADJOINT: Function = Function { name: "gathered", tag: 4 };
+const PICK: Function = Function { name: "pick", tag: 5 };
+const PLACE: Function = Function { name: "put", tag: 6 };
+const PLACE_SHARES: Function = Function { name: "put_shares", tag: 8 };
 
 pub fn max_pool(s: &PoolShape, x: View, out: View, indices: View) -> Result<()> {
     run(&MAXIMUM, s, taps(s), None, x, out, Some((indices, true)), out.layout.numel())
@@ -375,7 +182,7 @@ fn launch(
             None => bindings += &binding(2, "read", "x", kind),
         }
         let call = format!("    {}(i);\n", f.name);
-        let slots = [("bindings", &*bindings), ("functions", f.text), ("call", &*call)];
+        let slots = [("bindings", &*bindings), ("call", &*call)];
         template::shader(FRAME, out.dtype, &slots).map_err(Error::NotImplemented)
     };
     let all = [out, indices.map_or(out, |(v, _)| v), x, indices.map_or(out, |(v, _)| v)];

@@ -44,20 +44,8 @@ impl Kind {
             Kind::Of(Running::LogSumExp) => ("-m_inf()", "log_sum_exp(a.value, b.value)"),
             Kind::Extremum { largest } => return extremum_functions(largest, compute),
         };
-        let helper = match self {
-            Kind::Of(Running::LogSumExp) => {
-                "fn log_sum_exp(a: T, b: T) -> T {
-    let top = m_maximum(a, b);
-    let low = m_minimum(a, b);
-    if is_infinite(top) || is_infinite(low) { return top; }
-    return top + m_log1p(m_exp(low - top));
-}
-"
-            }
-            _ => "",
-        };
         format!(
-            "{helper}fn start() -> State {{ return State({start}, 0u); }}
+            "fn start() -> State {{ return State({start}, 0u); }}
 fn join(a: State, b: State) -> State {{ return State({joined}, b.place); }}
 "
         )
@@ -98,41 +86,6 @@ enum Pass {
     Cut,
     /// The results of lanes that are not cut.
     Whole,
-}
-
-const TOTALS: &str = "    var state = start();
-    for (var k = segment * params.length; k < (segment + 1u) * params.length && k < params.n; k++) {
-        state = join(state, State(load_x(params.first + lane + place(k) * params.inner), place(k)));
-    }
-    totals[at] = state.value;
-    places[at] = state.place;
-";
-
-const CARRY: &str = "    var state = start();
-    let first = row * params.segments * params.inner + (at - row * params.inner);
-    for (var k = 0u; k < params.segments; k++) {
-        let i = first + k * params.inner;
-        let next = State(totals[i], places[i]);
-        totals[i] = state.value;
-        places[i] = state.place;
-        state = join(state, next);
-    }
-";
-
-fn results(cut: bool, indices: bool, out: DType) -> String {
-    let start = if cut { "State(totals[at], places[at])" } else { "start()" };
-    let index = if indices { "indices[params.first_places + i] = vec2<u32>(state.place, 0u);" } else { "" };
-    format!(
-        "    var state = {start};
-    for (var k = segment * params.length; k < (segment + 1u) * params.length && k < params.n; k++) {{
-        let i = lane + place(k) * params.inner;
-        state = join(state, State(load_x(params.first + i), place(k)));
-        result[params.first_result + i] = {}(state.value);
-        {index}
-    }}
-",
-        stored(out)
-    )
 }
 
 struct Job<'a> {
@@ -209,13 +162,27 @@ impl Job<'_> {
                 .collect();
             bindings += &binding(written.len() + 1, "read", "x", stored(self.x.dtype));
             let body = match pass {
-                Pass::Totals => TOTALS.into(),
-                Pass::Carry => CARRY.into(),
-                Pass::Cut | Pass::Whole => results(pass == Pass::Cut, self.indices.is_some(), self.out.dtype),
+                Pass::Totals => "    total(at, lane, segment);\n",
+                Pass::Carry => "    carry(at, row);\n",
+                Pass::Cut => "    results(lane, segment, State(totals[at], places[at]));\n",
+                Pass::Whole => "    results(lane, segment, start());\n",
             };
-            let (functions, load) = (self.kind.functions(self.compute), loader("x", self.x.dtype));
-            let slots =
-                [("bindings", &*bindings), ("functions", &*functions), ("load", &*load), ("pass", &*body)];
+            let index = match self.indices {
+                Some(_) => "\n    indices[params.first_places + i] = vec2<u32>(state.place, 0u);",
+                None => "",
+            };
+            let store = format!(
+                "fn store(i: u32, state: State) {{\n    result[params.first_result + i] = {}(state.value);{index}\n}}\n",
+                stored(self.out.dtype)
+            );
+            let (joined, load) = (self.kind.functions(self.compute), loader("x", self.x.dtype));
+            let slots = [
+                ("bindings", &*bindings),
+                ("join", &*joined),
+                ("load", &*load),
+                ("store", if writes { &*store } else { "" }),
+                ("pass", body),
+            ];
             render(self.op, SCAN, self.compute, &slots)
         };
         gpu.launch(Launch {

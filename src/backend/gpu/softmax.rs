@@ -18,6 +18,9 @@ use crate::formula::template::{self, binding, stored};
 use crate::layout::Layout;
 
 const SOFTMAX: &str = crate::formula::shader_text!("softmax.wgsl");
+/// What the threads of a lane do together, where there is one and where there are many.
+const ALONE: &str = crate::formula::shader_text!("alone.wgsl");
+const TOGETHER: &str = crate::formula::shader_text!("together.wgsl");
 const NLL: &str = crate::formula::shader_text!("nll.wgsl");
 
 /// Invocations in a workgroup.
@@ -52,10 +55,7 @@ impl Walk {
     if lane >= params.count { return; }
     let begin = 0u;
 ",
-                "const STEP: u32 = 1u;
-fn largest(v: T) -> T { return v; }
-fn sum(v: T) -> T { return v; }
-",
+                template::content(ALONE, "together"),
             ),
             // A group beyond the last does the last again: nobody may leave before a barrier.
             Walk::Together => (
@@ -64,46 +64,10 @@ fn sum(v: T) -> T { return v; }
     thread = local;
     let begin = local;
 ",
-                "const STEP: u32 = 64u;
-var<private> thread: u32;
-var<workgroup> parts: array<T, 64>;
-fn largest(v: T) -> T {
-    parts[thread] = v;
-    workgroupBarrier();
-    for (var n = 32u; n > 0u; n >>= 1u) {
-        if thread < n { parts[thread] = m_maximum(parts[thread], parts[thread + n]); }
-        workgroupBarrier();
-    }
-    let all = parts[0];
-    workgroupBarrier();
-    return all;
-}
-fn sum(v: T) -> T {
-    parts[thread] = v;
-    workgroupBarrier();
-    for (var n = 32u; n > 0u; n >>= 1u) {
-        if thread < n { parts[thread] += parts[thread + n]; }
-        workgroupBarrier();
-    }
-    let all = parts[0];
-    workgroupBarrier();
-    return all;
-}
-",
+                template::content(TOGETHER, "together"),
             ),
         }
     }
-}
-
-/// A loop over an invocation's elements of a lane, each at `i` from the start.
-fn each(what: &str) -> String {
-    format!(
-        "    for (var k = begin; k < params.n; k += STEP) {{
-        let i = start + k * params.inner;
-        {what}
-    }}
-"
-    )
 }
 
 pub fn softmax(kind: Kind, x: View, d: ReduceDims, out: View) -> Result<()> {
@@ -165,20 +129,11 @@ fn whole(v: View, d: ReduceDims) -> Layout {
 
 /// As [`softmax`], by a walk of choice.
 pub fn softmax_by(walk: Walk, kind: Kind, x: View, d: ReduceDims, out: View) -> Result<()> {
-    let (start, result) = match kind {
-        Kind::Softmax => ("", "m_exp(x[params.first + i] - top) / total"),
-        Kind::LogSoftmax => ("    let rest = m_log(total);\n", "(x[params.first + i] - top) - rest"),
+    let body = match kind {
+        Kind::Softmax => "    softmax(start, begin);\n",
+        Kind::LogSoftmax => "    log_softmax(start, begin);\n",
     };
-    let body = || {
-        let mut s = String::from("    var top = x[params.first + start];\n");
-        s += &each("top = m_maximum(top, x[params.first + i]);");
-        s += "    top = largest(top);\n    var total = T(0);\n";
-        s += &each("total += m_exp(x[params.first + i] - top);");
-        s += "    total = sum(total);\n";
-        s += start;
-        s + &each(&format!("result[params.first_result + i] = {result};"))
-    };
-    run("softmax", walk, kind as u8, &body, d, None, x, out)
+    run("softmax", walk, kind as u8, body, d, None, x, out)
 }
 
 /// The gradient of the input, from the result `y` and the gradient `g` of that.
@@ -216,29 +171,18 @@ fn softmax_backward_in_passes(kind: Kind, g: View, y: View, d: ReduceDims, out: 
 
 /// As [`softmax_backward`], by a walk of choice.
 pub fn softmax_backward_by(walk: Walk, kind: Kind, g: View, y: View, d: ReduceDims, out: View) -> Result<()> {
-    let (term, result) = match kind {
-        Kind::Softmax => {
-            ("g[params.first_gradient + i] * x[params.first + i]", "(gradient - total) * x[params.first + i]")
-        }
-        Kind::LogSoftmax => ("g[params.first_gradient + i]", "gradient - m_exp(x[params.first + i]) * total"),
+    let body = match kind {
+        Kind::Softmax => "    softmax_backward(start, begin);\n",
+        Kind::LogSoftmax => "    log_softmax_backward(start, begin);\n",
     };
-    let body = || {
-        let mut s = String::from("    var total = T(0);\n");
-        s += &each(&format!("total += {term};"));
-        s += "    total = sum(total);\n";
-        s + &each(&format!(
-            "let gradient = g[params.first_gradient + i];
-        result[params.first_result + i] = {result};"
-        ))
-    };
-    run("softmax_backward", walk, kind as u8, &body, d, Some(g), y, out)
+    run("softmax_backward", walk, kind as u8, body, d, Some(g), y, out)
 }
 
 fn run(
     kernel: &'static str,
     walk: Walk,
     kind: u8,
-    body: &dyn Fn() -> String,
+    body: &str,
     d: ReduceDims,
     g: Option<View>,
     x: View,
@@ -263,9 +207,7 @@ fn run(
                 bindings += &binding(3, "read", "g", kind);
             }
             let (place, together) = walk.slots();
-            let body = body();
-            let slots =
-                [("bindings", &*bindings), ("together", together), ("place", place), ("body", &*body)];
+            let slots = [("bindings", &*bindings), ("together", together), ("place", place), ("body", body)];
             template::shader(SOFTMAX, out.dtype, &slots).map_err(|why| no_type(kernel, &why))
         };
         let read = [x, g.unwrap_or(x)];
@@ -301,45 +243,19 @@ fn nll_params(count: usize, d: ReduceDims, t: &Targets, x: View, out: View, g: O
 
 /// The losses, 0 where ignored, and each position's weight.
 pub fn nll(logp: View, d: ReduceDims, t: Targets, losses: View, weights: View) -> Result<()> {
-    let body = "    let c = chosen[params.first_class + at];
-    var loss = T(0);
-    var weight = T(0);
-    if counts(c) {
-        let outer = quotient(at, params.inner);
-        let column = at - outer * params.inner;
-        weight = weight_of(c.x);
-        loss = -weight * x[params.first + (outer * params.classes + c.x) * params.inner + column];
-    }
-    result[params.first_result + at] = loss;
-    weights[params.first_weights + at] = weight;
-";
     let gpu = of(losses)?;
     by_rows(gpu, "nll_loss", d.outer, &[losses, weights, logp, t.class], &mut |_, v| {
         let t = Targets { class: v[3], ..t };
         let count = v[0].layout.numel();
         let mut params = nll_params(count, d, &t, v[2], v[0], None);
         params.u32(v[1].layout.offset as u32);
-        run_nll("nll", 0, body, &t, v[2], None, v[0], Some(v[1]), count, &params)
+        run_nll("nll", 0, "    loss(at);\n", &t, v[2], None, v[0], Some(v[1]), count, &params)
     })
 }
 
 /// The gradient of the log-probabilities or of the logits, every element of it.
 pub fn nll_backward(g: View, logp: View, d: ReduceDims, t: Targets, logits: bool, out: View) -> Result<()> {
-    let body = "    let row = quotient(at, params.inner);
-    let column = at - row * params.inner;
-    let outer = quotient(row, params.classes);
-    let position = outer * params.inner + column;
-    let c = chosen[params.first_class + position];
-    var slope = T(0);
-    if counts(c) {
-        let scale = weight_of(c.x) * g[params.first_gradient + position * params.step];
-        let hit = select(T(0), scale, c.x == row - outer * params.classes);
-        slope = MANY - hit;
-    }
-    result[params.first_result + at] = slope;
-";
-    let many = if logits { "m_exp(x[params.first + at]) * scale" } else { "T(0)" };
-    let body = body.replace("MANY", many);
+    let body = format!("    slope(at, {logits});\n");
     // One gradient may be for all positions.
     let own = (g.layout.numel() > 1).then_some(g);
     let views: SmallVec<[View; 4]> = [out, logp, t.class].into_iter().chain(own).collect();

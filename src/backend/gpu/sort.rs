@@ -12,7 +12,7 @@ use crate::backend::index::{BoundsPolicy, Pick};
 use crate::backend::pointwise::compute_type;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::formula::template::{self, binding, stored};
+use crate::formula::template::{binding, stored};
 use crate::layout::Layout;
 
 const SORT: &str = crate::formula::shader_text!("sort.wgsl");
@@ -31,26 +31,6 @@ enum Pass {
     /// The rest of a merge, which stays within chunks.
     Merge,
 }
-
-const MERGE: &str = "    for (var e = i; e < 256u; e += 128u) {
-        places[e] = order[row * params.padded + base + e];
-        keys[e] = key(row, places[e]);
-    }
-    workgroupBarrier();
-    for (var distance = 128u; distance > 0u; distance >>= 1u) { compare(i, base, params.block, distance); }
-    for (var e = i; e < 256u; e += 128u) { order[row * params.padded + base + e] = places[e]; }
-";
-
-const APART: &str = "    let a = lower(base / 2u + i, params.distance);
-    let b = a + params.distance;
-    let at = row * params.padded;
-    let place_a = order[at + a];
-    let place_b = order[at + b];
-    if goes_before(key(row, place_b), place_b, key(row, place_a), place_a) == ((a & params.block) == 0u) {
-        order[at + a] = place_b;
-        order[at + b] = place_a;
-    }
-";
 
 /// Whether `a` comes before `b`; NaN counts as the largest.
 fn less(compute: DType, descending: bool) -> String {
@@ -82,9 +62,9 @@ fn order(gpu: &'static Gpu, x: View, n: usize, descending: bool) -> Result<Tempo
         let source = || {
             let (bindings, load) = (binding(2, "read", "x", stored(x.dtype)), loader("x", x.dtype));
             let body = match pass {
-                Pass::Chunks => template::content(SORT, "pass"),
-                Pass::Apart => APART,
-                Pass::Merge => MERGE,
+                Pass::Chunks => "    sort_chunk(row, base, i);\n",
+                Pass::Apart => "    compare_apart(row, base, i);\n",
+                Pass::Merge => "    merge_chunk(row, base, i);\n",
             };
             let less = less(compute, descending);
             let slots = [("bindings", &*bindings), ("load", &*load), ("less", &*less), ("pass", body)];
@@ -114,20 +94,6 @@ fn order(gpu: &'static Gpu, x: View, n: usize, descending: bool) -> Result<Tempo
     }
     Ok(order)
 }
-
-const PLACE: &str = "fn element(i: u32) -> T {
-    let row = quotient(i, params.width);
-    let at = row * params.padded + params.start + (i - row * params.width);
-    return T(order[params.first_order + at]);
-}
-";
-
-const VALUE: &str = "fn element(i: u32) -> T {
-    let row = quotient(i, params.width);
-    let at = row * params.padded + params.start + (i - row * params.width);
-    return load_x(params.first_x + row * params.n + u32(order[params.first_order + at]));
-}
-";
 
 /// From place `start` on, `k` elements of each row in order, and where they stood.
 pub fn select(
@@ -170,7 +136,7 @@ fn select_rows(
     indices: View,
 ) -> Result<()> {
     let order = order(of(x)?, x, n, descending)?;
-    for (part, out, body) in [(0, values, VALUE), (1, indices, PLACE)] {
+    for (part, out, body) in [(0, values, "value_of(i)"), (1, indices, "T(place_of(i))")] {
         Elements {
             op: "sort",
             kernel: "sorted",
@@ -179,7 +145,7 @@ fn select_rows(
             variant: &[part],
             out,
             read: &[("x", x), ("order", order.view())],
-            slots: &|| vec![("element", body.into())],
+            slots: &|| vec![("element", format!("fn element(i: u32) -> T {{ return {body}; }}\n"))],
             params: &|p| {
                 p.u32(0).u32(n as u32).u32(padded(n) as u32).u32(k as u32).u32(start as u32);
             },
@@ -188,25 +154,6 @@ fn select_rows(
     }
     Ok(())
 }
-
-/// The first element that is not less than the value, or, past equal ones, greater.
-const SEARCH: &str = "fn element(i: u32) -> R {
-    let value = load_values(params.first_values + i);
-    let row = params.first_x + quotient(i, params.width) * params.n * params.padded;
-    var low = 0u;
-    var high = params.n;
-    while low < high {
-        let middle = (low + high) / 2u;
-        let found = load_x(row + middle);
-        if less(found, value) || (params.start == 1u && !less(value, found)) {
-            low = middle + 1u;
-        } else {
-            high = middle;
-        }
-    }
-    return R(low);
-}
-";
 
 /// Where each of `values` (`[rows, m]`) would go into the rows of `sorted` (`[rows, n]`, or one row for all).
 /// A `sorter` holds the order of rows that are not sorted themselves.
@@ -241,7 +188,10 @@ pub fn search(
         variant: &[],
         out,
         read: &[("x", sorted), ("order", sorted), ("values", values)],
-        slots: &|| vec![("element", format!("alias R = i64;\n{}{SEARCH}", less(compute, false)))],
+        slots: &|| {
+            let element = "fn element(i: u32) -> i64 { return i64(search(i)); }\n".to_owned();
+            vec![("less", less(compute, false)), ("element", element)]
+        },
         params: &|p| {
             p.u32(n as u32).u32(rows).u32(m as u32).u32(right as u32);
         },

@@ -10,7 +10,7 @@ use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
 use crate::layout::{Dims, Layout, MemoryFormat, broadcast, result_layout};
 use crate::ops::schema::{Args, Out};
 use crate::ops::{reduce, view};
-use crate::tensor::Tensor;
+use crate::tensor::{Overlap, Tensor};
 use crate::{bail, ensure, table};
 
 /// Where the picked elements lie and which shape they have. The shape of the indices stands where the indexed
@@ -205,8 +205,11 @@ pub(super) fn index_put_untracked(
         values.dtype().scalar_name()
     );
     let values = values.with_layout(wide);
-    let overlapping = values.storage().same(t.storage());
-    let dense = if overlapping { values.copied(t.dtype())? } else { values.dense(t.dtype())? };
+    let dense = if values.overlap(t) != Overlap::Apart {
+        values.copied(t.dtype())?
+    } else {
+        values.dense(t.dtype())?
+    };
     let how = if accumulate { Combine::Add } else { Combine::Set };
     p.with(t, |l| scatter(t.raw(), l, dense.raw(), how))
 }

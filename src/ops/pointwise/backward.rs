@@ -284,19 +284,19 @@ impl Function for PointwiseBackward {
     }
 
     fn saved(&self, visit: &mut dyn FnMut(&'static str, &SavedTensor)) {
-        static NOTHING: SavedTensor = SavedTensor::unused();
+        let nothing = SavedTensor::unused();
         for (i, (kept, &name)) in self.inputs().iter().zip(self.row.inputs).enumerate() {
             let name = self.row.shown(name);
             match kept {
                 Kept::Tensor(s) => visit(name, s),
-                Kept::Nothing if self.row.derivatives_read(i) => visit(name, &NOTHING),
+                Kept::Nothing if self.row.derivatives_read(i) => visit(name, &nothing),
                 _ => {}
             }
         }
         if self.row.derivatives_read(self.inputs().len()) {
             visit(
                 "result",
-                if let Some(Kept::Tensor(s)) = self.kept.get(self.inputs().len()) { s } else { &NOTHING },
+                if let Some(Kept::Tensor(s)) = self.kept.get(self.inputs().len()) { s } else { &nothing },
             );
         }
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 import rgrad
 from rgrad import _C
@@ -69,9 +69,8 @@ class StateMixin:
         """Like :meth:`register_state_dict_post_hook`, but the hook may return another dictionary."""
         if getattr(hook, "_from_public_api", False):
             raise RuntimeError(
-                "Cannot register the same function as the state dict post hook that was previously "
-                "registered "
-                "via register_state_dict_post_hook"
+                "Cannot register the same function as the state dict post hook and, as register_state_dict_post_hook "
+                "did, as one that returns None: register another function."
             )
         return add_hook(self._state_dict_hooks, hook)
 
@@ -88,9 +87,7 @@ class StateMixin:
         """
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
-    def _register_load_state_dict_pre_hook(
-        self, hook: Callable, with_module: bool = False
-    ) -> RemovableHandle:
+    def _register_load_state_dict_pre_hook(self, hook: Callable, with_module: bool = False) -> RemovableHandle:
         return add_hook(self._load_state_dict_pre_hooks, _LoadPreHook(hook, self if with_module else None))
 
     def register_load_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:
@@ -125,38 +122,40 @@ class StateMixin:
             >>> list(rgrad.nn.Linear(2, 3).state_dict())
             ['weight', 'bias']
         """
+        options = {"destination": destination, "prefix": prefix, "keep_vars": keep_vars}
         if args:
             warnings.warn(
-                "Positional args are being deprecated, use kwargs instead. Refer to "
-                "https://pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.state_dict for "
-                "details.",
+                "Positional args are being deprecated, use kwargs instead: state_dict(destination=..., prefix=..., "
+                "keep_vars=...).",
                 FutureWarning,
                 stacklevel=2,
             )
-            given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
-            destination = given.get("destination") if destination is None else destination
-            prefix = given.get("prefix", "") if prefix == "" else prefix
-            keep_vars = given.get("keep_vars", False) if keep_vars is False else keep_vars
-        if destination is None:
-            destination = cast(Any, OrderedDict())
-            destination._metadata = OrderedDict()
-        local_metadata = {"version": self._version}
-        if hasattr(destination, "_metadata"):
-            destination._metadata[prefix[:-1]] = local_metadata
-        for hook in self._state_dict_pre_hooks.values():
-            hook(self, prefix, keep_vars)
-        self._save_to_state_dict(destination, prefix, keep_vars)
-        for name, module in self._modules.items():
-            if module is not None:
-                module.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-        for hook in self._state_dict_hooks.values():
-            result = hook(self, destination, prefix, local_metadata)
-            if result is None:
-                continue
-            if getattr(hook, "_from_public_api", False):
+            # One by name counts more than one by position.
+            defaults = (None, "", False)
+            for (name, named), default, positional in zip(tuple(options.items()), defaults, args, strict=False):
+                if named is default or named == default:
+                    options[name] = positional
+        return self._collect_state(**options)
+
+    def _collect_state(self, destination: Any, prefix: str, keep_vars: bool) -> Any:
+        """Fills the dictionary from this module and, through their own ``state_dict``, from its children."""
+        collected = _new_state() if destination is None else destination
+        about = {"version": self._version}
+        # A plain dict, which callers may pass, has no room for metadata.
+        if hasattr(collected, "_metadata"):
+            collected._metadata[prefix[:-1]] = about
+        for pre_hook in self._state_dict_pre_hooks.values():
+            pre_hook(self, prefix, keep_vars)
+        self._save_to_state_dict(collected, prefix, keep_vars)
+        children = ((name, child) for name, child in self._modules.items() if child is not None)
+        for name, child in children:
+            child.state_dict(destination=collected, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        for post_hook in self._state_dict_hooks.values():
+            replacement = post_hook(self, collected, prefix, about)
+            if replacement is not None and getattr(post_hook, "_from_public_api", False):
                 raise RuntimeError("state_dict post-hook must return None")
-            destination = result
-        return destination
+            collected = collected if replacement is None else replacement
+        return collected
 
     def _load_from_state_dict(
         self,
@@ -212,9 +211,8 @@ class StateMixin:
             loaded = loaded[0]
         if tensor.shape != loaded.shape:
             return (
-                f"size mismatch for {key}: copying a param with shape {loaded.shape} from checkpoint, the "
-                f"shape "
-                f"in current model is {tensor.shape}."
+                f"size mismatch for {key}: copying a param with shape {loaded.shape} from checkpoint, the shape in "
+                f"current model is {tensor.shape}."
             )
         try:
             with rgrad.no_grad():
@@ -243,8 +241,7 @@ class StateMixin:
         Args:
             state_dict: values by full name, as :meth:`state_dict` returns them.
             strict: whether missing and unexpected keys are errors.
-            assign: make the given tensors the module's own (keeping their dtype and device) rather than
-            copying
+            assign: make the given tensors the module's own (keeping their dtype and device) rather than copying
                 their values; create optimizers afterwards.
 
         Returns:
@@ -255,52 +252,64 @@ class StateMixin:
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-        missing_keys: list[str] = []
-        unexpected_keys: list[str] = []
-        error_msgs: list[str] = []
-        # Copied, because pre-hooks may change it.
-        metadata = getattr(state_dict, "_metadata", None)
-        copied = cast(Any, OrderedDict(state_dict))
-        if metadata is not None:
-            copied._metadata = metadata
-
-        def load(module: StateMixin, entries: dict[str, Any], prefix: str) -> None:
-            local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
-            if assign:
-                local_metadata["assign_to_params_buffers"] = True
-            module._load_from_state_dict(
-                entries, prefix, local_metadata, True, missing_keys, unexpected_keys, error_msgs
-            )
-            for name, child in module._modules.items():
-                if child is not None:
-                    child_prefix = f"{prefix}{name}."
-                    child_entries = {k: v for k, v in entries.items() if k.startswith(child_prefix)}
-                    load(child, child_entries, child_prefix)
-            incompatible = _IncompatibleKeys(missing_keys, unexpected_keys)
-            for hook in module._load_state_dict_post_hooks.values():
-                if hook(module, incompatible) is not None:
-                    raise AssertionError(
-                        "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to "
-                        "return "
-                        "new values, if incompatible_keys need to be modified, it should be done inplace."
-                    )
-
-        load(self, copied, "")
-        if strict:
-            lists = (("Missing", missing_keys), ("Unexpected", unexpected_keys))
-            error_msgs[:0] = [
-                f"{kind} key(s) in state_dict: {', '.join(map(_quoted, keys))}. "
-                for kind, keys in lists
-                if keys
-            ]
-        if error_msgs:
-            listed = "\n\t".join(error_msgs)
-            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{listed}")
-        return _IncompatibleKeys(missing_keys, unexpected_keys)
+        loading = _Loading(getattr(state_dict, "_metadata", None), assign)
+        loading.visit(self, _copied(state_dict), "")
+        problems = loading.problems(strict)
+        if problems:
+            raise RuntimeError("\n\t".join([f"Error(s) in loading state_dict for {type(self).__name__}:", *problems]))
+        return loading.keys
 
 
-def _quoted(key: str) -> str:
-    return f'"{key}"'
+class _Loading:
+    """One call of ``load_state_dict``: what it knows of every module, and what it found wrong so far."""
+
+    def __init__(self, metadata: dict[str, dict[str, Any]] | None, assign: bool) -> None:
+        self.metadata = metadata or {}
+        self.assign = assign
+        self.keys = _IncompatibleKeys([], [])
+        self.errors: list[str] = []
+
+    def visit(self, module: StateMixin, entries: dict[str, Any], prefix: str) -> None:
+        """Loads a module and what is below it from the entries whose keys begin with ``prefix``."""
+        about = self.metadata.get(prefix[:-1], {})
+        if self.assign:
+            about["assign_to_params_buffers"] = True
+        # Strict at all times: whether these lists are errors is decided when all of them are known.
+        module._load_from_state_dict(entries, prefix, about, True, *self.keys, self.errors)
+        for name, child in module._modules.items():
+            if child is not None:
+                inner = f"{prefix}{name}."
+                self.visit(child, {key: entries[key] for key in entries if key.startswith(inner)}, inner)
+        for hook in module._load_state_dict_post_hooks.values():
+            if hook(module, self.keys) is not None:
+                raise AssertionError(
+                    "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return "
+                    "anything: they change the two lists of incompatible_keys in place."
+                )
+
+    def problems(self, strict: bool) -> list[str]:
+        """A line for each thing that is wrong."""
+        found = {"Missing": self.keys.missing_keys, "Unexpected": self.keys.unexpected_keys} if strict else {}
+        lines = [f"{kind} key(s) in state_dict: {_quoted(keys)}. " for kind, keys in found.items() if keys]
+        return lines + self.errors
+
+
+def _new_state() -> Any:
+    state: Any = OrderedDict()
+    state._metadata = OrderedDict()
+    return state
+
+
+def _copied(state_dict: Mapping[str, Any]) -> Any:
+    """A copy that pre-hooks may change, with the metadata that some of them look for."""
+    copy: Any = OrderedDict(state_dict)
+    if hasattr(state_dict, "_metadata"):
+        copy._metadata = state_dict._metadata  # type: ignore[attr-defined]
+    return copy
+
+
+def _quoted(keys: list[str]) -> str:
+    return ", ".join(f'"{key}"' for key in keys)
 
 
 class _LoadPreHook:

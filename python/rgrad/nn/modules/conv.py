@@ -26,6 +26,17 @@ class _ConvNd(Module):
     _operation: Callable[..., _C.Tensor]
     _expand: Callable[[Any], tuple]
 
+    in_channels: int
+    out_channels: int
+    groups: int
+    kernel_size: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: Any  # a string or a number for every dimension
+    dilation: tuple[int, ...]
+    output_padding: tuple[int, ...]
+    padding_mode: str
+    transposed: bool
+
     def __init__(
         self,
         in_channels: int,
@@ -39,46 +50,53 @@ class _ConvNd(Module):
         padding_mode: str = "zeros",
         device: Any = None,
         dtype: Any = None,
-        *,
-        transposed: bool = False,
-        output_padding: Any = 0,
     ) -> None:
         super().__init__()
+        self._set_channels(in_channels, out_channels, groups, transposed=False)
+        self._set_window(kernel_size, stride, dilation, output_padding=0)
+        self._set_padding(padding, padding_mode)
+        self._make_parameters(bias, device, dtype)
+
+    def _set_channels(self, in_channels: int, out_channels: int, groups: int, transposed: bool) -> None:
         if groups <= 0:
             raise ValueError("groups must be a positive integer")
-        if in_channels % groups != 0:
-            raise ValueError("in_channels must be divisible by groups")
-        if out_channels % groups != 0:
-            raise ValueError("out_channels must be divisible by groups")
-        expand = type(self)._expand
-        self.in_channels = in_channels
-        self.out_channels = out_channels
-        self.kernel_size = expand(kernel_size)
-        self.stride = expand(stride)
-        self.padding = padding if isinstance(padding, str) else expand(padding)
-        self.dilation = expand(dilation)
-        self.transposed = transposed
-        self.output_padding = expand(output_padding)
+        for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
+            if channels % groups:
+                raise ValueError(f"{name} must be divisible by groups")
+            setattr(self, name, channels)
         self.groups = groups
-        self.padding_mode = padding_mode
-        if isinstance(padding, str):
-            if padding not in ("same", "valid"):
-                raise ValueError(f"Invalid padding string {padding!r}, should be one of {{'valid', 'same'}}")
-            if padding == "same" and any(step != 1 for step in self.stride):
-                raise ValueError("padding='same' is not supported for strided convolutions")
-        if padding_mode not in _PADDING_MODES:
-            raise ValueError(
-                f"padding_mode must be one of {set(_PADDING_MODES)}, but got padding_mode='{padding_mode}'"
-            )
+        self.transposed = transposed
+
+    def _set_window(self, kernel_size: Any, stride: Any, dilation: Any, output_padding: Any) -> None:
+        """Sets what has one number for every spatial dimension."""
+        expand = type(self)._expand
+        self.kernel_size, self.stride, self.dilation = expand(kernel_size), expand(stride), expand(dilation)
+        self.output_padding = expand(output_padding)
+
+    def _set_padding(self, padding: Any, mode: str) -> None:
+        if padding == "same" and any(step != 1 for step in self.stride):
+            raise ValueError("padding='same' is not supported for strided convolutions")
+        if isinstance(padding, str) and padding not in ("same", "valid"):
+            raise ValueError(f"Invalid padding string {padding!r}, should be one of {{'valid', 'same'}}")
+        if mode not in _PADDING_MODES:
+            modes = ", ".join(map(repr, _PADDING_MODES))
+            raise ValueError(f"padding_mode must be one of {{{modes}}}, but got padding_mode='{mode}'")
+        self.padding = padding if isinstance(padding, str) else type(self)._expand(padding)
+        self.padding_mode = mode
         self._reversed_padding_repeated_twice = self._padding_for_pad()
-        channels = (in_channels, out_channels) if transposed else (out_channels, in_channels)
-        shape = (channels[0], channels[1] // groups, *self.kernel_size)
-        self.weight = Parameter(rgrad.empty(shape, device=device, dtype=dtype))
-        if bias:
-            self.bias = Parameter(rgrad.empty(out_channels, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+
+    def _make_parameters(self, bias: bool, device: Any, dtype: Any) -> None:
+        self.weight = Parameter(rgrad.empty(self._weight_shape(), device=device, dtype=dtype))
+        self.register_parameter(
+            "bias", Parameter(rgrad.empty(self.out_channels, device=device, dtype=dtype)) if bias else None
+        )
         self.reset_parameters()
+
+    def _weight_shape(self) -> tuple[int, ...]:
+        """``(out, in / groups, *kernel)``, with in and out exchanged where the convolution is transposed."""
+        ends = (self.out_channels, self.in_channels)
+        first, second = reversed(ends) if self.transposed else ends
+        return (first, second // self.groups, *self.kernel_size)
 
     def _padding_for_pad(self) -> tuple[int, ...]:
         """Returns the padding as ``functional.pad`` takes it: last dimension first, both sides of each."""
@@ -112,9 +130,7 @@ class _ConvNd(Module):
         return self._conv_forward(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        text = (
-            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
-        )
+        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
         ones, zeros = (1,) * len(self.dilation), (0,) * len(self.dilation)
         if self.padding != zeros:
             text += f", padding={self.padding}"

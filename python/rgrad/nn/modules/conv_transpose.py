@@ -35,21 +35,12 @@ class _ConvTransposeNd(_ConvNd):
     ) -> None:
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            bias,
-            padding_mode,
-            device,
-            dtype,
-            transposed=True,
-            output_padding=output_padding,
-        )
+        # Not the parent's own constructor, whose arguments are those of a plain convolution.
+        super(_ConvNd, self).__init__()
+        self._set_channels(in_channels, out_channels, groups, transposed=True)
+        self._set_window(kernel_size, stride, dilation, output_padding)
+        self._set_padding(padding, padding_mode)
+        self._make_parameters(bias, device, dtype)
 
     def _fitted_padding(self, input: _C.Tensor, output_size: Sequence[int] | None) -> tuple[int, ...]:
         """The output padding that leads to ``output_size``: with a stride, several sizes map to one."""

@@ -84,6 +84,33 @@ class LazyModuleMixin(Module):
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
+class _LazyLayer(LazyModuleMixin):
+    """A lazy module of this package: it says which sizes it waits for, and the shapes that follow from them."""
+
+    def initialize_parameters(self, input: _C.Tensor) -> None:
+        if not self.has_uninitialized_params():
+            self._recall_sizes(input)
+            return
+        self._infer_sizes(input)
+        for name, shape in self._shapes().items():
+            tensor = getattr(self, name)
+            if is_lazy(tensor):
+                tensor.materialize(shape)
+        self.reset_parameters()
+
+    def _recall_sizes(self, input: _C.Tensor) -> None:
+        """Sets the sizes from parameters that a checkpoint has given their shapes."""
+        raise NotImplementedError
+
+    def _infer_sizes(self, input: _C.Tensor) -> None:
+        """Sets the sizes from an input."""
+        raise NotImplementedError
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of every parameter and buffer that may have been waiting, by name."""
+        raise NotImplementedError
+
+
 def _infer(module: Any, args: tuple[Any, ...]) -> None:
     """The hook before the first forward pass."""
     module.initialize_parameters(*args)
@@ -94,7 +121,7 @@ def _infer(module: Any, args: tuple[Any, ...]) -> None:
     module.__class__ = module.cls_to_become
 
 
-class LazyLinear(LazyModuleMixin, Linear):
+class LazyLinear(_LazyLayer, Linear):
     """:class:`Linear` whose `in_features` is the size of the first input's last dimension.
 
     Example:
@@ -116,18 +143,17 @@ class LazyLinear(LazyModuleMixin, Linear):
         self.in_features = 0
         self._wait()
 
-    def initialize_parameters(self, input: _C.Tensor) -> None:
-        if not self.has_uninitialized_params():
-            self.in_features = self.weight.shape[-1]
-            return
+    def _recall_sizes(self, input: _C.Tensor) -> None:
+        self.in_features = self.weight.shape[-1]
+
+    def _infer_sizes(self, input: _C.Tensor) -> None:
         self.in_features = input.shape[-1]
-        self.weight.materialize((self.out_features, self.in_features))
-        if self.bias is not None:
-            self.bias.materialize((self.out_features,))
-        self.reset_parameters()
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"weight": (self.out_features, self.in_features), "bias": (self.out_features,)}
 
 
-class _LazyConv(LazyModuleMixin, _ConvNd):
+class _LazyConv(_LazyLayer, _ConvNd):
     """What lazy convolutions share: the arguments are those of the ordinary class without `in_channels`."""
 
     weight: Any
@@ -153,10 +179,10 @@ class _LazyConv(LazyModuleMixin, _ConvNd):
         self.in_channels = 0
         self._wait()
 
-    def initialize_parameters(self, input: _C.Tensor) -> None:
-        if not self.has_uninitialized_params():
-            self.in_channels = self.weight.shape[0] if self.transposed else self.weight.shape[1] * self.groups
-            return
+    def _recall_sizes(self, input: _C.Tensor) -> None:
+        self.in_channels = self.weight.shape[0] if self.transposed else self.weight.shape[1] * self.groups
+
+    def _infer_sizes(self, input: _C.Tensor) -> None:
         n = len(self.kernel_size)
         if input.dim() not in (n + 1, n + 2):
             raise RuntimeError(
@@ -166,13 +192,9 @@ class _LazyConv(LazyModuleMixin, _ConvNd):
         self.in_channels = input.shape[-n - 1]
         if self.in_channels % self.groups != 0:
             raise ValueError("in_channels must be divisible by groups")
-        first, second = self.out_channels, self.in_channels
-        if self.transposed:
-            first, second = second, first
-        self.weight.materialize((first, second // self.groups, *self.kernel_size))
-        if self.bias is not None:
-            self.bias.materialize((self.out_channels,))
-        self.reset_parameters()
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"weight": self._weight_shape(), "bias": (self.out_channels,)}
 
 
 class _LazyConvTranspose(_LazyConv):
@@ -194,13 +216,16 @@ class _LazyConvTranspose(_LazyConv):
     ) -> None:
         sizes = (groups, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation)
         options: dict[str, Any] = {"padding_mode": padding_mode, "device": device, "dtype": dtype}
+        # Past `_LazyConv`, whose arguments come in the order of a plain convolution.
         super(_LazyConv, self).__init__(*sizes, **options)
         self.in_channels = 0
         self._wait()
 
 
-class _LazyNorm(LazyModuleMixin, _NormBase):
+class _LazyNorm(_LazyLayer, _NormBase):
     """What lazy norms share: the arguments are those of the ordinary class without `num_features`."""
+
+    num_features: Any
 
     def __init__(
         self,
@@ -221,17 +246,16 @@ class _LazyNorm(LazyModuleMixin, _NormBase):
         if not self.has_uninitialized_params():
             super().reset_running_stats()
 
-    def initialize_parameters(self, input: _C.Tensor) -> None:
-        if not self.has_uninitialized_params():
-            known = self.weight if self.weight is not None else self.running_mean
-            self.num_features = input.shape[1] if known is None else known.shape[0]
-            return
+    def _recall_sizes(self, input: _C.Tensor) -> None:
+        known = self.weight if self.weight is not None else self.running_mean
+        self.num_features = input.shape[1] if known is None else known.shape[0]
+
+    def _infer_sizes(self, input: _C.Tensor) -> None:
         self._check_input_dim(input)
         self.num_features = input.shape[1]
-        for tensor in (self.weight, self.bias, self.running_mean, self.running_var):
-            if is_lazy(tensor):
-                tensor.materialize((self.num_features,))  # type: ignore[union-attr]
-        self.reset_parameters()
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: (self.num_features,) for name in ("weight", "bias", "running_mean", "running_var")}
 
 
 class LazyConv1d(_LazyConv, Conv1d):

@@ -472,12 +472,23 @@ class Module(HookMixin, StateMixin):
         return self._apply(lambda tensor: tensor.share_memory_())
 
     def train(self, mode: bool = True) -> Self:
-        """Sets training mode here and below; it matters to modules such as Dropout and BatchNorm."""
-        if not isinstance(mode, bool):
-            raise ValueError("training mode is expected to be boolean")
+        """Sets training mode here and below; it matters to modules such as Dropout and BatchNorm.
+
+        Args:
+            mode: True to train, False to evaluate.
+
+        Returns:
+            The module.
+
+        Raises:
+            ValueError: the mode is no bool.
+        """
+        if mode is not True and mode is not False:
+            raise ValueError(f"training mode is expected to be boolean, got {mode!r}")
         self.training = mode
-        for module in self.children():
-            module.train(mode)
+        # Through the children's own method, which a class may override, say to keep its statistics frozen.
+        for child in self.children():
+            child.train(mode)
         return self
 
     def eval(self) -> Self:

@@ -29,12 +29,20 @@ __all__ = [
     "ZeroPad3d",
 ]
 
-_sextuple = _ntuple(6, "_sextuple")
+# The sizes of both sides of one, two or three dimensions, from one number or as many as there are sides.
+_SIDES = {1: _pair, 2: _quadruple, 3: _ntuple(6, "_sextuple")}
 
 
 class _PadNd(Module):
+    """What padding modules share. Subclasses name the mode, and as ``dims`` how many dimensions are padded."""
+
     _mode: str
     _expand: Callable[[Any], tuple]
+
+    def __init_subclass__(cls, dims: int | None = None, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if dims is not None:
+            cls._expand = staticmethod(_SIDES[dims])
 
     def __init__(self, padding: Any) -> None:
         super().__init__()
@@ -61,25 +69,21 @@ class _ConstantPadNd(_PadNd):
         return f"padding={self.padding}, value={self.value}"
 
 
-class ConstantPad1d(_ConstantPadNd):
+class ConstantPad1d(_ConstantPadNd, dims=1):
     """Adds elements of a constant value around the last dimension."""
 
-    _expand = staticmethod(_pair)
 
-
-class ConstantPad2d(_ConstantPadNd):
+class ConstantPad2d(_ConstantPadNd, dims=2):
     """Adds elements of a constant value around the last two dimensions."""
 
-    _expand = staticmethod(_quadruple)
 
-
-class ConstantPad3d(_ConstantPadNd):
+class ConstantPad3d(_ConstantPadNd, dims=3):
     """Adds elements of a constant value around the last three dimensions."""
-
-    _expand = staticmethod(_sextuple)
 
 
 class _ZeroPadNd(_ConstantPadNd):
+    """A constant pad of zero, shown without it; comes before the constant pad among the bases."""
+
     def __init__(self, padding: Any) -> None:
         super().__init__(padding, 0.0)
 
@@ -87,66 +91,48 @@ class _ZeroPadNd(_ConstantPadNd):
         return f"{self.padding}"
 
 
-class ZeroPad1d(_ZeroPadNd):
+class ZeroPad1d(_ZeroPadNd, ConstantPad1d):
     """Adds zeros around the last dimension."""
 
-    _expand = staticmethod(_pair)
 
-
-class ZeroPad2d(_ZeroPadNd):
+class ZeroPad2d(_ZeroPadNd, ConstantPad2d):
     """Adds zeros around the last two dimensions."""
 
-    _expand = staticmethod(_quadruple)
 
-
-class ZeroPad3d(_ZeroPadNd):
+class ZeroPad3d(_ZeroPadNd, ConstantPad3d):
     """Adds zeros around the last three dimensions."""
-
-    _expand = staticmethod(_sextuple)
 
 
 class _ReflectionPadNd(_PadNd):
     _mode = "reflect"
 
 
-class ReflectionPad1d(_ReflectionPadNd):
+class ReflectionPad1d(_ReflectionPadNd, dims=1):
     """Mirrors the input at its edges, without repeating them, along the last dimension."""
 
-    _expand = staticmethod(_pair)
 
-
-class ReflectionPad2d(_ReflectionPadNd):
+class ReflectionPad2d(_ReflectionPadNd, dims=2):
     """Mirrors the input at its edges, without repeating them, along the last two dimensions."""
 
-    _expand = staticmethod(_quadruple)
 
-
-class ReflectionPad3d(_ReflectionPadNd):
+class ReflectionPad3d(_ReflectionPadNd, dims=3):
     """Mirrors the input at its edges, without repeating them, along the last three dimensions."""
-
-    _expand = staticmethod(_sextuple)
 
 
 class _ReplicationPadNd(_PadNd):
     _mode = "replicate"
 
 
-class ReplicationPad1d(_ReplicationPadNd):
+class ReplicationPad1d(_ReplicationPadNd, dims=1):
     """Repeats the edge of the last dimension."""
 
-    _expand = staticmethod(_pair)
 
-
-class ReplicationPad2d(_ReplicationPadNd):
+class ReplicationPad2d(_ReplicationPadNd, dims=2):
     """Repeats the edges of the last two dimensions."""
 
-    _expand = staticmethod(_quadruple)
 
-
-class ReplicationPad3d(_ReplicationPadNd):
+class ReplicationPad3d(_ReplicationPadNd, dims=3):
     """Repeats the edges of the last three dimensions."""
-
-    _expand = staticmethod(_sextuple)
 
 
 class _CircularPadNd(_PadNd):
@@ -159,19 +145,13 @@ class _CircularPadNd(_PadNd):
         return super().forward(input)
 
 
-class CircularPad1d(_CircularPadNd):
+class CircularPad1d(_CircularPadNd, dims=1):
     """Continues the input with its other end along the last dimension."""
 
-    _expand = staticmethod(_pair)
 
-
-class CircularPad2d(_CircularPadNd):
+class CircularPad2d(_CircularPadNd, dims=2):
     """Continues the input with its other end along the last two dimensions."""
 
-    _expand = staticmethod(_quadruple)
 
-
-class CircularPad3d(_CircularPadNd):
+class CircularPad3d(_CircularPadNd, dims=3):
     """Continues the input with its other end along the last three dimensions."""
-
-    _expand = staticmethod(_sextuple)

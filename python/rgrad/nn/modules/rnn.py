@@ -57,7 +57,11 @@ class RNNBase(Module):
     ) -> None:
         super().__init__()
         _check_dropout(dropout, num_layers)
-        _check_options(mode, input_size, hidden_size, num_layers, bias, batch_first, proj_size)
+        _check_flags(bias=bias, batch_first=batch_first)
+        _check_sizes(input_size=input_size, hidden_size=hidden_size)
+        _check_counts(num_layers, proj_size, hidden_size)
+        if mode not in STEPS:
+            raise ValueError("Unrecognized RNN mode: " + mode)
         self.mode = mode
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -241,41 +245,45 @@ class RNNBase(Module):
 def _check_dropout(dropout: Any, num_layers: int) -> None:
     if not isinstance(dropout, numbers.Number) or isinstance(dropout, bool) or not 0 <= float(dropout) <= 1:  # type: ignore[arg-type]
         raise ValueError(
-            "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
+            f"dropout should be a number in range [0, 1]: the probability that an element is zeroed. Got {dropout!r}"
         )
     if float(dropout) > 0 and num_layers == 1:  # type: ignore[arg-type]
         warnings.warn(
-            "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
-            f"num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}",
+            "dropout option adds dropout after all but last recurrent layer, and here the last is the only one: "
+            f"dropout={dropout}, num_layers={num_layers}",
             stacklevel=4,
         )
 
 
-def _check_options(
-    mode: str,
-    input_size: Any,
-    hidden_size: Any,
-    num_layers: int,
-    bias: Any,
-    batch_first: Any,
-    proj_size: int,
-) -> None:
-    for name, value in (("bias", bias), ("batch_first", batch_first)):
-        if not isinstance(value, bool):
-            raise TypeError(f"{name} should be of type bool, got: {type(value).__name__}")
-    for name, value in (("input_size", input_size), ("hidden_size", hidden_size)):
-        if not isinstance(value, int):
-            raise TypeError(f"{name} should be of type int, got: {type(value).__name__}")
-        if value <= 0:
-            raise ValueError(f"{name} must be greater than zero")
-    if num_layers <= 0:
-        raise ValueError("num_layers must be greater than zero")
-    if proj_size < 0:
-        raise ValueError("proj_size should be a positive integer or zero to disable projections")
-    if proj_size >= hidden_size:
-        raise ValueError("proj_size has to be smaller than hidden_size")
-    if mode not in STEPS:
-        raise ValueError("Unrecognized RNN mode: " + mode)
+def _expect(kind: type, name: str, value: Any) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} should be of type {kind.__name__}, got: {type(value).__name__}")
+
+
+def _check_flags(**flags: Any) -> None:
+    for name, flag in flags.items():
+        _expect(bool, name, flag)
+
+
+def _check_sizes(**sizes: Any) -> None:
+    for name, size in sizes.items():
+        _expect(int, name, size)
+        _expect_positive(name, size)
+
+
+def _check_counts(num_layers: int, proj_size: int, hidden_size: int) -> None:
+    _expect_positive("num_layers", num_layers)
+    if not 0 <= proj_size < hidden_size:
+        raise ValueError(
+            "proj_size should be a positive integer or zero to disable projections"
+            if proj_size < 0
+            else "proj_size has to be smaller than hidden_size"
+        )
+
+
+def _expect_positive(name: str, size: int) -> None:
+    if size <= 0:
+        raise ValueError(f"{name} must be greater than zero")
 
 
 class RNN(RNNBase):

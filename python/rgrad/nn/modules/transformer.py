@@ -57,26 +57,30 @@ def _is_causal(mask: Tensor | None, hint: bool | None, x: Tensor, batch_first: b
 
 
 class _Layer(Module):
-    """The part that encoder and decoder layers share: self-attention and the feed-forward block."""
+    """What encoder and decoder layers share: attentions, and the feed-forward block after them."""
+
+    # The names of the attentions, in their order.
+    _attentions: tuple[str, ...]
+
+    self_attn: MultiheadAttention
 
     def __init__(
         self,
         d_model: int,
         nhead: int,
-        dim_feedforward: int,
-        dropout: float,
-        activation: Activation,
-        layer_norm_eps: float,
-        batch_first: bool,
-        norm_first: bool,
-        bias: bool,
-        device: Any,
-        dtype: Any,
-        attentions: tuple[str, ...],
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
         made: dict[str, Any] = {"device": device, "dtype": dtype}
-        for name in attentions:
+        for name in self._attentions:
             attention = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **made)
             setattr(self, name, attention)
         self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **made)
@@ -85,7 +89,7 @@ class _Layer(Module):
         self.norm_first = norm_first
         # One norm and one dropout for every attention, and for the feed-forward block.
         for kind in ("norm", "dropout"):
-            for i in range(1, len(attentions) + 2):
+            for i in range(1, len(self._attentions) + 2):
                 module = LayerNorm(d_model, layer_norm_eps, bias=bias, **made) if kind == "norm" else Dropout(dropout)
                 setattr(self, f"{kind}{i}", module)
         self.activation = _activation(activation)
@@ -139,36 +143,7 @@ class TransformerEncoderLayer(_Layer):
         torch.Size([3, 5, 8])
     """
 
-    self_attn: MultiheadAttention
-
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(
-            d_model,
-            nhead,
-            dim_feedforward,
-            dropout,
-            activation,
-            layer_norm_eps,
-            batch_first,
-            norm_first,
-            bias,
-            device,
-            dtype,
-            attentions=("self_attn",),
-        )
+    _attentions = ("self_attn",)
 
     def forward(
         self,
@@ -195,37 +170,9 @@ class TransformerDecoderLayer(_Layer):
     The arguments are those of :class:`TransformerEncoderLayer`.
     """
 
-    self_attn: MultiheadAttention
-    multihead_attn: MultiheadAttention
+    _attentions = ("self_attn", "multihead_attn")
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(
-            d_model,
-            nhead,
-            dim_feedforward,
-            dropout,
-            activation,
-            layer_norm_eps,
-            batch_first,
-            norm_first,
-            bias,
-            device,
-            dtype,
-            attentions=("self_attn", "multihead_attn"),
-        )
+    multihead_attn: MultiheadAttention
 
     def forward(
         self,
@@ -259,7 +206,27 @@ class TransformerDecoderLayer(_Layer):
         return self._residual(x, self.norm3, lambda x: self.dropout3(self._feed_forward(x)))
 
 
-class TransformerEncoder(Module):
+class _Stack(Module):
+    """Copies of a layer, applied one after the other, and perhaps a norm of the last output."""
+
+    def __init__(self, layer: Module, num_layers: int, norm: Module | None) -> None:
+        super().__init__()
+        self.layers = ModuleList([copy.deepcopy(layer) for _ in range(num_layers)])
+        self.num_layers = num_layers
+        self.norm = norm
+
+    def _hint(self, mask: Tensor | None, hint: bool | None, x: Tensor) -> bool:
+        """Whether the layers may take the mask of their self-attention for the causal one."""
+        first: Any = self.layers[0]
+        return _is_causal(mask, hint, x, first.self_attn.batch_first)
+
+    def _run(self, x: Tensor, *args: Any, **masks: Any) -> Tensor:
+        for layer in self.layers:
+            x = layer(x, *args, **masks)
+        return x if self.norm is None else self.norm(x)
+
+
+class TransformerEncoder(_Stack):
     """A stack of encoder layers.
 
     Args:
@@ -278,10 +245,7 @@ class TransformerEncoder(Module):
         enable_nested_tensor: bool = True,
         mask_check: bool = True,
     ) -> None:
-        super().__init__()
-        self.layers = ModuleList([copy.deepcopy(encoder_layer) for _ in range(num_layers)])
-        self.num_layers = num_layers
-        self.norm = norm
+        super().__init__(encoder_layer, num_layers, norm)
         self.enable_nested_tensor = enable_nested_tensor
         self.mask_check = mask_check
 
@@ -296,15 +260,11 @@ class TransformerEncoder(Module):
         mask_type = None if mask is None else mask.dtype
         padding = canonical_mask(src_key_padding_mask, "src_key_padding_mask", mask_type, "mask", src.dtype)
         mask = canonical_mask(mask, "mask", None, "", src.dtype, False)
-        first: Any = self.layers[0]
-        causal = _is_causal(mask, is_causal, src, first.self_attn.batch_first)
-        output = src
-        for layer in self.layers:
-            output = layer(output, src_mask=mask, is_causal=causal, src_key_padding_mask=padding)
-        return output if self.norm is None else self.norm(output)
+        causal = self._hint(mask, is_causal, src)
+        return self._run(src, src_mask=mask, is_causal=causal, src_key_padding_mask=padding)
 
 
-class TransformerDecoder(Module):
+class TransformerDecoder(_Stack):
     """A stack of decoder layers.
 
     Args:
@@ -314,10 +274,7 @@ class TransformerDecoder(Module):
     """
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
-        super().__init__()
-        self.layers = ModuleList([copy.deepcopy(decoder_layer) for _ in range(num_layers)])
-        self.num_layers = num_layers
-        self.norm = norm
+        super().__init__(decoder_layer, num_layers, norm)
 
     def forward(
         self,
@@ -331,21 +288,16 @@ class TransformerDecoder(Module):
         memory_is_causal: bool = False,
     ) -> Tensor:
         """Applies the layers one after the other."""
-        first: Any = self.layers[0]
-        causal = _is_causal(tgt_mask, tgt_is_causal, tgt, first.self_attn.batch_first)
-        output = tgt
-        for layer in self.layers:
-            output = layer(
-                output,
-                memory,
-                tgt_mask=tgt_mask,
-                memory_mask=memory_mask,
-                tgt_key_padding_mask=tgt_key_padding_mask,
-                memory_key_padding_mask=memory_key_padding_mask,
-                tgt_is_causal=causal,
-                memory_is_causal=memory_is_causal,
-            )
-        return output if self.norm is None else self.norm(output)
+        return self._run(
+            tgt,
+            memory,
+            tgt_mask=tgt_mask,
+            memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask,
+            tgt_is_causal=self._hint(tgt_mask, tgt_is_causal, tgt),
+            memory_is_causal=memory_is_causal,
+        )
 
 
 class Transformer(Module):

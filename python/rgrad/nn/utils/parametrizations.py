@@ -64,7 +64,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
         The module, with ``parametrizations.weight.original0`` (length) and ``original1`` (direction).
 
     Example:
-        >>> layer = weight_norm(rgrad.nn.Linear(20, 40))
+        >>> layer = rgrad.nn.utils.parametrizations.weight_norm(rgrad.nn.Linear(20, 40))
         >>> layer.parametrizations.weight.original0.shape
         torch.Size([40, 1])
     """

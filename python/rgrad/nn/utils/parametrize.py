@@ -137,36 +137,47 @@ class ParametrizationList(ModuleList):
         return [getattr(self, f"original{i}") for i in range(self.ntensors)]
 
     def right_inverse(self, value: Any) -> None:
-        """Sets the originals so that the parametrized tensor becomes ``value``."""
+        """Sets the originals so that the parametrized tensor becomes ``value``.
+
+        Args:
+            value: a tensor; the parametrizations' own ``right_inverse`` are applied to it, the last one first.
+
+        Raises:
+            RuntimeError: a parametrization has no ``right_inverse``.
+            ValueError: what they return can't take the place of the originals, which stay as they are.
+        """
         with rgrad.no_grad():
             for module in reversed(list(self)):
-                if not hasattr(module, "right_inverse"):
+                invert = getattr(module, "right_inverse", None)
+                if invert is None:
                     raise RuntimeError(f"parametrization {type(module).__name__} does not implement right_inverse.")
-                value = module.right_inverse(value)
-        if self.is_tensor:
-            if not isinstance(value, Tensor):
-                raise ValueError(f"`right_inverse` should return a tensor. Got {type(value).__name__}")
-            if value.dtype != self.original.dtype:
-                raise ValueError(
-                    f"The tensor returned by `right_inverse` has dtype {value.dtype} "
-                    f"while `original` has dtype {self.original.dtype}"
-                )
-            self.original.data = value.detach()
-            return
-        if not isinstance(value, Sequence):
-            raise ValueError(f"'right_inverse' must return a sequence of tensors. Got {type(value).__name__}.")
-        if len(value) != self.ntensors:
-            raise ValueError(
-                f"'right_inverse' must return a sequence of tensors of length {self.ntensors}. "
-                f"Got a sequence of length {len(value)}."
-            )
-        for i, (original, part) in enumerate(zip(self._originals, value, strict=True)):
+                value = invert(value)
+        originals, parts = self._originals, self._as_parts(value)
+        for i, (original, part) in enumerate(zip(originals, parts, strict=True)):
             if part.dtype != original.dtype:
+                which, name = ("The tensor", "original") if self.is_tensor else (f"Tensor {i}", f"original{i}")
                 raise ValueError(
-                    f"Tensor {i} returned by `right_inverse` has dtype {part.dtype} "
-                    f"while `original{i}` has dtype {original.dtype}"
+                    f"{which} returned by `right_inverse` has dtype {part.dtype} "
+                    f"while `{name}` has dtype {original.dtype}"
                 )
+        for original, part in zip(originals, parts, strict=True):
             original.data = part.detach()
+
+    def _as_parts(self, inverse: Any) -> Sequence[Tensor]:
+        """What the first ``right_inverse`` returned, as one tensor for every original."""
+        if self.is_tensor:
+            if isinstance(inverse, Tensor):
+                return [inverse]
+            raise ValueError(f"`right_inverse` should return a tensor. Got {type(inverse).__name__}")
+        wanted = "'right_inverse' must return a sequence of tensors"
+        if not isinstance(inverse, Sequence):
+            raise ValueError(f"{wanted}. Got {type(inverse).__name__}.")
+        if len(inverse) != self.ntensors:
+            raise ValueError(f"{wanted} of length {self.ntensors}. Got a sequence of length {len(inverse)}.")
+        for i, part in enumerate(inverse):
+            if not isinstance(part, Tensor):
+                raise ValueError(f"{wanted}. Got element {i} of type {type(part).__name__}.")
+        return inverse
 
     def forward(self) -> Tensor:
         """The parametrized tensor."""
@@ -183,9 +194,8 @@ def _own_class(module: Module) -> None:
 
     def refuse(self: Module) -> Any:
         raise RuntimeError(
-            "Serialization of parametrized modules is only supported through state_dict(). See:\n"
-            "https://pytorch.org/tutorials/beginner/saving_loading_models.html"
-            "#saving-loading-a-general-checkpoint-for-inference-and-or-resuming-training"
+            "Serialization of parametrized modules is only supported through state_dict(): save that, make and "
+            "parametrize a module as this one was, and give it the state by load_state_dict()."
         )
 
     def deepcopied(self: Module, memo: dict[int, Any]) -> Module:
@@ -234,6 +244,7 @@ def register_parametrization(
         The module.
 
     Example:
+        >>> from rgrad.nn.utils.parametrize import register_parametrization
         >>> class Symmetric(rgrad.nn.Module):
         ...     def forward(self, x):
         ...         return x.triu() + x.triu(1).T
@@ -309,8 +320,8 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     parametrizations = holder.parametrizations[tensor_name]
     if not (parametrizations.is_tensor or leave_parametrized):
         raise ValueError(
-            "Cannot leave unparametrized (`leave_parametrized=False`) a tensor "
-            "that is parametrized in terms of a sequence of tensors."
+            f"Cannot leave unparametrized (`leave_parametrized=False`) {tensor_name}: it is computed from "
+            f"{parametrizations.ntensors} tensors, of which none could take its place."
         )
     current = getattr(module, tensor_name)
     if parametrizations.is_tensor:

@@ -142,7 +142,7 @@ def pack_padded_sequence(
         enforce_sorted: require that the longest comes first, rather than sorting.
 
     >>> import rgrad as torch
-    >>> packed = pack_padded_sequence(torch.tensor([[1, 2, 3], [4, 0, 0]]), [3, 1], batch_first=True)
+    >>> packed = torch.nn.utils.rnn.pack_padded_sequence(torch.tensor([[1, 2, 3], [4, 0, 0]]), [3, 1], batch_first=True)
     >>> packed.data, packed.batch_sizes
     (tensor([1, 4, 2, 3]), tensor([2, 1, 1]))
     """
@@ -242,7 +242,7 @@ def pad_sequence(
         padding_side: ``"right"`` or ``"left"``.
 
     >>> import rgrad as torch
-    >>> pad_sequence([torch.tensor([1, 2]), torch.tensor([3])], batch_first=True)
+    >>> torch.nn.utils.rnn.pad_sequence([torch.tensor([1, 2]), torch.tensor([3])], batch_first=True)
     tensor([[1, 2],
             [3, 0]])
     """

@@ -5,8 +5,21 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-from rgrad.optim.lr_scheduler.base import LRScheduler, check_optimizer, group_values, per_group
+from rgrad.optim.lr_scheduler.base import (
+    LRScheduler,
+    MomentumScheduler,
+    check_optimizer,
+    group_values,
+    per_group,
+)
 from rgrad.optim.optimizer import Optimizer
+
+
+def _positive(name: str, value: Any) -> int:
+    """`value`, if it is a positive integer."""
+    if not isinstance(value, int) or value <= 0:
+        raise ValueError(f"Expected positive integer {name}, but got {value}")
+    return value
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -41,7 +54,19 @@ class CosineAnnealingLR(LRScheduler):
 class CosineAnnealingWarmRestarts(LRScheduler):
     """Cosine annealing that starts anew after `T_0` epochs, then after `T_mult` times as many each time.
 
-    `step` also takes fractional epochs, so that it can follow single batches.
+    `step` also takes fractional epochs, so that it can follow single batches. In a period of `T_i` epochs of which
+    `T_cur` have passed, the rate is ``eta_min + (lr - eta_min) * (1 + cos(pi * T_cur / T_i)) / 2`` (Loshchilov and
+    Hutter, 2017, equation 5).
+
+    Args:
+        optimizer: whose groups' `lr` is set.
+        T_0: epochs until the first restart.
+        T_mult: how many times as long each period is as the one before.
+        eta_min: the rate at the end of a period.
+        last_epoch: the last epoch already done; -1 to start.
+
+    Raises:
+        ValueError: `T_0` or `T_mult` is not a positive integer, or `eta_min` not a number.
     """
 
     def __init__(
@@ -52,17 +77,14 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         eta_min: float = 0.0,
         last_epoch: int = -1,
     ) -> None:
-        if T_0 <= 0 or not isinstance(T_0, int):
-            raise ValueError(f"Expected positive integer T_0, but got {T_0}")
-        if T_mult < 1 or not isinstance(T_mult, int):
+        # The length of the present period, and how much of it has passed.
+        self.T_i = self.T_0 = _positive("T_0", T_0)
+        self.T_cur: float = last_epoch
+        if not isinstance(T_mult, int) or T_mult < 1:
             raise ValueError(f"Expected integer T_mult >= 1, but got {T_mult}")
         if not isinstance(eta_min, (float, int)):
             raise ValueError(f"Expected float or int eta_min, but got {eta_min} of type {type(eta_min)}")
-        self.T_0 = T_0
-        self.T_i = T_0
-        self.T_mult = T_mult
-        self.eta_min = eta_min
-        self.T_cur = last_epoch
+        self.T_mult, self.eta_min = T_mult, eta_min
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
@@ -104,9 +126,24 @@ def _anneal_linear(start: float, end: float, share: float) -> float:
     return (end - start) * share + start
 
 
-class OneCycleLR(LRScheduler):
-    """One rise of the rate to `max_lr` and one long fall, with the momentum going the other way. Step it
-    every batch.
+class OneCycleLR(MomentumScheduler):
+    """One rise of the rate to `max_lr` and one long fall, with the momentum going the other way. Step it every batch.
+
+    Args:
+        optimizer: whose groups' `lr` is set.
+        max_lr: the highest rate, for all groups or for each.
+        total_steps: how many steps there are.
+        epochs: together with `steps_per_epoch`, the same.
+        steps_per_epoch: steps in an epoch.
+        pct_start: the part of the steps in which the rate rises.
+        anneal_strategy: ``"cos"`` or ``"linear"``.
+        cycle_momentum: whether the momentum cycles, too.
+        base_momentum: the momentum at the highest rate.
+        max_momentum: the momentum at both ends.
+        div_factor: the first rate is `max_lr` divided by this.
+        final_div_factor: the last rate is the first divided by this.
+        three_phase: fall to the first rate in as many steps as it rose, and only then to the last.
+        last_epoch: the last step already done; -1 to start.
     """
 
     def __init__(
@@ -132,14 +169,10 @@ class OneCycleLR(LRScheduler):
         if pct_start < 0 or pct_start > 1 or not isinstance(pct_start, float):
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(
-                f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
-            )
+            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
         keys = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")
         top, last = pct_start * self.total_steps, self.total_steps - 1
-        phases: list[tuple[Any, ...]] = [
-            (float(top) - 1, "initial_lr", "max_lr", "max_momentum", "base_momentum")
-        ]
+        phases: list[tuple[Any, ...]] = [(float(top) - 1, "initial_lr", "max_lr", "max_momentum", "base_momentum")]
         if three_phase:
             phases.append((float(2 * top) - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum"))
             phases.append((last, "initial_lr", "min_lr", "max_momentum", "max_momentum"))
@@ -155,39 +188,16 @@ class OneCycleLR(LRScheduler):
                 group["max_lr"] = lr
                 group["min_lr"] = group["initial_lr"] / final_div_factor
         if cycle_momentum:
-            if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
-                raise ValueError(
-                    "optimizer must support momentum or beta1 with `cycle_momentum` option enabled"
-                )
-            self.use_beta1 = "betas" in optimizer.defaults
-            highs = per_group("max_momentum", optimizer, max_momentum)
-            lows = per_group("base_momentum", optimizer, base_momentum)
-            if last_epoch == -1:
-                for group, high, low in zip(optimizer.param_groups, highs, lows, strict=True):
-                    self._set_momentum(group, high)
-                    group["max_momentum"] = high
-                    group["base_momentum"] = low
+            self._start_momentum(optimizer, base_momentum, max_momentum, last_epoch)
         super().__init__(optimizer, last_epoch)
 
     @staticmethod
     def _count_steps(total_steps: int | None, epochs: int | None, steps_per_epoch: int | None) -> int:
         if total_steps is not None:
-            if total_steps <= 0 or not isinstance(total_steps, int):
-                raise ValueError(f"Expected positive integer total_steps, but got {total_steps}")
-            return total_steps
+            return _positive("total_steps", total_steps)
         if epochs is None or steps_per_epoch is None:
             raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
-        if not isinstance(epochs, int) or epochs <= 0:
-            raise ValueError(f"Expected positive integer epochs, but got {epochs}")
-        if not isinstance(steps_per_epoch, int) or steps_per_epoch <= 0:
-            raise ValueError(f"Expected positive integer steps_per_epoch, but got {steps_per_epoch}")
-        return epochs * steps_per_epoch
-
-    def _set_momentum(self, group: dict[str, Any], momentum: float) -> None:
-        if self.use_beta1:
-            group["betas"] = (momentum, *group["betas"][1:])
-        else:
-            group["momentum"] = momentum
+        return _positive("epochs", epochs) * _positive("steps_per_epoch", steps_per_epoch)
 
     def get_lr(self) -> list[Any]:
         """Compute the next rate of each group, and set its momentum; for use by `step`."""

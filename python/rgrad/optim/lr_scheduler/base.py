@@ -9,14 +9,9 @@ from typing import Any
 import rgrad
 from rgrad.optim.optimizer import Optimizer
 
-_SEE = "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
 EPOCH_IS_DEPRECATED = (
-    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. "
-    "Please use "
-    "`scheduler.step()` to step the scheduler. During the deprecation, if epoch is different from None, the "
-    "closed "
-    "form is used instead of the new chainable form, where available. Please open an issue if you are unable to "
-    "replicate your use case: https://github.com/pytorch/pytorch/issues/new/choose."
+    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated: a schedule counts its steps. "
+    "Where there is a closed form, the rate of that epoch comes from it, not from the present rate."
 )
 
 
@@ -73,13 +68,9 @@ class LRScheduler:
                 group.setdefault("initial_lr", copy_value(group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError(
-                    f"param 'initial_lr' is not specified in param_groups[{index}] when resuming scheduler "
-                    "with "
-                    "last_epoch >= 0.\nThis typically happens when:\n1. You're trying to resume training "
-                    "from a "
-                    "checkpoint but haven't properly loaded the optimizer state\n2. You're using last_epoch "
-                    ">= 0 for "
-                    "a fresh training run (not recommended)"
+                    f"param 'initial_lr' is not specified in param_groups[{index}] when resuming scheduler with "
+                    f"last_epoch={last_epoch}: the groups of an optimizer have it when its state was loaded before. "
+                    "A new run starts with last_epoch=-1."
                 )
         self.base_lrs = group_values(optimizer, "initial_lr")
         self.last_epoch = last_epoch
@@ -129,21 +120,15 @@ class LRScheduler:
         if self._step_count == 1:
             if not getattr(self.optimizer.step, "hooked", False):
                 warnings.warn(
-                    "Seems like `optimizer.step()` has been overridden after learning rate scheduler "
-                    "initialization. "
-                    "Please, make sure to call `optimizer.step()` before `lr_scheduler.step()`. See more "
-                    "details at " + _SEE,
+                    "Seems like `optimizer.step()` has been overridden after the scheduler was made, so that the "
+                    "scheduler can't see its calls. Call `optimizer.step()` before `lr_scheduler.step()`.",
                     UserWarning,
                     stacklevel=2,
                 )
             elif not self.optimizer._opt_called:
                 warnings.warn(
-                    "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and "
-                    "later, "
-                    "you should call them in the opposite order: `optimizer.step()` before "
-                    "`lr_scheduler.step()`.  "
-                    "Failure to do this will result in PyTorch skipping the first value of the learning rate "
-                    "schedule. See more details at " + _SEE,
+                    "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In this order no step is made "
+                    "with the schedule's first rate: call `optimizer.step()` first.",
                     UserWarning,
                     stacklevel=2,
                 )
@@ -166,3 +151,34 @@ class LRScheduler:
         for group, lr in zip(self.optimizer.param_groups, lrs, strict=True):
             set_lr(group, lr)
         self._last_lr = group_values(self.optimizer, "lr")
+
+
+class MomentumScheduler(LRScheduler):
+    """Base of the schedules that also move each group's momentum (`momentum`, or the first of `betas`)."""
+
+    use_beta1: bool
+
+    def _start_momentum(
+        self, optimizer: Optimizer, base_momentum: Any, max_momentum: Any, last_epoch: int
+    ) -> tuple[list[Any], list[Any]]:
+        """Sets the momentum of a new run to its upper bound.
+
+        Returns:
+            The lower and the upper bound for every group.
+        """
+        if not {"momentum", "betas"} & optimizer.defaults.keys():
+            raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+        self.use_beta1 = "betas" in optimizer.defaults
+        lows = per_group("base_momentum", optimizer, base_momentum)
+        highs = per_group("max_momentum", optimizer, max_momentum)
+        if last_epoch == -1:
+            for group, low, high in zip(optimizer.param_groups, lows, highs, strict=True):
+                self._set_momentum(group, high)
+                group["base_momentum"], group["max_momentum"] = low, high
+        return lows, highs
+
+    def _set_momentum(self, group: dict[str, Any], momentum: float) -> None:
+        if self.use_beta1:
+            group["betas"] = (momentum, *group["betas"][1:])
+        else:
+            group["momentum"] = momentum

@@ -75,14 +75,20 @@ class ExponentialLR(_FactorLR):
         return [lr * self.gamma**self.last_epoch for lr in self.base_lrs]
 
 
+def _check_factor(which: str, factor: float, zero: bool) -> None:
+    """Refuses a factor outside of [0, 1], or of (0, 1] where zero is none."""
+    if factor > 1 or factor < 0 or (factor == 0 and not zero):
+        bounds = "between 0 and 1" if zero else "greater than 0 and less or equal to 1"
+        raise ValueError(f"{which} multiplicative factor expected to be {bounds}.")
+
+
 class ConstantLR(_FactorLR):
     """Multiply the rate by `factor` for the first `total_iters` epochs."""
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
     ) -> None:
-        if factor > 1.0 or factor < 0:
-            raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
+        _check_factor("Constant", factor, zero=True)
         self.factor = factor
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
@@ -107,15 +113,10 @@ class LinearLR(_FactorLR):
         total_iters: int = 5,
         last_epoch: int = -1,
     ) -> None:
-        if start_factor > 1.0 or start_factor <= 0:
-            raise ValueError(
-                "Starting multiplicative factor expected to be greater than 0 and less or equal to 1."
-            )
-        if end_factor > 1.0 or end_factor < 0:
-            raise ValueError("Ending multiplicative factor expected to be between 0 and 1.")
-        self.start_factor = start_factor
-        self.end_factor = end_factor
-        self.total_iters = total_iters
+        # Later factors are computed from the one before, so that a first one of zero could not be left.
+        _check_factor("Starting", start_factor, zero=False)
+        _check_factor("Ending", end_factor, zero=True)
+        self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
     def _factor(self) -> float | None:

@@ -25,17 +25,13 @@ class _CompositeLR(LRScheduler):
                 raise TypeError(f"{name} at index {index} should have `optimizer` as its attribute.")
             if isinstance(scheduler, ReduceLROnPlateau):
                 raise ValueError(
-                    f"{name} does not support `ReduceLROnPlateau` scheduler as it requires additional "
-                    "kwargs to be "
-                    f"specified when calling `step`, but got one at index {index} in the given schedulers "
-                    "sequence."
+                    f"{name} does not support `ReduceLROnPlateau` scheduler, whose `step` takes a metric, but got one "
+                    f"at index {index}."
                 )
             if (optimizer or schedulers[0].optimizer) is not scheduler.optimizer:
                 raise ValueError(
-                    f"{name} expects all schedulers to belong to the same optimizer, but got scheduler "
-                    f"{type(scheduler).__name__} at index {index} has {scheduler.optimizer}, which is "
-                    "different from "
-                    f"{type(optimizer).__name__}."
+                    f"{name} expects all schedulers to belong to the same optimizer, but the "
+                    f"{type(scheduler).__name__} at index {index} belongs to another: {scheduler.optimizer}"
                 )
 
     def state_dict(self) -> dict[str, Any]:
@@ -62,18 +58,14 @@ class SequentialLR(_CompositeLR):
         self._check(optimizer, schedulers, "")
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
-                "Sequential Schedulers expects number of schedulers provided to be one more than the number "
-                "of "
-                f"milestone points, but got number of schedulers {len(schedulers)} and the number of "
-                "milestones to "
-                f"be equal to {len(milestones)}"
+                "Sequential Schedulers expects number of schedulers provided to be one more than the number of "
+                f"milestones: got {len(schedulers)} schedulers, {len(milestones)} milestones"
             )
         self._schedulers = schedulers
         self._milestones = milestones
         self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
-        # Each part made its first step when it was built. Take all of them back, then let the first part
-        # start.
+        # Each part made its first step when it was built. Take all of them back, then let the first part start.
         for group in optimizer.param_groups:
             set_lr(group, group["initial_lr"])
         _undo(self)

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal
 
-from rgrad.optim.lr_scheduler.base import LRScheduler, check_optimizer, per_group, set_lr
+from rgrad.optim.lr_scheduler.base import MomentumScheduler, check_optimizer, per_group, set_lr
 from rgrad.optim.optimizer import Optimizer
 
 
-class CyclicLR(LRScheduler):
+class CyclicLR(MomentumScheduler):
     """Cycles of the rate between `base_lr` and `max_lr`, with the momentum going the other way. Step it every batch.
 
     Args:
@@ -63,25 +63,10 @@ class CyclicLR(LRScheduler):
         self.scale_mode = scale_mode if scale_fn or mode != "exp_range" else "iterations"
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
-                raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
-            self.use_beta1 = "betas" in optimizer.defaults
-            self.base_momentums = per_group("base_momentum", optimizer, base_momentum)
-            self.max_momentums = per_group("max_momentum", optimizer, max_momentum)
-            if last_epoch == -1:
-                bounds = zip(self.base_momentums, self.max_momentums, optimizer.param_groups, strict=True)
-                for low, high, group in bounds:
-                    self._set_momentum(group, high)
-                    group["base_momentum"] = low
-                    group["max_momentum"] = high
+            bounds = self._start_momentum(optimizer, base_momentum, max_momentum, last_epoch)
+            self.base_momentums, self.max_momentums = bounds
         super().__init__(optimizer, last_epoch)
         self.base_lrs = base_lrs
-
-    def _set_momentum(self, group: dict[str, Any], momentum: float) -> None:
-        if self.use_beta1:
-            group["betas"] = (momentum, *group["betas"][1:])
-        else:
-            group["momentum"] = momentum
 
     def scale_fn(self, x: float) -> float:
         """The height of cycle or step `x`, as `scale_mode` says."""

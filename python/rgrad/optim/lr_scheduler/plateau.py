@@ -17,7 +17,19 @@ from rgrad.optim.optimizer import Optimizer
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Multiply the rate by `factor` when a metric has not improved for `patience` epochs."""
+    """Multiply the rate by `factor` when a metric has not improved for `patience` epochs.
+
+    Args:
+        optimizer: whose groups' `lr` is set.
+        mode: whether the metric improves as it falls, ``"min"``, or as it rises, ``"max"``.
+        factor: below 1.
+        patience: how many epochs in a row may pass without an improvement.
+        threshold: the least change that is an improvement.
+        threshold_mode: ``"rel"``, relative to the best value so far, or ``"abs"``.
+        cooldown: epochs after a reduction in which none counts as bad.
+        min_lr: lower bound of the rate, for all groups or for each.
+        eps: a smaller change of the rate is not made.
+    """
 
     def __init__(
         self,
@@ -72,19 +84,21 @@ class ReduceLROnPlateau(LRScheduler):
         if epoch is not None:
             warnings.warn(EPOCH_IS_DEPRECATED, UserWarning, stacklevel=2)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        if self._is_better(current, self.best):
-            self.best = current
-            self.num_bad_epochs = 0
-        else:
-            self.num_bad_epochs += 1
-        if self.in_cooldown:
-            self.cooldown_counter -= 1
-            self.num_bad_epochs = 0
+        self._count(current)
         if self.num_bad_epochs > self.patience:
             self._reduce_lr()
-            self.cooldown_counter = self.cooldown
-            self.num_bad_epochs = 0
+            self.num_bad_epochs, self.cooldown_counter = 0, self.cooldown
         self._last_lr = group_values(self.optimizer, "lr")
+
+    def _count(self, metric: float) -> None:
+        """Takes an epoch into the count of bad ones, which an improvement or a cooldown sets back."""
+        cooling = self.in_cooldown
+        if cooling:
+            self.cooldown_counter -= 1
+        improved = self._is_better(metric, self.best)
+        if improved:
+            self.best = metric
+        self.num_bad_epochs = 0 if improved or cooling else self.num_bad_epochs + 1
 
     def _reduce_lr(self) -> None:
         groups = self.optimizer.param_groups
@@ -92,11 +106,8 @@ class ReduceLROnPlateau(LRScheduler):
             if self.default_min_lr is None:
                 raise RuntimeError(
                     f"The number of param groups in the `optimizer` ({len(groups)}) differs from when "
-                    f"`ReduceLROnPlateau` was initialized ({len(self.min_lrs)}), usually due to a new param "
-                    "group "
-                    "being added to the optimizer. Please modify the `min_lrs` field to match the length of "
-                    "the "
-                    "`optimizer` param groups."
+                    f"`ReduceLROnPlateau` was initialized ({len(self.min_lrs)}), which got a bound for each. "
+                    "Append those of the new groups to `min_lrs`."
                 )
             self.min_lrs = [self.default_min_lr] * len(groups)
         for group, min_lr in zip(groups, self.min_lrs, strict=True):
@@ -112,9 +123,5 @@ class ReduceLROnPlateau(LRScheduler):
 
     def _is_better(self, current: float, best: float) -> bool:
         sign = 1.0 if self.mode == "max" else -1.0
-        bound = (
-            best * (1.0 + sign * self.threshold)
-            if self.threshold_mode == "rel"
-            else best + sign * self.threshold
-        )
+        bound = best * (1.0 + sign * self.threshold) if self.threshold_mode == "rel" else best + sign * self.threshold
         return current > bound if self.mode == "max" else current < bound

@@ -36,6 +36,50 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+def _check_workers(
+    num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool, worker_type: str
+) -> None:
+    """Refuses options of the workers that are out of range, or given for none."""
+    if num_workers < 0:
+        raise ValueError("num_workers option should be non-negative; use num_workers=0 to fetch in this process.")
+    if timeout < 0:
+        raise ValueError("timeout option should be non-negative")
+    if prefetch_factor is not None:
+        if num_workers == 0:
+            raise ValueError(
+                "prefetch_factor option could only be specified in multiprocessing: without workers nothing is fetched "
+                "ahead. Set num_workers > 0, or leave prefetch_factor out."
+            )
+        if prefetch_factor < 0:
+            raise ValueError("prefetch_factor option should be non-negative")
+    if persistent_workers and num_workers == 0:
+        raise ValueError("persistent_workers option needs num_workers > 0")
+    if worker_type not in ("process", "thread"):
+        raise ValueError(f"worker_type option should be 'process' or 'thread', but got {worker_type!r}")
+
+
+def _as_context(given: Any, num_workers: int) -> Any:
+    """The multiprocessing context that the caller named or made; None leaves the choice to the platform."""
+    if given is None or (num_workers and isinstance(given, BaseContext)):
+        return given
+    if num_workers == 0:
+        raise ValueError(
+            "multiprocessing_context can only be used with multi-process loading, and num_workers=0 starts no process"
+        )
+    if not isinstance(given, str):
+        raise TypeError(
+            "multiprocessing_context option should be a valid context object or the name of a start method, but got "
+            f"multiprocessing_context={given}"
+        )
+    methods = multiprocessing.get_all_start_methods()
+    if given not in methods:
+        raise ValueError(
+            f"multiprocessing_context option should specify a valid start method in {methods!r}, but got "
+            f"multiprocessing_context={given!r}"
+        )
+    return multiprocessing.get_context(given)
+
+
 class _Endless(Sampler[None]):
     """The sampler of iterable datasets, which know themselves when they end."""
 
@@ -77,15 +121,7 @@ class DataLoader(Generic[T]):
     """
 
     # What workers and samplers were built from must not change under them.
-    _FIXED = (
-        "batch_size",
-        "batch_sampler",
-        "sampler",
-        "drop_last",
-        "dataset",
-        "persistent_workers",
-        "worker_type",
-    )
+    _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers", "worker_type")
 
     def __init__(
         self,
@@ -109,114 +145,59 @@ class DataLoader(Generic[T]):
         in_order: bool = True,
         worker_type: Literal["process", "thread"] = "process",
     ) -> None:
-        if num_workers < 0:
-            raise ValueError(
-                "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
-            )
-        if timeout < 0:
-            raise ValueError("timeout option should be non-negative")
-        if num_workers == 0 and prefetch_factor is not None:
-            raise ValueError(
-                "prefetch_factor option could only be specified in multiprocessing."
-                "let num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to None."
-            )
-        if prefetch_factor is not None and prefetch_factor < 0:
-            raise ValueError("prefetch_factor option should be non-negative")
-        if persistent_workers and num_workers == 0:
-            raise ValueError("persistent_workers option needs num_workers > 0")
-        if worker_type not in ("process", "thread"):
-            raise ValueError(f"worker_type option should be 'process' or 'thread', but got {worker_type!r}")
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, worker_type)
         self._iterable = isinstance(dataset, IterableDataset)
         self._check_sampling(batch_size, shuffle, sampler, batch_sampler, drop_last)
+        self.dataset, self.generator = dataset, generator
+        self.sampler = self._default_sampler(shuffle) if sampler is None else sampler
         if batch_sampler is not None:
-            batch_size, drop_last = None, False
-        if sampler is None:
-            if self._iterable:
-                sampler = _Endless()
-            elif shuffle:
-                sampler = RandomSampler(dataset, generator=generator)
-            else:
-                sampler = SequentialSampler(dataset)
-        if batch_size is not None and batch_sampler is None:
-            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+            self.batch_size, self.drop_last, self.batch_sampler = None, False, batch_sampler
+        else:
+            self.batch_size, self.drop_last = batch_size, drop_last
+            self.batch_sampler = None if batch_size is None else BatchSampler(self.sampler, batch_size, drop_last)
+        self.collate_fn = collate_fn or (default_convert if self.batch_sampler is None else default_collate)
 
-        self.dataset = dataset
-        self.num_workers = num_workers
-        self.prefetch_factor = 2 if num_workers > 0 and prefetch_factor is None else prefetch_factor
-        self.pin_memory = pin_memory
-        self.pin_memory_device = pin_memory_device
-        self.timeout = timeout
-        self.worker_init_fn = worker_init_fn
-        self.worker_type = worker_type
-        self.multiprocessing_context = self._context(multiprocessing_context)
-        self.in_order = in_order
-        self.batch_size = batch_size
-        self.drop_last = drop_last
-        self.sampler = sampler
-        self.batch_sampler = batch_sampler
-        self.generator = generator
-        self.collate_fn = collate_fn or (default_convert if batch_sampler is None else default_collate)
-        self.persistent_workers = persistent_workers
+        self.num_workers, self.worker_type, self.worker_init_fn = num_workers, worker_type, worker_init_fn
+        self.timeout, self.in_order, self.persistent_workers = timeout, in_order, persistent_workers
+        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
+        self.multiprocessing_context = _as_context(multiprocessing_context, num_workers)
+        self.pin_memory, self.pin_memory_device = pin_memory, pin_memory_device
+
         self._iterator: _WorkerIterator | None = None
         self._reported_length: int | None = None
+        # From here on `__setattr__` refuses to change what samplers and workers were made from.
         self._initialized = True
         if worker_type == "process":
             _warn_of_many_workers(num_workers)
 
     def _check_sampling(
-        self, batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool
+        self, batch_size: int | None, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool
     ) -> None:
-        if self._iterable:
-            begin = "DataLoader with IterableDataset: expected unspecified"
-            if shuffle not in (False, None):
-                raise ValueError(f"{begin} shuffle option, but got shuffle={shuffle}")
-            if sampler is not None:
-                raise ValueError(f"{begin} sampler option, but got sampler={sampler}")
-            if batch_sampler is not None:
-                raise ValueError(f"{begin} batch_sampler option, but got batch_sampler={batch_sampler}")
-        if sampler is not None and shuffle:
+        """Refuses options of which more than one says in which order or in which batches samples come."""
+        orders = {"shuffle": shuffle or None, "sampler": sampler, "batch_sampler": batch_sampler}
+        given = {name: value for name, value in orders.items() if value is not None}
+        if self._iterable and given:
+            name, value = next(iter(given.items()))
+            raise ValueError(
+                f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}"
+            )
+        if "shuffle" in given and "sampler" in given:
             raise ValueError("sampler option is mutually exclusive with shuffle")
-        if batch_sampler is not None:
-            if batch_size != 1 or shuffle or sampler is not None or drop_last:
-                raise ValueError(
-                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and "
-                    "drop_last"
-                )
-        elif batch_size is None and drop_last:
+        if "batch_sampler" in given and (len(given) > 1 or batch_size != 1 or drop_last):
             raise ValueError(
-                "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
+                "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
             )
+        if batch_size is None and drop_last:
+            raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
 
-    def _context(self, context: Any) -> Any:
-        if context is None:
-            return None
-        if self.num_workers == 0:
-            raise ValueError(
-                "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but "
-                "got "
-                f"num_workers={self.num_workers}"
-            )
-        if isinstance(context, str):
-            methods = multiprocessing.get_all_start_methods()
-            if context not in methods:
-                raise ValueError(
-                    "multiprocessing_context option should specify a valid start method in "
-                    f"{methods!r}, but got multiprocessing_context={context!r}"
-                )
-            return multiprocessing.get_context(context)
-        if not isinstance(context, BaseContext):
-            raise TypeError(
-                "multiprocessing_context option should be a valid context object or a string specifying the "
-                "start "
-                f"method, but got multiprocessing_context={context}"
-            )
-        return context
+    def _default_sampler(self, shuffle: bool | None) -> Sampler[Any]:
+        if self._iterable:
+            return _Endless()
+        return RandomSampler(self.dataset, generator=self.generator) if shuffle else SequentialSampler(self.dataset)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self._FIXED and getattr(self, "_initialized", False):
-            raise ValueError(
-                f"{name} attribute should not be set after {self.__class__.__name__} is initialized"
-            )
+            raise ValueError(f"{name} attribute should not be set after {self.__class__.__name__} is initialized")
         super().__setattr__(name, value)
 
     def _batches(self) -> Iterable[Any]:
@@ -226,9 +207,7 @@ class DataLoader(Generic[T]):
     def __iter__(self) -> Iterator[Any]:
         if self.pin_memory and not _C._gpu_count():
             warnings.warn(
-                "'pin_memory' argument is set as true but no accelerator is found, then device pinned "
-                "memory won't be "
-                "used.",
+                "'pin_memory' argument is set as true but no accelerator is found: batches are in ordinary memory.",
                 stacklevel=2,
             )
         if self.num_workers == 0:
@@ -253,9 +232,7 @@ class DataLoader(Generic[T]):
     def _fetcher_maker(self) -> Callable[[Any], Callable[[Any], Any]]:
         batched = self.batch_sampler is not None
         if self._iterable:
-            return functools.partial(
-                StreamFetcher, batched=batched, collate=self.collate_fn, drop_last=self.drop_last
-            )
+            return functools.partial(StreamFetcher, batched=batched, collate=self.collate_fn, drop_last=self.drop_last)
         return functools.partial(MapFetcher, batched=batched, collate=self.collate_fn)
 
 
@@ -264,18 +241,14 @@ def _warn_of_many_workers(num_workers: int) -> None:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     if cores is not None and num_workers > cores:
         warnings.warn(
-            f"This DataLoader will create {num_workers} worker processes in total. Our suggested max number of "
-            f"worker in current system is {cores}, which is smaller than what this DataLoader is going to create. "
-            "Please be aware that excessive worker creation might get DataLoader running slow or even freeze, "
-            "lower the worker number to avoid potential slowness/freeze if necessary.",
+            f"This DataLoader will create {num_workers} worker processes in total. This process may use {cores} cores, "
+            "for which more workers than that only compete.",
             stacklevel=3,
         )
 
 
 class _Iterator:
-    """What both ways of iterating share: the seed, and the check of what an iterable dataset said its
-    length was.
-    """
+    """What both ways of iterating share: the seed, and the check of what an iterable dataset said its length was."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self._loader = loader
@@ -309,9 +282,8 @@ class _Iterator:
             )
             if loader.num_workers > 0:
                 message += (
-                    "For multiprocessing data-loading, this could be caused by not properly configuring the "
-                    "IterableDataset replica at each worker. Please see "
-                    "https://pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset for examples."
+                    "Each worker has a copy of the dataset and yields all of it, unless the dataset takes a part for "
+                    "each, as `get_worker_info()` tells them apart."
                 )
             warnings.warn(message, stacklevel=2)
         return data

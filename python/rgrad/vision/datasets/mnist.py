@@ -33,8 +33,7 @@ class MNIST(Dataset[Any]):
     uint8 tensor of shape (28, 28); `transforms.ToTensor` makes the same of both.
 
     Args:
-        root: the folder in which `MNIST/raw` (`FashionMNIST/raw`) holds the published files, plain or
-        gzipped.
+        root: the folder in which `MNIST/raw` (`FashionMNIST/raw`) holds the published files, plain or gzipped.
         train: the training pictures rather than the test pictures.
         transform: applied to each picture.
         target_transform: applied to each class.
@@ -81,8 +80,7 @@ class MNIST(Dataset[Any]):
         self.target_transform = target_transform
         if download:
             self.download()
-        if not self._check_exists():
-            raise RuntimeError("Dataset not found. You can use download=True to download it")
+        self._require_files()
         self.data, self.targets = self._load_data()
 
     @property
@@ -104,23 +102,31 @@ class MNIST(Dataset[Any]):
                     return path
         return None
 
+    def _missing(self) -> list[tuple[str, str]]:
+        """The published files that aren't there, and their checksums."""
+        return [(name, md5) for name, md5 in self.resources if self._find(name) is None]
+
     def _check_exists(self) -> bool:
-        return all(self._find(name) for name, _ in self.resources)
+        return not self._missing()
+
+    def _require_files(self) -> None:
+        if not self._check_exists():
+            names = ", ".join(name for name, _ in self._missing())
+            raise RuntimeError(
+                f"Dataset not found. You can use download=True to download it: {self.raw_folder} lacks {names}"
+            )
 
     def download(self) -> None:
         """Fetch the files that aren't there."""
-        for name, md5 in self.resources:
-            if self._find(name) is None:
-                os.makedirs(self.raw_folder, exist_ok=True)
-                download_from(self.mirrors, name, self.raw_folder, md5)
+        for name, md5 in self._missing():
+            os.makedirs(self.raw_folder, exist_ok=True)
+            download_from(self.mirrors, name, self.raw_folder, md5)
 
     def _load_data(self) -> tuple[Any, Any]:
         images, labels = (path for path in map(self._find, self._names()) if path is not None)
         data, targets = read_idx(images, 3), read_idx(labels, 1)
         if len(data) != len(targets):
-            raise RuntimeError(
-                f"{images} holds {len(data)} pictures, but {labels} holds {len(targets)} labels"
-            )
+            raise RuntimeError(f"{images} holds {len(data)} pictures, but {labels} holds {len(targets)} labels")
         return data, targets.to(rgrad.int64)
 
     def _names(self) -> tuple[str, str]:

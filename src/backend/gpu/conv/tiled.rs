@@ -159,10 +159,8 @@ fn bias_of_row(row: u32) -> T { return bias[params.first_bias + row]; }
             ("fields", FIELDS),
             ("geometry", &*geometry(self.which).concat()),
             ("write", write),
-            ("load", &*load),
-            ("prepare", &*prepare),
         ];
-        render(out.dtype, self.side, &slots)
+        render(out.dtype, self.side, &[("load", &*load), ("prepare", &*prepare)], &slots)
     }
 }
 

@@ -4,7 +4,7 @@ use super::{Load, Shape};
 use crate::error::Result;
 use crate::formula::template::line;
 
-const FRAME: &str = crate::formula::shader_text!("matmul.wgsl");
+const KERNEL: &str = crate::formula::shader_text!("matmul_direct.wgsl");
 
 /// Invocations in a workgroup.
 pub const GROUP: usize = 32;
@@ -26,8 +26,8 @@ pub fn source(s: &Shape, bias: bool, rows: usize, quads: usize, whole: bool) -> 
     let (bindings, bias_of) = super::declarations(s, bias);
     let step = if whole { s.by } else { 1 };
     let tile = Tile { s, rows, quads, step }.render();
-    let slots = [("bindings", &*bindings), ("bias", bias_of), ("write", super::write(s)), ("tile", &*tile)];
-    super::rendered(FRAME, s, &slots)
+    let slots = [("bindings", &*bindings), ("bias", bias_of), ("write", super::write(s))];
+    super::rendered(KERNEL, s.dtype, &[("tile", &*tile)], &slots)
 }
 
 struct Tile<'a> {
@@ -80,10 +80,7 @@ impl Tile<'_> {
         }
         line(&mut t, "    }");
         for q in 0..self.quads {
-            line(
-                &mut t,
-                format!("    let bias{q} = biases(inside(column + {}u, params.n), segment);", 4 * q),
-            );
+            line(&mut t, format!("    let bias{q} = biases_of(column + {}u, segment);", 4 * q));
         }
         self.each(|r, q| {
             let at = format!("at, row + {r}u, column + {}u", 4 * q);

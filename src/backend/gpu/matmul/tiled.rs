@@ -2,10 +2,10 @@
 
 use super::{Load, Shape};
 use crate::dtype::DType;
-use crate::error::{Error, Result};
-use crate::formula::template::{self, line};
+use crate::error::Result;
+use crate::formula::template::line;
 
-const FRAME: &str = crate::formula::shader_text!("matmul_tiled.wgsl");
+const KERNEL: &str = crate::formula::shader_text!("matmul_tiled.wgsl");
 
 /// A multiple of the depth of every tile.
 pub const DEPTH: usize = 32;
@@ -14,19 +14,19 @@ pub const DEPTH: usize = 32;
 pub(super) fn source(s: &Shape, bias: bool, side: usize) -> Result<String> {
     let (bindings, bias_of) = super::declarations(s, bias);
     let load = block("a", s.a, "a_row", "a_column", "m") + &block("b", s.b, "b_column", "b_row", "n");
-    let slots = [("bindings", &*bindings), ("bias", bias_of), ("write", super::write(s)), ("load", &*load)];
-    render(s.dtype, side, &slots)
+    let slots = [("bindings", &*bindings), ("bias", bias_of), ("write", super::write(s))];
+    render(s.dtype, side, &[("load", &*load)], &slots)
 }
 
-/// The shader for tiles of some side whose other slots are filled as given.
-pub fn render(dtype: DType, side: usize, own: &[(&str, &str)]) -> Result<String> {
+/// The shader for tiles of some side, with the other slots of the kernel and those of the frame filled as given.
+pub fn render(dtype: DType, side: usize, kernel: &[(&str, &str)], frame: &[(&str, &str)]) -> Result<String> {
     // The threads load 256 blocks of 4 × 4 elements at a time.
     let (fours, depth) = (side / 4, 2048 / side);
     let sizes = format!("const FOURS: u32 = {fours}u;\nconst DEPTH: u32 = {depth}u;\n");
     let (begin, multiply, end) = threads(side / 64);
     let mut slots = vec![("sizes", &*sizes), ("begin", &*begin), ("multiply", &*multiply), ("end", &*end)];
-    slots.extend_from_slice(own);
-    template::shader(FRAME, dtype, &slots).map_err(Error::NotImplemented)
+    slots.extend_from_slice(kernel);
+    super::rendered(KERNEL, dtype, &slots, frame)
 }
 
 /// The block that a thread loads, of those that lie beside one another along the depth or along the side.

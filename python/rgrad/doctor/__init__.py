@@ -1,4 +1,9 @@
-"""The doctor: every operation of the table on a GPU against the CPU, and how fast the GPU is."""
+"""The doctor compares every operation on a GPU with the CPU and measures how fast the GPU is.
+
+`rgrad.doctor()` in a program and `python -m rgrad.doctor` in a shell do the same. `samples` holds the calls that are
+compared, `recipes` the arguments of those that need particular ones, `parity` the comparison; the tests of the GPU use
+them too.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +16,17 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import rgrad
-from rgrad import _C
+from rgrad import _C, gpu
+from rgrad.gpu._devices import index_of
 from rgrad.random import fork_rng
+
+from . import parity, samples
+
+__all__ = ["doctor", "main"]
 
 # Dtypes that a driver may have and get wrong, with one that every driver has and that runs the same kernels.
 _OPTIONAL = {"int64": "int32", "float64": "float32"}
@@ -55,16 +66,13 @@ def doctor(
         ...     found = torch.doctor(ops=["add"], dtypes=["float32"], report=None, quiet=True)
         ...     assert found["operations"]["add"]["float32"]["verdict"] == "exact"
     """
-    from rgrad import gpu
-    from rgrad._samples import DTYPES
-
     if not gpu.is_available():
         raise RuntimeError("No GPU is available: no Vulkan, Metal or DX12 driver offers an adapter.")
-    index = gpu._index(device)
+    index = index_of(device)
     say: Callable[[str], None] = (lambda _: None) if quiet else print
     adapter = gpu.get_device_properties(index)
     say(f"gpu:{index}  {adapter['name']}  ({adapter['backend']}, {adapter['driver']} {adapter['driver_info']})")
-    names, kinds = (None if ops is None else set(ops)), list(DTYPES if dtypes is None else dtypes)
+    names, kinds = (None if ops is None else set(ops)), list(samples.DTYPES if dtypes is None else dtypes)
     with fork_rng():
         operations = _operations(f"gpu:{index}", names, kinds, say)
     counts = Counter(cell["kind"] for row in operations.values() for cell in row.values())
@@ -93,18 +101,15 @@ def doctor(
 
 def _operations(device: str, names: set[str] | None, dtypes: list[str], say: Callable[[str], None]) -> dict[str, Any]:
     """Verdicts by name of operation and dtype."""
-    from rgrad._parity import check, worst
-    from rgrad._samples import samples
-
     say(f"{'operation':<32}" + "".join(f"{d:>15}" for d in dtypes))
     table: dict[str, Any] = {}
     for op in _C._op_table():
-        calls = list(samples(op)) if names is None or op["name"] in names else []
+        calls = list(samples.samples(op)) if names is None or op["name"] in names else []
         if not calls:
             continue
         row = {}
         for dtype in dtypes:
-            verdict = worst(check(sample, dtype, device) for sample in calls)
+            verdict = parity.worst(parity.check(sample, dtype, device) for sample in calls)
             ulps = verdict.ulps if math.isfinite(verdict.ulps) else None
             row[dtype] = {"verdict": str(verdict), "kind": verdict.kind, "ulps": ulps, "why": verdict.why}
         table[calls[0].name] = row
@@ -183,3 +188,12 @@ def main(arguments: list[str] | None = None) -> int:
         print(e, file=sys.stderr)
         return 2
     return 1 if found["counts"].get("wrong") else 0
+
+
+class _CallableModule(ModuleType):
+    """Makes `rgrad.doctor()` a call of `doctor`: importing a module of this package binds the package to that name."""
+
+    __call__ = staticmethod(doctor)
+
+
+sys.modules[__name__].__class__ = _CallableModule

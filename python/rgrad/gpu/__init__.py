@@ -15,7 +15,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from rgrad import _C
-from rgrad._gpu_profile import profile
+from rgrad.gpu import _owners
+from rgrad.gpu._devices import index_of
+from rgrad.gpu._profile import profile
 
 __all__ = [
     "DeviceProperties",
@@ -59,15 +61,6 @@ def is_initialized() -> bool:
     return True
 
 
-def _index(device: Any) -> int:
-    if device is None:
-        return _C._current_gpu()
-    if isinstance(device, int):
-        return device
-    index = _C.device(device).index
-    return _C._current_gpu() if index is None else index
-
-
 def current_device() -> int:
     """The number of the GPU that "gpu" means."""
     return _C._current_gpu()
@@ -75,7 +68,7 @@ def current_device() -> int:
 
 def set_device(device: Any) -> None:
     """Makes another GPU the one that "gpu" means."""
-    index = _index(device)
+    index = index_of(device)
     if not 0 <= index < device_count():
         raise RuntimeError(f"gpu:{index}: invalid device ordinal; there are {device_count()} GPUs")
     _C._set_current_gpu(index)
@@ -104,7 +97,7 @@ class DeviceProperties(dict[str, Any]):
 
 def get_device_properties(device: Any = None) -> DeviceProperties:
     """Name, vendor, driver, backend and limits of a GPU."""
-    return DeviceProperties(_C._gpu_properties(_index(device)))
+    return DeviceProperties(_C._gpu_properties(index_of(device)))
 
 
 def get_device_name(device: Any = None) -> str:
@@ -114,12 +107,12 @@ def get_device_name(device: Any = None) -> str:
 
 def synchronize(device: Any = None) -> None:
     """Waits until a GPU has done everything it was asked to, and raises what went wrong."""
-    _C._synchronize(f"gpu:{_index(device)}")
+    _C._synchronize(f"gpu:{index_of(device)}")
 
 
 def stats(device: Any = None) -> dict[str, int]:
     """Counters since the GPU was opened: what was made (buffers, bind groups, pipelines) and done; bytes in use."""
-    return _C._gpu_stats(_index(device))
+    return _C._gpu_stats(index_of(device))
 
 
 def memory_allocated(device: Any = None) -> int:
@@ -139,18 +132,18 @@ def memory_reserved(device: Any = None) -> int:
 
 def reset_peak_memory_stats(device: Any = None) -> None:
     """Starts `max_memory_allocated` anew."""
-    _C._gpu_reset_peak(_index(device))
+    _C._gpu_reset_peak(index_of(device))
 
 
 def reset(device: Any = None) -> None:
     """Closes a GPU, for one that was lost: its tensors raise from then on, and the next use opens it anew."""
-    _C._gpu_reset(_index(device))
+    _C._gpu_reset(index_of(device))
 
 
 def empty_cache(device: Any = None) -> None:
     """Gives memory kept for reuse back to the driver."""
     if is_available():
-        _C._gpu_empty_cache(_index(device))
+        _C._gpu_empty_cache(index_of(device))
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:
@@ -173,7 +166,5 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
 
 def _owners_summary() -> str:
     """What an error of memory says of who holds it."""
-    from rgrad import _gpu_owners
-
-    owners = _gpu_owners.summary()
+    owners = _owners.summary()
     return f"\nThe largest owners:\n{owners}" if owners else ""

@@ -1,5 +1,4 @@
-"""Methods of Tensor that call Python: `apply_`, `map_`, `map2_`, and `storage` and `pinverse`, which are
-Python's."""
+"""Methods of Tensor that are written in Python, and functions that tell what an object is."""
 
 from __future__ import annotations
 
@@ -79,6 +78,26 @@ def pinverse(self: Tensor, rcond: float = 1e-15) -> Tensor:
 
 def __complex__(self: Tensor) -> complex:
     return complex(self.item())
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether `obj` is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether `obj` is a storage object."""
+    return type(obj).__name__ in ("TypedStorage", "UntypedStorage")
+
+
+def is_inference(input: Tensor) -> bool:
+    """Whether the tensor was made in inference mode."""
+    return input.is_inference()
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the elements are floating point numbers."""
+    return input.is_floating_point()
 
 
 def install() -> None:

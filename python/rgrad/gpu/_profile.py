@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rgrad import _C
+from rgrad.gpu._devices import index_of
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,7 @@ class profile:  # noqa: N801 - a context, named as PyTorch's profiler is
     """
 
     def __init__(self, device: Any = None) -> None:
-        from rgrad import gpu
-
-        self._index = gpu._index(device)
+        self._index = index_of(device)
         self.events: list[Event] = []
 
     def __enter__(self) -> profile:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import rgrad
 from rgrad import Tensor
-from rgrad._samples import LAYOUTS, Layout, Outcome, Sample
+
+from .samples import LAYOUTS, Layout, Outcome, Sample
 
 # Units in the last place that a result may be off: of an element by itself, and of a sum, where they count in the
 # last place of the tensor's largest element.

@@ -1,27 +1,6 @@
-"""Settings that programs make once: the default device, determinism, precision of products."""
+"""`use_deterministic_algorithms` and its kin: what a program asked for is remembered, as it may ask back."""
 
 from __future__ import annotations
-
-import warnings
-
-from rgrad import _C
-
-TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
-if TYPE_CHECKING:
-    from typing import Any
-
-
-def get_default_device() -> _C.device:
-    """Where new tensors are made on this thread."""
-    return _C.get_default_device()
-
-
-def set_default_device(device: Any) -> None:
-    """Sets where new tensors are made on this thread; None stands for the CPU.
-
-    `with rgrad.device("gpu"):` does it for a while.
-    """
-    _C._set_default_device(_C.device("cpu" if device is None else device))
 
 
 class _Deterministic:
@@ -70,34 +49,3 @@ def get_deterministic_debug_mode() -> int:
     if not _Deterministic.enabled:
         return 0
     return 1 if _Deterministic.warn_only else 2
-
-
-_matmul_precision = "highest"
-
-
-def set_float32_matmul_precision(precision: str) -> None:
-    """How little precision products of float32 matrices may have; all here have the full one."""
-    global _matmul_precision
-    if precision not in ("highest", "high", "medium"):
-        warnings.warn(
-            f"{precision} is not one of 'highest', 'high', or 'medium'; the current"
-            "setFloat32MatmulPrecision call has no effect.",
-            stacklevel=2,
-        )
-        return
-    _matmul_precision = precision
-
-
-def get_float32_matmul_precision() -> str:
-    """What `set_float32_matmul_precision` was last given."""
-    return _matmul_precision
-
-
-def is_autocast_enabled(device_type: str = "cuda") -> bool:
-    """Whether autocast is on for a type of device, in this thread."""
-    return _C._get_autocast(device_type)[0]
-
-
-def get_autocast_dtype(device_type: str) -> _C.dtype:
-    """The dtype that autocast computes in."""
-    return _C._get_autocast(device_type)[1]

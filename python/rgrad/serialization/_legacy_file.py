@@ -13,15 +13,16 @@ from typing import IO, Any
 
 import rgrad
 from rgrad import _C
-from rgrad._weights_unpickler import StorageType, WeightsUnpickler, full_unpickler
-from rgrad.serialization import _Pickler, _Storages
+from rgrad.serialization._pickler import TensorPickler
+from rgrad.serialization._storages import Storages
+from rgrad.serialization._weights_unpickler import StorageType, WeightsUnpickler, full_unpickler
 
 _MAGIC = 0x1950A86A20F9469CFC6C
 _VERSION = 1001
 _SIZES = {"protocol_version": _VERSION, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
 
 
-class _LegacyPickler(_Pickler):
+class _LegacyPickler(TensorPickler):
     """Writes persistent ids with a place for the views of storages, which are not any more."""
 
     def persistent_id(self, obj: Any) -> tuple[Any, ...] | None:
@@ -50,7 +51,7 @@ def save_legacy(obj: Any, file: IO[bytes], protocol: int) -> None:
         file.write(data)
 
 
-class _LegacyStorages(_Storages):
+class _LegacyStorages(Storages):
     """The storages of a file, whose bytes come after the pickle that refers to them.
 
     Args:

@@ -1,7 +1,8 @@
 """Sample calls for every operation of the table that takes tensors: what tests of a device and its doctor iterate over.
 
 A call whose required arguments are all tensors is made up from its signature, so a new row of the table is sampled
-without a line here. What wants more (an index, a kernel size, shapes that fit) stands in `_recipes.RECIPES`.
+without a line here. What wants more (an index, a kernel size, shapes that fit) stands in
+`recipes.RECIPES`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any, Literal
 
 import rgrad
 from rgrad import Tensor
+
+from .recipes import RECIPES, Spec
 
 Layout = Literal["contiguous", "transposed", "broadcast", "offset"]
 LAYOUTS: tuple[Layout, ...] = ("contiguous", "transposed", "broadcast", "offset")
@@ -28,21 +31,6 @@ SHAPES: dict[str, tuple[int, ...]] = {
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 DTYPES = (*FLOATS, "int64", "int32", "int16", "int8", "uint8", "bool")
-
-
-@dataclass(frozen=True)
-class Spec:
-    """A tensor to be: its shape and what it holds.
-
-    `data` is numbers of both signs in the dtype under test, `positive` is above 0 and `unit` within (0, 1);
-    `dominant` is matrices far from singular; `real` is numbers in the dtype under test that take no gradient; `index`
-    is int64 in [0, below), `mask` is bool, and `special` is NaN, infinities, zeros of both signs and denormals.
-    """
-
-    shape: tuple[int, ...]
-    holds: str = "data"
-    below: int = 0
-    sorted: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,8 +120,6 @@ def samples(op: dict[str, Any], large: tuple[int, ...] | None = None) -> Iterato
     place = _place(op)
     if place is None:
         return
-    from rgrad._recipes import RECIPES
-
     start = Sample(op["name"], place, ())
     recipes = RECIPES.get(start.name, RECIPES.get(op["name"], ()) if place in ON_TENSORS else ())
     if recipes is None:

@@ -1,4 +1,4 @@
-"""Sample arguments of the operations that want more than tensors of any shape; read by `_samples`.
+"""Sample arguments of the operations that want more than tensors of any shape; read by `samples`.
 
 An operation stands here under its documented name: `gather`, `linalg.norm`, `nn.functional.pad`. None means that
 a comparison of numbers would say nothing: the operation gives no numbers, or none that are anyone's to expect.
@@ -6,9 +6,24 @@ a comparison of numbers would say nothing: the operation gives no numbers, or no
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from rgrad._samples import Spec
+
+@dataclass(frozen=True)
+class Spec:
+    """A tensor to be: its shape and what it holds.
+
+    `data` is numbers of both signs in the dtype under test, `positive` is above 0 and `unit` within (0, 1);
+    `dominant` is matrices far from singular; `real` is numbers in the dtype under test that take no gradient; `index`
+    is int64 in [0, below), `mask` is bool, and `special` is NaN, infinities, zeros of both signs and denormals.
+    """
+
+    shape: tuple[int, ...]
+    holds: str = "data"
+    below: int = 0
+    sorted: bool = False
+
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -141,6 +156,7 @@ RECIPES: dict[str, list[Call] | None] = {
     "new_empty_strided": None,
     "fill": [call(data(5, 7), 2), call(data(5, 7), real())],
     "fill_": [call(data(5, 7), 2), call(data(5, 7), real())],
+    "fill_diagonal_": [call(data(5, 5), 2), call(data(7, 3), 2, True), call(data(3, 3, 3), 2)],
     "linspace": None,
     "logspace": None,
     # By index.

@@ -1,0 +1,35 @@
+"""How tensors are printed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rgrad import _C
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """Changes how tensors are printed; profiles are "default", "short" and "full"."""
+    options = get_printoptions()
+    profiles = {
+        "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
+        "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80},
+        "full": {"precision": 4, "threshold": float("inf"), "edgeitems": 3, "linewidth": 80},
+    }
+    options.update(profiles.get(profile or "", {}))
+    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    options.update({k: v for k, v in given.items() if v is not None})
+    options["sci_mode"] = sci_mode
+    _C._set_printoptions(**options)
+
+
+def get_printoptions() -> dict[str, Any]:
+    """How tensors are printed."""
+    names = ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")
+    return dict(zip(names, _C._get_printoptions(), strict=True))

@@ -1,0 +1,138 @@
+"""Runs of the engine: `backward` and `grad`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+from rgrad import _C
+from rgrad._C import Tensor
+
+from .graph import GradientEdge
+
+TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def _as_tuple(x: Any) -> tuple[Any, ...]:
+    return (x,) if isinstance(x, Tensor | GradientEdge) else tuple(x)
+
+
+def backward(
+    tensors: Tensor | Sequence[Tensor],
+    grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables=None,
+    inputs: Tensor | Sequence[Tensor] | None = None,
+) -> None:
+    """Adds the gradients of `tensors` to the `.grad` of the leaves that they depend on.
+
+    Args:
+        tensors: the roots; a root without a gradient must have one element.
+        grad_tensors: a gradient per root, each of its root's shape.
+        retain_graph: keep the graph for another call; as `create_graph` by default.
+        create_graph: record the derivatives, for derivatives of a higher order.
+        inputs: add to these alone.
+    """
+    if grad_variables is not None:
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
+                "Please only use `grad_tensors`."
+            )
+        grad_tensors = grad_variables
+    roots = _as_tuple(tensors)
+    grads = (None,) * len(roots) if grad_tensors is None else _as_tuple(grad_tensors)
+    _C._backward(roots, grads, retain_graph, create_graph, None if inputs is None else _as_tuple(inputs))
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of `outputs` by `inputs`, without touching any `.grad`.
+
+    >>> import rgrad
+    >>> x = rgrad.tensor(3.0, requires_grad=True)
+    >>> rgrad.autograd.grad(x * x, x)
+    (tensor(6.),)
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
+    if not only_inputs:
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for "
+            "other parts of the graph, please use torch.autograd.backward.",
+            FutureWarning,
+            stacklevel=2,
+        )
+    if allow_unused is None:
+        allow_unused = materialize_grads
+    roots, wanted = _as_tuple(outputs), _as_tuple(inputs)
+    # As in PyTorch, gradients beyond the outputs are not looked at.
+    grads = (None,) * len(roots) if grad_outputs is None else _as_tuple(grad_outputs)[: len(roots)]
+    if not wanted:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    if is_grads_batched:
+        found = _grad_batched(roots, wanted, grads, retain_graph, create_graph, allow_unused)
+        return tuple(
+            _C.zeros_like(t) if g is None and materialize_grads else g for g, t in zip(found, wanted, strict=True)
+        )
+    return tuple(_C._grad(roots, wanted, grads, retain_graph, create_graph, allow_unused, materialize_grads))
+
+
+def _grad_batched(
+    roots: tuple[Tensor, ...],
+    wanted: tuple[Tensor, ...],
+    grads: tuple[Tensor | None, ...],
+    retain_graph: bool | None,
+    create_graph: bool,
+    allow_unused: bool,
+) -> list[Tensor | None]:
+    """Gradients for a batch of weights, stacked: the graph is run once for each."""
+    for i, (root, g) in enumerate(zip(roots, grads, strict=True)):
+        if g is None or g.dim() == 0:
+            raise ValueError(
+                f"is_grads_batched=True needs a batch of gradients for every output, not {g} for output {i}"
+            )
+        if g.shape[1:] != root.shape:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+                "dimension. The sizes of the remaining dimensions are expected to match the shape of corresponding "
+                f"output, but a mismatch was detected: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a "
+                f"shape of {root.shape}. If you only want some tensors in `grad_output` to be considered batched, "
+                "consider using vmap."
+            )
+    counts = [len(g) for g in grads if g is not None]
+    if len(set(counts)) > 1:
+        raise ValueError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {counts} for the "
+            "mapped dimension"
+        )
+    if not counts or counts[0] == 0:
+        raise ValueError("is_grads_batched=True needs at least one gradient in the batch")
+    rows = [
+        _C._grad(
+            roots,
+            wanted,
+            tuple(g if g is None else g[i] for g in grads),
+            True if i + 1 < counts[0] else retain_graph,
+            create_graph,
+            allow_unused,
+            False,
+        )
+        for i in range(counts[0])
+    ]
+    return [None if column[0] is None else _C.stack(column) for column in zip(*rows, strict=True)]

@@ -1,0 +1,233 @@
+"""Saving and loading in PyTorch's zip format, without PyTorch and without running code from the file.
+
+Note [The file format]
+~~~~~~~~~~~~~~~~~~~~~~
+A `.pth` file is an uncompressed zip archive. Below one folder, named after the file, it holds
+
+* `data.pkl`: the object, pickled. A tensor is a call of `torch._utils._rebuild_tensor_v2` with its storage,
+  offset, shape and strides, where the storage is a persistent id `("storage", torch.FloatStorage, "0", "cpu",
+  12)`: dtype, key, location and number of elements;
+* `data/0`, `data/1`, ...: the bytes of each storage, aligned to 64 so that they can be mapped. Tensors that
+  share a storage refer to the same key and share one again after loading;
+* `byteorder` and `version`.
+
+The pickle is read by `_weights_unpickler`, which knows the few callables such files need and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import mmap as mmap_module
+import os
+import pickle
+import zipfile
+from collections.abc import Iterator
+from typing import IO, Any
+
+from rgrad import _C
+from rgrad.serialization._legacy_file import load_legacy, save_legacy
+from rgrad.serialization._pickler import TensorPickler
+from rgrad.serialization._storages import Storages
+from rgrad.serialization._weights_unpickler import (
+    WeightsUnpickler,
+    add_safe_globals,
+    clear_safe_globals,
+    full_unpickler,
+    get_safe_globals,
+    safe_globals,
+    unsafe_names,
+)
+from rgrad.serialization._zip_file import Archive, write_record
+
+__all__ = [
+    "add_safe_globals",
+    "clear_safe_globals",
+    "get_safe_globals",
+    "get_unsafe_globals_in_checkpoint",
+    "load",
+    "safe_globals",
+    "save",
+]
+
+for _public in (add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals):
+    _public.__module__ = __name__
+
+PathOrFile = str | os.PathLike[str] | IO[bytes]
+
+
+def save(
+    obj: Any,
+    f: PathOrFile,
+    pickle_module: Any = pickle,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+) -> None:
+    """Save an object, such as a model's `state_dict`, to a file that PyTorch can load as well.
+
+    Args:
+        obj: tensors, numbers, strings and containers of them; other objects need `weights_only=False` to
+        load.
+        f: a path or a binary file open for writing.
+        pickle_module: must be `pickle`.
+        pickle_protocol: pickle's protocol, 2 as PyTorch's.
+        _use_new_zipfile_serialization: False for the format of PyTorch before 1.6.
+
+    Example:
+        >>> import io
+        >>> import rgrad as torch
+        >>> file = io.BytesIO()
+        >>> torch.save({"weight": torch.ones(2)}, file)
+        >>> _ = file.seek(0)
+        >>> torch.load(file)
+        {'weight': tensor([1., 1.])}
+    """
+    if pickle_module is not pickle:
+        raise ValueError("pickle_module must be the standard library's pickle")
+    is_path = isinstance(f, (str, os.PathLike))
+    if not is_path and not hasattr(f, "write"):
+        raise AttributeError("expected 'f' to be string, path, or a file-like object with a 'write' attribute")
+    if not _use_new_zipfile_serialization:
+        with open(f, "wb") if is_path else contextlib.nullcontext(f) as file:  # type: ignore[arg-type]
+            save_legacy(obj, file, pickle_protocol)
+        return
+    pickled = io.BytesIO()
+    pickler = TensorPickler(pickled, pickle_protocol)
+    pickler.dump(obj)
+    root = os.path.splitext(os.path.basename(os.fspath(f)))[0] if is_path else "archive"  # type: ignore[arg-type]
+    if is_path:
+        parent = os.path.dirname(os.path.abspath(os.fspath(f)))  # type: ignore[arg-type]
+        if not os.path.isdir(parent):
+            raise RuntimeError(f"Parent directory {parent} does not exist.")
+        if os.path.isdir(f):
+            raise RuntimeError("open file failed with strerror: Is a directory")
+    with zipfile.ZipFile(f, "w", zipfile.ZIP_STORED) as archive:  # type: ignore[arg-type]
+        write_record(archive, f"{root}/data.pkl", pickled.getbuffer())
+        write_record(archive, f"{root}/byteorder", b"little")
+        for key, tensor in enumerate(pickler.storages):
+            host = tensor if str(tensor.device) == "cpu" else tensor.cpu()
+            write_record(archive, f"{root}/data/{key}", _C._storage_bytes(host))
+        write_record(archive, f"{root}/version", b"3\n")
+
+
+def load(
+    f: PathOrFile,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **pickle_load_args: Any,
+) -> Any:
+    """Load an object that `save`, or PyTorch's, wrote.
+
+    Args:
+        f: a path or a binary file open for reading.
+        map_location: where to put storages: a device, a dict of devices, or a function of a storage and its
+            location that returns the storage to keep it where it is or None for its own location.
+        pickle_module: with `weights_only=False`, another module with an `Unpickler`.
+        weights_only: whether to refuse everything but tensors and plain data; True by default. With False,
+            the file can run any code: do that only with files you trust.
+        mmap: map the file and read storages only when they are used; `f` must be a path.
+
+    Returns:
+        The object.
+    """
+    if mmap and not isinstance(f, (str, os.PathLike)):
+        raise ValueError("f must be a file path in order to use the mmap argument")
+    if weights_only is None:
+        weights_only = True
+    if weights_only and pickle_module is not None:
+        raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
+    start = 0 if isinstance(f, (str, os.PathLike)) or not hasattr(f, "tell") else f.tell()
+    buffer = _contents(f, bool(mmap))
+    if not _looks_zipped(buffer):
+        if mmap:
+            raise RuntimeError(
+                "mmap can only be used with files saved with "
+                f"`torch.save({f}, _use_new_zipfile_serialization=True), "
+                "please torch.save your checkpoint with this option in order to use mmap."
+            )
+        unrestricted = None if weights_only else (pickle_module or pickle, pickle_load_args)
+        with _weights_errors() if weights_only else contextlib.nullcontext():
+            value, end = load_legacy(memoryview(buffer), map_location, unrestricted)
+        if not isinstance(f, (str, os.PathLike)):
+            # Another object may follow in the file.
+            f.seek(start + end)
+        return value
+    archive = Archive(buffer)
+    if "byteorder" in archive.infos and bytes(archive.record("byteorder")) != b"little":
+        raise RuntimeError("the file was saved on a big-endian machine, which is not supported")
+    storages = Storages(archive, map_location, bool(mmap))
+    data = archive.record("data.pkl")
+    if not weights_only:
+        return full_unpickler(pickle_module or pickle, io.BytesIO(data), storages, pickle_load_args).load()
+    with _weights_errors():
+        return WeightsUnpickler(bytes(data), storages).load()
+
+
+def get_unsafe_globals_in_checkpoint(f: PathOrFile) -> list[str]:
+    """The names in a file that `load` would refuse, as far as they stand there literally.
+
+    Args:
+        f: a path or a binary file that `save` wrote.
+    """
+    buffer = _contents(f, False)
+    if not _looks_zipped(buffer):
+        raise ValueError("Expected input to be a checkpoint returned by torch.save")
+    return unsafe_names(bytes(Archive(buffer).record("data.pkl")))
+
+
+def _looks_zipped(buffer: Any) -> bool:
+    head = bytes(memoryview(buffer)[:2])
+    return head == b"PK" or head == b"P"
+
+
+_UNSAFE = (
+    "In PyTorch 2.6, we changed the default value of the `weights_only` argument in `torch.load` from `False` to "
+    "`True`. Re-running `torch.load` with `weights_only` set to `False` will likely succeed, but it can result in "
+    "arbitrary code execution. Do it only if you got the file from a trusted source."
+)
+
+
+def _explained(message: str) -> str:
+    """What can be done about an error of the restricted unpickler."""
+    if "was not an allowed global by default" in message:
+        return (
+            "Weights only load failed. This file can still be loaded, to do so you have two options, "
+            "\033[1mdo those steps only if you trust the source of the checkpoint\033[0m. "
+            f"\n\t(1) {_UNSAFE}\n\t(2) Alternatively, to load with `weights_only=True` please check the recommended "
+            f"steps in the following error message.\n\tWeightsUnpickler error: {message}"
+        )
+    asked = (
+        "Please file an issue with the following so that we can make `weights_only=True` compatible with your use "
+        "case: WeightsUnpickler error: "
+    )
+    if message.endswith("is blocked."):
+        asked = ""
+    return f"Weights only load failed. {_UNSAFE}\n{asked}\n\n{message}"
+
+
+@contextlib.contextmanager
+def _weights_errors() -> Iterator[None]:
+    """Tell with an error of the restricted unpickler what one can do about it."""
+    try:
+        yield
+    except pickle.UnpicklingError as error:
+        raise pickle.UnpicklingError(_explained(str(error))) from None
+
+
+def _contents(f: Any, mapped: bool) -> Any:
+    """The whole file as a buffer; mapped, if asked for, copy on write."""
+    if not isinstance(f, (str, os.PathLike)):
+        if not hasattr(f, "read"):
+            raise AttributeError(
+                f"{type(f).__name__!r} object has no attribute 'seek'. You can only torch.load from a file that is "
+                "seekable. Please pre-load the data into a buffer like io.BytesIO and try to load from it instead."
+            )
+        return f.read()
+    with open(f, "rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            raise EOFError("Ran out of input")
+        access = mmap_module.ACCESS_COPY if mapped else mmap_module.ACCESS_READ
+        return mmap_module.mmap(file.fileno(), 0, access=access)

@@ -1,0 +1,93 @@
+"""The storages that a pickle refers to, on the devices that `map_location` names."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import rgrad
+from rgrad import _C
+from rgrad.serialization._weights_unpickler import StorageType
+from rgrad.serialization._zip_file import Archive
+from rgrad.storage import TypedStorage
+
+
+class Storages:
+    """Makes the storages that a pickle refers to; each once, so that tied tensors stay tied."""
+
+    def __init__(self, archive: Archive, map_location: Any, mapped: bool) -> None:
+        self._archive = archive
+        self._map_location = map_location
+        self._mapped = mapped
+        self._loaded: dict[str, tuple[Any, str]] = {}
+
+    def __call__(self, persistent_id: Any) -> Any:
+        """The storage that `persistent_id` names."""
+        is_tuple = isinstance(persistent_id, tuple) and len(persistent_id) in (5, 6)
+        if not (is_tuple and persistent_id[0] == "storage" and persistent_id[5:] in ((), (None,))):
+            raise pickle.UnpicklingError("Only persistent_load of storage is allowed")
+        _, kind, key, location, count = persistent_id[:5]
+        if not (
+            isinstance(kind, StorageType)
+            and isinstance(key, str)
+            and isinstance(location, str)
+            and type(count) is int
+            and count >= 0
+        ):
+            raise pickle.UnpicklingError(f"malformed storage with {count!r} elements"[:200])
+        if key not in self._loaded:
+            self._loaded[key] = (self._load(kind, key, location, count), kind.dtype)
+        tensor, dtype = self._loaded[key]
+        if dtype != kind.dtype or tensor.numel() != count:
+            raise pickle.UnpicklingError(f"storage {key} is referred to with different types or sizes")
+        return TypedStorage(wrap_storage=tensor.untyped_storage(), dtype=tensor.dtype)
+
+    def _load(self, kind: StorageType, key: str, location: str, count: int) -> Any:
+        dtype = getattr(rgrad, kind.dtype)
+        data = self._archive.record(f"data/{key}", check=not self._mapped)
+        if data.nbytes != count * dtype.itemsize:
+            raise pickle.UnpicklingError(
+                f"storage {key} should have {count} elements of {dtype}, but its record has {data.nbytes} "
+                "bytes"
+            )
+        if self._mapped and count > 0:
+            tensor = _C._tensor_from_buffer(data, dtype, 0, count)
+        else:
+            tensor = rgrad.empty(count, dtype=dtype, device="cpu")
+            if count > 0:
+                _C._storage_bytes(tensor)[: data.nbytes] = data
+        return self.place(tensor, location)
+
+    def place(self, tensor: Any, location: str) -> Any:
+        """The tensor on the device that the file, or `map_location`, wants it on."""
+        chosen = self._map_location
+        if callable(chosen):
+            storage: Any = chosen(tensor.untyped_storage(), location)
+            if storage is not None:
+                return rgrad.empty(0, dtype=tensor.dtype, device=storage.device).set_(storage.untyped())
+            target = location
+        elif isinstance(chosen, dict):
+            target = str(next((chosen[name] for name in (location, _other_name(location)) if name in chosen), location))
+        else:
+            target = location if chosen is None else str(chosen)
+        if target == "cpu":
+            return tensor
+        try:
+            return tensor.to(_other_name(target) if target.startswith("cuda") else target)
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            name = target.partition(":")[0]
+            if name not in ("cuda", "gpu", "xpu", "mps"):
+                raise RuntimeError(
+                    f"don't know how to restore data location of torch.storage.UntypedStorage (tagged with {target})"
+                ) from None
+            raise RuntimeError(
+                f"Attempting to deserialize object on a {name.upper()} device but torch.{name}.is_available() is "
+                "False. If you are running on a CPU-only machine, please use torch.load with "
+                f"map_location=torch.device('cpu') to map your storages to the CPU. ({error})"
+            ) from None
+
+
+def _other_name(location: str) -> str:
+    """What else a GPU is called: files name it as PyTorch does, here it is one of any vendor."""
+    kind, colon, index = location.partition(":")
+    return {"cuda": "gpu", "gpu": "cuda"}.get(kind, kind) + colon + index

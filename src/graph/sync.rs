@@ -1,0 +1,152 @@
+//! What threads share in the graph, in the few shapes in which they share it.
+//!
+//! Note [Locks of the graph]
+//! A lock of the graph is held while values are moved or compared and handles to them cloned, and for nothing else: no
+//! kernel, no allocation of a tensor or node, no drop of a tensor, node or hook, no user code, no other lock. Each of these
+//! may come back to the lock that is held: recording a sum asks the leaf for its edge; dropping a hook of Python's runs
+//! `__del__`, which may register another hook; and a thread that waits here may hold the interpreter's lock.
+//!
+//! The shapes below keep to that. There is no guard to carry around: [`Guarded::with`] takes a closure, and what is replaced
+//! leaves through its result and is dropped after it. What needs work is read, worked on without the lock, and stored if the
+//! place still holds what was read; otherwise it is done again ([`change_shared`], `Meta::replace_grad`). Two exceptions:
+//! - A leaf's `turn` (in `AccumulateGrad`) is held while a gradient is added in place to `.grad`, as threads must not do that at
+//!   once. Under it runs the kernel of that addition and nothing that is recorded. Only accumulation takes it, before any
+//!   other lock and never with the interpreter's.
+//! - The visitor of Python's garbage collector looks at what a lock protects while it holds it. It only tries the lock, and
+//!   the collector calls nothing that takes one.
+//!
+//! `tests/loom.rs` runs these types, and the engine on top of them, through interleavings of threads: with `--cfg loom` they
+//! are made of loom's mutex and atomics.
+
+use std::sync::{Arc, PoisonError};
+
+#[cfg(loom)]
+use loom::sync::{Mutex, atomic::AtomicU64, atomic::Ordering};
+#[cfg(not(loom))]
+use std::sync::{Mutex, atomic::AtomicU64, atomic::Ordering};
+
+/// A value behind a lock; see Note [Locks of the graph].
+#[derive(Default)]
+pub struct Guarded<T>(Mutex<T>);
+
+impl<T> Guarded<T> {
+    #[inline(always)]
+    pub fn new(value: T) -> Guarded<T> {
+        Guarded(Mutex::new(value))
+    }
+
+    /// Calls `f` with the lock held. What `f` takes out is to be returned, so that it is dropped without the lock.
+    #[inline]
+    pub fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        // The value is consistent between any two statements of `f`, so a panic in one does not make it unusable.
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// As [`Guarded::with`]; None while another thread holds the lock.
+    pub fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+        self.0.try_lock().ok().map(|mut value| f(&mut value))
+    }
+}
+
+/// Replaces a shared value that `lock` protects by a changed copy. Whoever took a handle to the old value keeps that.
+///
+/// `change` is called without the lock, and again if another thread was faster.
+pub fn change_shared<S, T: Clone + Default, R>(
+    lock: &Guarded<S>,
+    place: impl Fn(&mut S) -> &mut Option<Arc<T>>,
+    mut change: impl FnMut(&mut T) -> R,
+) -> R {
+    loop {
+        let old = lock.with(|s| place(s).clone());
+        let mut new = old.as_deref().cloned().unwrap_or_default();
+        let result = change(&mut new);
+        let new = Arc::new(new);
+        let is_old = |now: &Option<Arc<T>>| match (now, &old) {
+            (Some(now), Some(old)) => Arc::ptr_eq(now, old),
+            (now, old) => now.is_none() && old.is_none(),
+        };
+        // Neither the old value nor a new one that came too late is dropped under the lock.
+        let stored = lock.with(|s| {
+            let place = place(s);
+            if is_old(place) { Ok(place.replace(new)) } else { Err(new) }
+        });
+        if stored.is_ok() {
+            return result;
+        }
+    }
+}
+
+/// A word of a node in which one run at a time notes its own state of the node; see Note [Scratch in nodes] in the engine.
+///
+/// The word is the number of the run in the upper half and the place of the state in the lower one; zero if no run holds it.
+#[derive(Default)]
+pub struct Scratch(AtomicU64);
+
+impl Scratch {
+    fn word(run: u32, place: u32) -> u64 {
+        u64::from(run) << 32 | u64::from(place)
+    }
+
+    /// The place that `run` noted, if it holds the word.
+    #[inline]
+    pub fn place(&self, run: u32) -> Option<u32> {
+        // A run reads here what it has written itself; what others write it only tells from that.
+        let word = self.0.load(Ordering::Relaxed);
+        ((word >> 32) as u32 == run).then_some(word as u32)
+    }
+
+    /// Notes a place for `run`, which is not zero; false if another run holds the word.
+    #[inline]
+    pub fn claim(&self, run: u32, place: u32) -> bool {
+        self.0.compare_exchange(0, Scratch::word(run, place), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Gives the word back if `run` holds it with this place.
+    #[inline]
+    pub fn release(&self, run: u32, place: u32) {
+        let _ = self.0.compare_exchange(Scratch::word(run, place), 0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_copy_leaves_those_alone_who_hold_the_old_value() {
+        let lock = Guarded::new(None::<Arc<Vec<u32>>>);
+        change_shared(&lock, |s| s, |v| v.push(1));
+        let before = lock.with(|s| s.clone());
+        assert_eq!(change_shared(&lock, |s| s, |v| v.pop()), Some(1));
+        assert_eq!((before.unwrap().len(), lock.with(|s| s.as_ref().unwrap().len())), (1, 0));
+    }
+
+    #[test]
+    fn a_change_that_another_overtakes_is_made_again() {
+        let lock = Guarded::new(None::<Arc<Vec<u32>>>);
+        let mut first = true;
+        change_shared(
+            &lock,
+            |s| s,
+            |v| {
+                if std::mem::take(&mut first) {
+                    change_shared(&lock, |s| s, |v| v.push(1));
+                }
+                v.push(2);
+            },
+        );
+        assert_eq!(lock.with(|s| s.clone()).unwrap().as_slice(), [1, 2]);
+    }
+
+    #[test]
+    fn a_word_belongs_to_one_run_until_it_gives_it_back() {
+        let word = Scratch::default();
+        assert!(word.claim(7, 3) && !word.claim(8, 4));
+        assert_eq!((word.place(7), word.place(8)), (Some(3), None));
+        word.release(8, 3);
+        word.release(7, 4);
+        assert_eq!(word.place(7), Some(3));
+        word.release(7, 3);
+        assert!(word.claim(8, 4));
+    }
+}

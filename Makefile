@@ -69,10 +69,11 @@ doctor: dev ## Every operation on this machine's GPU against the CPU
 	PYTHONPATH=python $(PY) -m rgrad.doctor $(ARGS)
 
 .PHONY: slow
-slow: dev ## 10,000 random programs, threads many times
+slow: dev ## 10,000 random programs, a million random calls, threads many times
 # Miri is not among these: it needs a nightly toolchain that has it. Where there is one, this is the command:
 # MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks" cargo +nightly miri test --no-default-features --test locks
 	PYTHONPATH=python RANDOM_PROGRAMS=10000 $(PY) -m pytest tests/python/test_random_programs.py
+	PYTHONPATH=python RANDOM_CALLS=1000000 $(PY) -m pytest tests/python/test_random_calls.py
 	cargo build --quiet --locked --tests
 	for i in $$(seq 20); do cargo test --quiet --locked --test locks || exit 1; done
 	for i in $$(seq 5); do cargo test --quiet --locked --test graph threads || exit 1; done

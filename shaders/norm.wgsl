@@ -51,6 +51,10 @@ fn sum(v: T) -> T { return v; }
 fn channel(origin: u32, k: u32) -> u32 { return origin + quotient(k, params.inner); }
 // @end
 
+// The formulas of normalisation.
+// @slot formulas
+// @end
+
 @compute @workgroup_size(64)
 fn main(
     @builtin(global_invocation_id) id: vec3<u32>,

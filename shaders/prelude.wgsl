@@ -14,16 +14,6 @@ alias T = f32;
 var<private> runtime_zero: u32;
 // @end
 
-const LN2: f32 = 0.6931472;
-// The upper 16 bits of ln 2, so that products with an exponent are exact, and the rest.
-const LN2_HI: f32 = 0.69314575;
-const LN2_LO: f32 = 1.4286068e-6;
-const LOG2_E: f32 = 1.442695;
-const PI: f32 = 3.1415927;
-const HALF_PI: f32 = 1.5707964;
-// π/2 less its rounded value.
-const HALF_PI_LO: f32 = -4.371139e-8;
-
 // ---- Bits ----------------------------------------------------------------------------------------------------------
 
 fn m_inf() -> f32 { return bitcast<f32>(0x7f800000u ^ runtime_zero); }
@@ -111,7 +101,7 @@ fn m_trunc_divide(x: f32, y: f32) -> f32 { return m_trunc(x / y); }
 
 // e^r - 1 - r for |r| <= ln 2 / 2.
 fn exp_tail(r: f32) -> f32 {
-    return r * r * ((((0.0013950504 * r + 0.008368889) * r + 0.041666206) * r + 0.16666518) * r + 0.5);
+    return r * r * ((((EXP_4 * r + EXP_3) * r + EXP_2) * r + EXP_1) * r + 0.5);
 }
 
 // e^x·2^k, k in -1..=0, for x between -105 and 91.
@@ -135,7 +125,7 @@ fn exp_of_pair(x: f32, lo: f32) -> f32 {
 
 fn m_exp(x: f32) -> f32 {
     let y = exp_scaled(within(x, -105.0, 89.0), 0);
-    return keep_nan(x, select(y, m_inf(), x > 88.72284));
+    return keep_nan(x, select(y, m_inf(), x > EXP_OVERFLOW));
 }
 
 fn m_exp2(x: f32) -> f32 {
@@ -160,7 +150,7 @@ fn m_expm1(x: f32) -> f32 {
     let s = opaque(one + r);
     let rest = opaque(one - s) + r;
     let y = copy_sign(scale(s + (rest + tail), k), x);
-    return keep_nan(x, select(y, m_inf(), x > 88.72284));
+    return keep_nan(x, select(y, m_inf(), x > EXP_OVERFLOW));
 }
 
 fn m_sinh(x: f32) -> f32 {
@@ -168,20 +158,20 @@ fn m_sinh(x: f32) -> f32 {
     let e = m_expm1(within(a, 0.0, 1.0));
     let near = 0.5 * (e + e / (e + 1.0));
     let h = exp_scaled(within(a, 0.0, 91.0), -1);
-    let far = select(h - 0.25 / h, m_inf(), a > 89.415985);
+    let far = select(h - 0.25 / h, m_inf(), a > SINH_OVERFLOW);
     return keep_nan(x, copy_sign(select(far, near, a < 1.0), x));
 }
 
 fn m_cosh(x: f32) -> f32 {
     let a = m_abs(x);
     let h = exp_scaled(within(a, 0.0, 91.0), -1);
-    return keep_nan(x, select(h + 0.25 / h, m_inf(), a > 89.415985));
+    return keep_nan(x, select(h + 0.25 / h, m_inf(), a > SINH_OVERFLOW));
 }
 
 fn m_tanh(x: f32) -> f32 {
     let a = m_abs(x);
     let z = a * a;
-    let p = (((-0.0057170414 * z + 0.020650584) * z - 0.053743497) * z + 0.13331491) * z - 0.33333284;
+    let p = (((TANH_4 * z + TANH_3) * z + TANH_2) * z + TANH_1) * z + TANH_0;
     let near = a + a * z * p;
     let far = 1.0 - 2.0 / (m_exp(2.0 * within(a, 0.0, 20.0)) + 1.0);
     return keep_nan(x, copy_sign(select(far, near, a < 0.625), x));
@@ -202,15 +192,15 @@ fn log_reduce(x: f32) -> vec2<f32> {
 
 // k·ln 2 + log(1 + f)
 fn log_sum(k: f32, f: f32) -> f32 {
-    var p = 0.06915405;
-    p = p * f - 0.1178981;
-    p = p * f + 0.11872961;
-    p = p * f - 0.12384348;
-    p = p * f + 0.1421866;
-    p = p * f - 0.16669251;
-    p = p * f + 0.20002227;
-    p = p * f - 0.24999987;
-    p = p * f + 0.3333331;
+    var p = LOG_8;
+    p = p * f + LOG_7;
+    p = p * f + LOG_6;
+    p = p * f + LOG_5;
+    p = p * f + LOG_4;
+    p = p * f + LOG_3;
+    p = p * f + LOG_2;
+    p = p * f + LOG_1;
+    p = p * f + LOG_0;
     let h = 0.5 * f * f;
     return k * LN2_HI + opaque(f - (h - (f * f * f * p + k * LN2_LO)));
 }
@@ -231,7 +221,7 @@ fn m_log2(x: f32) -> f32 {
 }
 fn m_log10(x: f32) -> f32 {
     let r = log_reduce(x);
-    return log_ends(x, r.x * 0.30102539 + opaque(r.x * 4.605039e-6 + log_sum(0.0, r.y) * 0.4342945));
+    return log_ends(x, r.x * GPU_LOG10_0 + opaque(r.x * GPU_LOG10_1 + log_sum(0.0, r.y) * GPU_LOG10_2));
 }
 fn m_log1p(x: f32) -> f32 {
     let u = opaque(1.0 + x);
@@ -295,10 +285,10 @@ fn log_pair(x: f32) -> vec2<f32> {
     let s_lo = (opaque(f - sg.x) - sg.y - s * g_lo) / g;
     let z = two_product(s, s);
     let cube = two_product(z.x, s);
-    let third = two_product(cube.x, 0.6666667);
+    let third = two_product(cube.x, GPU_LOG_PAIR_0);
     let cube_lo = cube.y + z.y * s + 3.0 * z.x * s_lo;
-    let series = z.x * z.x * s * (0.4 + z.x * (0.2857143 + z.x * (0.22222222 + z.x * 0.18181819)));
-    let lo = third.y + cube.x * -1.9868215e-8 + cube_lo * 0.6666667 + series + 2.0 * s_lo;
+    let series = z.x * z.x * s * (0.4 + z.x * (GPU_LOG_PAIR_1 + z.x * (GPU_LOG_PAIR_2 + z.x * GPU_LOG_PAIR_3)));
+    let lo = third.y + cube.x * GPU_LOG_PAIR_4 + cube_lo * GPU_LOG_PAIR_0 + series + 2.0 * s_lo;
     let a = fast_two_sum(2.0 * s, third.x);
     let b = fast_two_sum(r.x * LN2_HI, a.x);
     let k_zero = is_zero(r.x);
@@ -341,11 +331,11 @@ fn m_pow(x: f32, y: f32) -> f32 {
 struct Angle { r: f32, q: u32 }
 
 fn angle_near(x: f32) -> Angle {
-    let n = round(x * 0.63661975);
-    let r1 = opaque(x - n * 1.5703125);
-    let r2 = opaque(r1 - n * 0.0004837513);
-    let r3 = opaque(r2 - n * 7.5495336e-8);
-    return Angle(r3 - n * 2.563344e-12, bitcast<u32>(i32(n)) & 3u);
+    let n = round(x * GPU_ANGLE_NEAR_0);
+    let r1 = opaque(x - n * GPU_ANGLE_NEAR_1);
+    let r2 = opaque(r1 - n * GPU_ANGLE_NEAR_2);
+    let r3 = opaque(r2 - n * GPU_ANGLE_NEAR_3);
+    return Angle(r3 - n * GPU_ANGLE_NEAR_4, bitcast<u32>(i32(n)) & 3u);
 }
 
 // 32 bits of 2/π; word 0 stands before the point.
@@ -410,11 +400,11 @@ fn angle(x: f32) -> Angle {
 // sin r and cos r for |r| <= π/4.
 fn sin_near(r: f32) -> f32 {
     let z = r * r;
-    return r + r * z * ((-0.00019516978 * z + 0.008332176) * z - 0.16666655);
+    return r + r * z * ((GPU_SIN_NEAR_0 * z + GPU_SIN_NEAR_1) * z + GPU_SIN_NEAR_2);
 }
 fn cos_near(r: f32) -> f32 {
     let z = r * r;
-    return 1.0 - (0.5 * z - z * z * ((2.4438088e-5 * z - 0.0013887364) * z + 0.041666646));
+    return 1.0 - (0.5 * z - z * z * ((GPU_COS_NEAR_0 * z + GPU_COS_NEAR_1) * z + GPU_COS_NEAR_2));
 }
 // sin(r + q·π/2)
 fn sin_turned(r: f32, q: u32) -> f32 {
@@ -442,7 +432,7 @@ fn m_tan(x: f32) -> f32 {
 // asin s for |s| <= 1/2.
 fn asin_near(s: f32) -> f32 {
     let z = s * s;
-    let p = (((0.04227853 * z + 0.024114482) * z + 0.045483336) * z + 0.07495196) * z + 0.16666755;
+    let p = (((GPU_ASIN_NEAR_0 * z + GPU_ASIN_NEAR_1) * z + GPU_ASIN_NEAR_2) * z + GPU_ASIN_NEAR_3) * z + GPU_ASIN_NEAR_4;
     return s + s * z * p;
 }
 fn m_asin(x: f32) -> f32 {
@@ -461,13 +451,13 @@ fn m_acos(x: f32) -> f32 {
 
 // atan of a number that is not negative.
 fn atan_positive(a: f32) -> f32 {
-    let steep = a > 2.4142137;
-    let middle = a > 0.41421357;
+    let steep = a > GPU_ATAN_POSITIVE_0;
+    let middle = a > GPU_ATAN_POSITIVE_1;
     let t = select(select(a, (a - 1.0) / (a + 1.0), middle), -1.0 / a, steep);
     let base = select(select(0.0, 0.5 * HALF_PI, middle), HALF_PI, steep);
     let lo = select(select(0.0, 0.5 * HALF_PI_LO, middle), HALF_PI_LO, steep);
     let z = t * t;
-    let p = ((0.08055444 * z - 0.13878453) * z + 0.19977808) * z - 0.33332953;
+    let p = ((GPU_ATAN_POSITIVE_2 * z + GPU_ATAN_POSITIVE_3) * z + GPU_ATAN_POSITIVE_4) * z + GPU_ATAN_POSITIVE_5;
     return base + (t + (t * z * p + lo));
 }
 fn m_atan(x: f32) -> f32 {
@@ -492,21 +482,21 @@ fn m_atan2(y: f32, x: f32) -> f32 {
 fn m_erf(x: f32) -> f32 {
     let a = within(m_abs(x), 0.0, 4.0);
     let z = a * a;
-    var p = 7.889115e-5;
-    p = p * z - 0.00080208405;
-    p = p * z + 0.005189535;
-    p = p * z - 0.026854444;
-    p = p * z + 0.112836;
-    p = p * z - 0.37612626;
-    p = p * z + 0.12837917;
+    var p = GPU_ERF_0;
+    p = p * z + GPU_ERF_1;
+    p = p * z + GPU_ERF_2;
+    p = p * z + GPU_ERF_3;
+    p = p * z + GPU_ERF_4;
+    p = p * z + GPU_ERF_5;
+    p = p * z + GPU_ERF_6;
     // The logarithm of erfc is nearly a parabola.
-    var q = 0.00019242159;
-    q = q * a - 0.0030084958;
-    q = q * a + 0.022087486;
-    q = q * a - 0.10364002;
-    q = q * a - 0.63751733;
-    q = q * a - 1.1274748;
-    q = q * a - 0.00024475664;
+    var q = GPU_ERF_7;
+    q = q * a + GPU_ERF_8;
+    q = q * a + GPU_ERF_9;
+    q = q * a + GPU_ERF_10;
+    q = q * a + GPU_ERF_11;
+    q = q * a + GPU_ERF_12;
+    q = q * a + GPU_ERF_13;
     return keep_nan(x, copy_sign(select(1.0 - m_exp(q), a + a * p, a < 1.0), x));
 }
 
@@ -514,19 +504,19 @@ fn m_erf(x: f32) -> f32 {
 fn m_erfc(x: f32) -> f32 {
     let a = within(m_abs(x), 0.0, 10.5);
     let z = a * a;
-    let near = a * ((((0.004717988 * z - 0.026757183) * z + 0.112828225) * z - 0.37612608) * z + 1.1283791);
+    let near = a * ((((GPU_ERFC_0 * z + GPU_ERFC_1) * z + GPU_ERFC_2) * z + GPU_ERFC_3) * z + GPU_ERFC_4);
     let b = within(a, 0.5, 10.5);
     let t = (b - 4.0) / (b + 4.0);
-    var p = 0.0052751023;
-    p = p * t - 0.016571816;
-    p = p * t + 0.036992963;
-    p = p * t - 0.0662626;
-    p = p * t + 0.09376768;
-    p = p * t - 0.10104432;
-    p = p * t + 0.06809456;
-    p = p * t + 0.015379813;
-    p = p * t - 0.13962106;
-    p = p * t + 1.2329952;
+    var p = GPU_ERFC_5;
+    p = p * t + GPU_ERFC_6;
+    p = p * t + GPU_ERFC_7;
+    p = p * t + GPU_ERFC_8;
+    p = p * t + GPU_ERFC_9;
+    p = p * t + GPU_ERFC_10;
+    p = p * t + GPU_ERFC_11;
+    p = p * t + GPU_ERFC_12;
+    p = p * t + GPU_ERFC_13;
+    p = p * t + GPU_ERFC_14;
     // The square of the upper half of x is exact.
     let hi = bitcast<f32>(bitcast<u32>(b) & 0xfffff000u);
     let power = within(-hi * hi, -105.0, 0.0);
@@ -539,12 +529,12 @@ fn m_erfc(x: f32) -> f32 {
 fn m_normal_cdf(x: f32) -> f32 {
     let a = within(m_abs(x), 0.0, 10.0);
     let z = a * a;
-    let y = ((-1.0 - 1.1511061 * a) + z * (-0.45919725 - 0.052540127 * a))
-        + (z * z) * ((0.0071431943 - 0.00021110322 * a) + z * ((-0.00014977953 + 3.0460167e-5 * a) - 1.9807012e-6 * z));
+    let y = ((-1.0 + NORMAL_EXPONENT_0 * a) + z * (NORMAL_EXPONENT_1 + NORMAL_EXPONENT_2 * a))
+        + (z * z) * ((NORMAL_EXPONENT_3 + NORMAL_EXPONENT_4 * a) + z * ((NORMAL_EXPONENT_5 + NORMAL_EXPONENT_6 * a) + NORMAL_EXPONENT_7 * z));
     let n = round(y);
     let r = y - n;
     let p = (1.0 + LN2 * r)
-        + (r * r) * ((0.24022242 + 0.055507336 * r) + (r * r) * (0.009671513 + 0.0013264727 * r));
+        + (r * r) * ((NORMAL_EXP2_0 + NORMAL_EXP2_1 * r) + (r * r) * (NORMAL_EXP2_2 + NORMAL_EXP2_3 * r));
     let below = select(scale(p, i32(n)), 0.0, m_abs(x) > 10.0);
     return keep_nan(x, select(below, 1.0 - below, x > 0.0));
 }
@@ -554,30 +544,30 @@ fn m_normal_cdf(x: f32) -> f32 {
 fn m_erfinv(x: f32) -> f32 {
     let a = m_abs(x);
     let w = -m_log((1.0 - within(a, 0.0, 1.0)) * (1.0 + a));
-    var p = -8.791015e-9;
-    p = p * w + 2.2103046e-7;
-    p = p * w - 1.9764607e-6;
-    p = p * w + 3.983235e-6;
-    p = p * w + 4.4565226e-5;
-    p = p * w - 0.00012748168;
-    p = p * w - 0.0023342962;
-    p = p * w + 0.011548654;
-    p = p * w + 0.23201382;
-    p = p * w + 0.8862269;
+    var p = GPU_ERFINV_0;
+    p = p * w + GPU_ERFINV_1;
+    p = p * w + GPU_ERFINV_2;
+    p = p * w + GPU_ERFINV_3;
+    p = p * w + GPU_ERFINV_4;
+    p = p * w + GPU_ERFINV_5;
+    p = p * w + GPU_ERFINV_6;
+    p = p * w + GPU_ERFINV_7;
+    p = p * w + GPU_ERFINV_8;
+    p = p * w + GPU_ERFINV_9;
     let s = sqrt(within(w, 0.0, 20.0)) - 3.0;
-    var q = 0.00012972722;
-    q = q * s - 0.00031911978;
-    q = q * s - 7.7766425e-5;
-    q = q * s + 0.001496297;
-    q = q * s - 0.0035863952;
-    q = q * s + 0.0056830286;
-    q = q * s - 0.007639526;
-    q = q * s + 0.009445698;
-    q = q * s + 1.0016751;
-    q = q * s + 2.8329768;
+    var q = GPU_ERFINV_10;
+    q = q * s + GPU_ERFINV_11;
+    q = q * s + GPU_ERFINV_12;
+    q = q * s + GPU_ERFINV_13;
+    q = q * s + GPU_ERFINV_14;
+    q = q * s + GPU_ERFINV_15;
+    q = q * s + GPU_ERFINV_16;
+    q = q * s + GPU_ERFINV_17;
+    q = q * s + GPU_ERFINV_18;
+    q = q * s + GPU_ERFINV_19;
     let first = x * select(q, p, w < 5.0);
     let b = m_abs(first);
-    let step = (m_erfc(b) - (1.0 - within(a, 0.0, 1.0))) * (0.8862269 * m_exp(b * b));
+    let step = (m_erfc(b) - (1.0 - within(a, 0.0, 1.0))) * (GPU_ERFINV_9 * m_exp(b * b));
     let y = select(first, copy_sign(b + step, x), a > 0.9);
     let ends = select(select(y, copy_sign(m_inf(), x), a >= 1.0), m_nan(), a > 1.0);
     return keep_nan(x, ends);
@@ -597,16 +587,16 @@ fn sin_cos_pi(x: f32) -> vec2<f32> {
 
 // log Γ(2 + d) / d for |d| <= 1/2.
 fn lgamma_near_two(d: f32) -> f32 {
-    var p = 0.00012271047;
-    p = p * d - 0.0002536583;
-    p = p * d + 0.0005013332;
-    p = p * d - 0.0011859423;
-    p = p * d + 0.002891765;
-    p = p * d - 0.007386161;
-    p = p * d + 0.020580733;
-    p = p * d - 0.06735228;
-    p = p * d + 0.32246703;
-    return p * d + 0.42278433;
+    var p = GPU_LGAMMA_NEAR_TWO_0;
+    p = p * d + GPU_LGAMMA_NEAR_TWO_1;
+    p = p * d + GPU_LGAMMA_NEAR_TWO_2;
+    p = p * d + GPU_LGAMMA_NEAR_TWO_3;
+    p = p * d + GPU_LGAMMA_NEAR_TWO_4;
+    p = p * d + GPU_LGAMMA_NEAR_TWO_5;
+    p = p * d + GPU_LGAMMA_NEAR_TWO_6;
+    p = p * d + GPU_LGAMMA_NEAR_TWO_7;
+    p = p * d + GPU_LGAMMA_NEAR_TWO_8;
+    return p * d + GPU_LGAMMA_NEAR_TWO_9;
 }
 
 // log Γ(x) of a positive finite x.
@@ -625,8 +615,8 @@ fn lgamma_positive(x: f32) -> f32 {
     }
     // Stirling's series.
     let z = 1.0 / x;
-    let series = z * (0.083333336 - z * z * (0.0027777778 - z * z * 0.0007936508));
-    return (x - 0.5) * (m_log(x) - 1.0) + (0.4189385 + series);
+    let series = z * (GPU_LGAMMA_POSITIVE_0 - z * z * (GPU_LGAMMA_POSITIVE_1 - z * z * GPU_LGAMMA_POSITIVE_2));
+    return (x - 0.5) * (m_log(x) - 1.0) + (GPU_LGAMMA_POSITIVE_3 + series);
 }
 
 fn m_lgamma(x: f32) -> f32 {
@@ -646,7 +636,7 @@ fn digamma_positive(x: f32) -> f32 {
         t = t + 1.0;
     }
     let z = 1.0 / (t * t);
-    let series = z * (0.083333336 - z * (0.008333334 - z * (0.003968254 - z * 0.004166667)));
+    let series = z * (GPU_LGAMMA_POSITIVE_0 - z * (GPU_DIGAMMA_POSITIVE_0 - z * (GPU_DIGAMMA_POSITIVE_1 - z * GPU_DIGAMMA_POSITIVE_2)));
     return (m_log(t) - 0.5 / t - series) - sum;
 }
 

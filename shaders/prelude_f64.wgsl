@@ -9,16 +9,6 @@ alias T = f64;
 var<private> runtime_zero: u32;
 // @end
 
-const LN2: f64 = 0.6931471805599453lf;
-// The upper 40 bits of ln 2, so that products with an exponent are exact, and the rest.
-const LN2_HI: f64 = 0.6931471805592082lf;
-const LN2_LO: f64 = 7.371002565167799e-13lf;
-const LN2_REST: f64 = 2.3190468138462996e-17lf;
-const LOG2_E: f64 = 1.4426950408889634lf;
-const PI: f64 = 3.141592653589793lf;
-const PI_REST: f64 = 1.2246467991473532e-16lf;
-const HALF_PI: f64 = 1.5707963267948966lf;
-const HALF_PI_REST: f64 = 6.123233995736766e-17lf;
 // Added to |x| < 2^51, it rounds x to an integer.
 const ROUND: f64 = 6755399441055744.0lf;
 
@@ -157,9 +147,9 @@ fn exp_reduce(x: f64, low: f64) -> Reduced {
     let b = n * LN2_LO - low;
     let r = opaque(a - b);
     let rest = opaque(a - r) - b;
-    var q = ((2.092692288803174e-09lf * r + 2.5112240020425072e-08lf) * r + 2.7557233416056126e-07lf) * r + 2.7557234236107333e-06lf;
-    q = ((q * r + 2.4801587373702355e-05lf) * r + 0.00019841269897059863lf) * r + 0.0013888888888858428lf;
-    q = ((q * r + 0.008333333333316739lf) * r + 0.04166666666666673lf) * r + 0.16666666666666685lf;
+    var q = ((EXP_10 * r + EXP_9) * r + EXP_8) * r + EXP_7;
+    q = ((q * r + EXP_6) * r + EXP_5) * r + EXP_4;
+    q = ((q * r + EXP_3) * r + EXP_2) * r + EXP_1;
     q = q * r + 0.5lf;
     return Reduced(i32(n), r, (rest + r * rest) + r * r * q);
 }
@@ -237,8 +227,8 @@ fn log_terms(f: f64) -> vec2<f64> {
     let s = f / (2.0lf + f);
     let z = s * s;
     let h = 0.5lf * f * f;
-    var p = ((0.14796109336156382lf * z + 0.1531403543691255lf) * z + 0.18183564883178302lf) * z + 0.22222198563131837lf;
-    p = ((p * z + 0.2857142874247897lf) * z + 0.399999999994143lf) * z + 0.6666666666666734lf;
+    var p = ((LOG_6 * z + LOG_5) * z + LOG_4) * z + LOG_3;
+    p = ((p * z + LOG_2) * z + LOG_1) * z + LOG_0;
     return vec2<f64>(h, s * (h + z * p));
 }
 // k·ln 2 + log(1 + f)
@@ -271,11 +261,11 @@ fn log_to_base(x: f64, of_2: vec2<f64>, per_e: vec2<f64>) -> f64 {
     return log_ends(x, s.x + (s.y + tail));
 }
 fn m_log2(x: f64) -> f64 {
-    return log_to_base(x, vec2<f64>(1.0lf, 0.0lf), vec2<f64>(LOG2_E, 2.0355273740931033e-17lf));
+    return log_to_base(x, vec2<f64>(1.0lf, 0.0lf), vec2<f64>(LOG2_E, LOG2_E_REST));
 }
 fn m_log10(x: f64) -> f64 {
-    let of_2 = vec2<f64>(0.3010299956639812lf, -2.8037281277851704e-18lf);
-    return log_to_base(x, of_2, vec2<f64>(0.4342944819032518lf, 1.098319650216765e-17lf));
+    let of_2 = vec2<f64>(LOG10_2, LOG10_2_REST);
+    return log_to_base(x, of_2, vec2<f64>(LOG10_E, LOG10_E_REST));
 }
 
 // The logarithm of x + low > 0 as a sum of two, to about 2^-66 of it.
@@ -285,11 +275,11 @@ fn log_pair(x: f64, low: f64) -> vec2<f64> {
     let f = two_sum(r.y - 1.0lf, low * pow2(-select(at_most(k, 1022), -1022, k < -1022)));
     let s = pair_quotient(f, pair_sum(fast_two_sum(2.0lf, f.x), vec2<f64>(f.y, 0.0lf)));
     let z = pair_product(s, s);
-    var p = ((0.13196360515563998lf * z.x + 0.13256814218961563lf) * z.x + 0.15386757488375064lf) * z.x + 0.18181784363551284lf;
-    p = ((p * z.x + 0.22222222519966092lf) * z.x + 0.28571428570099316lf) * z.x + 0.40000000000002256lf;
+    var p = ((LOG_PAIR_6 * z.x + LOG_PAIR_5) * z.x + LOG_PAIR_4) * z.x + LOG_PAIR_3;
+    p = ((p * z.x + LOG_PAIR_2) * z.x + LOG_PAIR_1) * z.x + LOG_PAIR_0;
     // log = 2s + s·z·(2/3 + z·p)
-    let t = fast_two_sum(0.6666666666666666lf, z.x * p);
-    let series = pair_product(s, pair_product(z, vec2<f64>(t.x, t.y + 3.700743415417188e-17lf)));
+    let t = fast_two_sum(TWO_THIRDS, z.x * p);
+    let series = pair_product(s, pair_product(z, vec2<f64>(t.x, t.y + TWO_THIRDS_REST)));
     return pair_sum(vec2<f64>(r.x * LN2_HI, r.x * LN2_LO), pair_sum(s * 2.0lf, series));
 }
 // log(b + sqrt(b² + c)) for b up to 2^28; beyond, log 2a.
@@ -311,7 +301,7 @@ fn m_acosh(x: f64) -> f64 {
 }
 fn m_atanh(x: f64) -> f64 {
     let a = m_abs(x);
-    let b = within(a, 0.0lf, 0.9999999999999999lf);
+    let b = within(a, 0.0lf, BELOW_ONE);
     let q = pair_quotient(two_sum(1.0lf, b), two_sum(1.0lf, -b));
     let l = log_pair(q.x, q.y);
     let y = select(0.5lf * (l.x + l.y), a, a < 7.450580596923828e-9lf);
@@ -347,10 +337,10 @@ struct Angle { r: vec2<f64>, q: u32 }
 
 // Of |x| < 2^20: π/2 in parts of 33 bits, whose products with the multiple are exact.
 fn angle_near(x: f64) -> Angle {
-    let n = nearest_integer(x * 0.6366197723675814lf);
-    let s = two_sum(opaque(x - n * 1.5707963267341256lf), -n * 6.077100506303966e-11lf);
-    let r = fast_two_sum(s.x, s.y - n * 2.0222662487111665e-21lf);
-    return Angle(fast_two_sum(r.x, r.y - n * 8.4784276603689e-32lf), bitcast<u32>(i32(n)));
+    let n = nearest_integer(x * TWO_OVER_PI);
+    let s = two_sum(opaque(x - n * ANGLE_NEAR_0), -n * ANGLE_NEAR_1);
+    let r = fast_two_sum(s.x, s.y - n * ANGLE_NEAR_2);
+    return Angle(fast_two_sum(r.x, r.y - n * ANGLE_NEAR_3), bitcast<u32>(i32(n)));
 }
 
 // Two words of zeros, then 2/π.
@@ -405,14 +395,14 @@ fn angle(x: f64) -> Angle {
 // The sine and the cosine of |r| <= π/4 as sums of two.
 fn sin_parts(r: vec2<f64>) -> vec2<f64> {
     let z = r.x * r.x;
-    var p = ((1.5896795713489568e-10lf * z - 2.5050758115698192e-08lf) * z + 2.755731369191555e-06lf) * z - 0.00019841269829807778lf;
-    p = (p * z + 0.008333333333322413lf) * z - 0.16666666666666632lf;
+    var p = ((SIN_5 * z + SIN_4) * z + SIN_3) * z + SIN_2;
+    p = (p * z + SIN_1) * z + SIN_0;
     return vec2<f64>(r.x, r.x * z * p + r.y * (1.0lf - 0.5lf * z));
 }
 fn cos_parts(r: vec2<f64>) -> vec2<f64> {
     let z = r.x * r.x;
-    var p = ((-1.13596480422716e-11lf * z + 2.0875723278132235e-09lf) * z - 2.7557314352372173e-07lf) * z + 2.480158728948234e-05lf;
-    p = (p * z - 0.0013888888888874125lf) * z + 0.0416666666666666lf;
+    var p = ((COS_5 * z + COS_4) * z + COS_3) * z + COS_2;
+    p = (p * z + COS_1) * z + COS_0;
     let h = 0.5lf * z;
     let c = opaque(1.0lf - h);
     return vec2<f64>(c, (opaque(1.0lf - c) - h) + (z * z * p - r.x * r.y));
@@ -447,18 +437,18 @@ fn m_tan(x: f64) -> f64 {
 // The angle of the point (x, y) in the first quadrant, not both coordinates zero or infinite: turned by π/4 or π/2 where
 // it is larger than π/8 or 3π/8.
 fn angle_of(y: f64, x: f64) -> f64 {
-    let steep = y > x * 2.414213562373095lf;
-    let middle = y > x * 0.41421356237309503lf && !steep;
+    let steep = y > x * TAN_3_PI_8;
+    let middle = y > x * TAN_PI_8 && !steep;
     let num = select(select(y, y - x, middle), -x, steep);
     let den = select(select(x, x + y, middle), y, steep);
     let base = select(select(0.0lf, 0.5lf * HALF_PI, middle), HALF_PI, steep);
     let rest = select(select(0.0lf, 0.5lf * HALF_PI_REST, middle), HALF_PI_REST, steep);
     let q = num / den;
     let z = q * q;
-    var p = ((0.015207633488838641lf * z - 0.0334867201604519lf) * z + 0.04504075124928611lf) * z - 0.0521853342226193lf;
-    p = ((p * z + 0.0587704180534775lf) * z - 0.06666228796848431lf) * z + 0.07692282896535368lf;
-    p = ((p * z - 0.09090908150616346lf) * z + 0.11111111088346269lf) * z - 0.14285714285390708lf;
-    p = (p * z + 0.19999999999997692lf) * z - 0.33333333333333326lf;
+    var p = ((ATAN_11 * z + ATAN_10) * z + ATAN_9) * z + ATAN_8;
+    p = ((p * z + ATAN_7) * z + ATAN_6) * z + ATAN_5;
+    p = ((p * z + ATAN_4) * z + ATAN_3) * z + ATAN_2;
+    p = (p * z + ATAN_1) * z + ATAN_0;
     return base + (q + (q * z * p + rest));
 }
 fn m_atan(x: f64) -> f64 {
@@ -485,10 +475,10 @@ fn arc(a: f64) -> vec3<f64> {
     let z = select(a * a, (1.0lf - within(a, 0.0lf, 1.0lf)) * 0.5lf, far);
     let root = pair_root(vec2<f64>(z, 0.0lf));
     let s = select(a, root.x, far);
-    var p = ((0.032701949027685466lf * z - 0.0211163785293054lf) * z + 0.021790407291922515lf) * z + 0.0036722827165789475lf;
-    p = ((p * z + 0.010789295728802686lf) * z + 0.011397297476858578lf) * z + 0.013981018009907982lf;
-    p = ((p * z + 0.017351595542757704lf) * z + 0.02237221590355906lf) * z + 0.03038194267536432lf;
-    p = ((p * z + 0.0446428571752842lf) * z + 0.074999999999701lf) * z + 0.16666666666666763lf;
+    var p = ((ASIN_12 * z + ASIN_11) * z + ASIN_10) * z + ASIN_9;
+    p = ((p * z + ASIN_8) * z + ASIN_7) * z + ASIN_6;
+    p = ((p * z + ASIN_5) * z + ASIN_4) * z + ASIN_3;
+    p = ((p * z + ASIN_2) * z + ASIN_1) * z + ASIN_0;
     return vec3<f64>(s, select(0.0lf, root.y, far), s * z * p);
 }
 fn m_asin(x: f64) -> f64 {
@@ -512,24 +502,24 @@ fn m_acos(x: f64) -> f64 {
 
 // (erf x - x) / x from x², for |x| <= 1/2.
 fn erf_tail(z: f64) -> f64 {
-    var p = ((1.3215035394554606e-08lf * z - 1.6273220918473915e-07lf) * z + 1.6459038692484508e-06lf) * z - 1.4925586688507622e-05lf;
-    p = ((p * z + 0.00012055332133458677lf) * z - 0.0008548327016184278lf) * z + 0.0052239776254033605lf;
-    p = ((p * z - 0.02686617064513004lf) * z + 0.11283791670955123lf) * z - 0.37612638903183754lf;
-    p = p * z + 0.1283791670955126lf;
+    var p = ((ERF_NEAR_10 * z + ERF_NEAR_9) * z + ERF_NEAR_8) * z + ERF_NEAR_7;
+    p = ((p * z + ERF_NEAR_6) * z + ERF_NEAR_5) * z + ERF_NEAR_4;
+    p = ((p * z + ERF_NEAR_3) * z + ERF_NEAR_2) * z + ERF_NEAR_1;
+    p = p * z + ERF_NEAR_0;
     return p;
 }
 // erfc of x >= 0.46: e^(-x²) / (1 + 2x) times a polynomial in (x - 4)/(x + 4), which maps all x to a short interval.
 fn erfc_far(c: f64) -> f64 {
     let x = within(c, 0.46lf, 28.0lf);
     let t = (x - 4.0lf) / (x + 4.0lf);
-    var p = ((1.5945541349218626e-09lf * t - 9.699634960062647e-09lf) * t - 1.72172778800151e-08lf) * t + 1.033864943742347e-07lf;
-    p = ((p * t + 7.378621138670587e-08lf) * t - 8.196595157354299e-07lf) * t + 2.943753819155672e-07lf;
-    p = ((p * t + 5.7065920452585614e-06lf) * t - 1.1222261572717078e-05lf) * t - 2.439809534783307e-05lf;
-    p = ((p * t + 0.00015062173708792765lf) * t - 0.00019925695629064558lf) * t - 0.0007577732990131736lf;
-    p = ((p * t + 0.005031970017176362lf) * t - 0.01619773405672781lf) * t + 0.03716751553391755lf;
-    p = ((p * t - 0.06633036581227535lf) * t + 0.0937328349985285lf) * t - 0.10103906603630315lf;
-    p = ((p * t + 0.06809705425468857lf) * t + 0.015379652102619743lf) * t - 0.1396211168405625lf;
-    let q = pair_quotient(fast_two_sum(1.2329951186255526lf, t * p), two_sum(2.0lf * x, 1.0lf));
+    var p = ((ERFC_FAR_21 * t + ERFC_FAR_20) * t + ERFC_FAR_19) * t + ERFC_FAR_18;
+    p = ((p * t + ERFC_FAR_17) * t + ERFC_FAR_16) * t + ERFC_FAR_15;
+    p = ((p * t + ERFC_FAR_14) * t + ERFC_FAR_13) * t + ERFC_FAR_12;
+    p = ((p * t + ERFC_FAR_11) * t + ERFC_FAR_10) * t + ERFC_FAR_9;
+    p = ((p * t + ERFC_FAR_8) * t + ERFC_FAR_7) * t + ERFC_FAR_6;
+    p = ((p * t + ERFC_FAR_5) * t + ERFC_FAR_4) * t + ERFC_FAR_3;
+    p = ((p * t + ERFC_FAR_2) * t + ERFC_FAR_1) * t + ERFC_FAR_0;
+    let q = pair_quotient(fast_two_sum(ERFC_FAR_FIRST, t * p), two_sum(2.0lf * x, 1.0lf));
     let s = two_product(x, x);
     let d = exp_parts(-s.x, -s.y);
     return scale(d.e.x * q.x + (d.e.x * q.y + d.e.y * q.x), d.n);
@@ -543,25 +533,25 @@ fn m_erfc(x: f64) -> f64 {
     let near = 1.0lf - (x + x * erf_tail(x * x));
     return keep_nan(x, select(select(far, 2.0lf - far, x < 0.0lf), near, m_abs(x) < 0.5lf));
 }
-fn m_normal_cdf(x: f64) -> f64 { return 0.5lf * (1.0lf + m_erf(x * 0.7071067811865476lf)); }
+fn m_normal_cdf(x: f64) -> f64 { return 0.5lf * (1.0lf + m_erf(x * ROOT_HALF)); }
 
 // One step of Halley's method for erf y = a.
 fn erfinv_step(a: f64, y: f64) -> f64 {
     // erf or erfc, whichever is small, so that the difference is exact.
     let near = (y + y * erf_tail(y * y)) - a;
     let far = (1.0lf - a) - erfc_far(y);
-    let d = select(far, near, a < 0.5lf) * 0.886226925452758lf * m_exp(y * y);
+    let d = select(far, near, a < 0.5lf) * HALF_ROOT_PI * m_exp(y * y);
     return y - d / (1.0lf + y * d);
 }
 fn m_erfinv(x: f64) -> f64 {
     let a = m_abs(x);
-    let inside = within(a, 0.0lf, 0.9999999999999999lf);
+    let inside = within(a, 0.0lf, BELOW_ONE);
     // Winitzki's approximation, two digits everywhere.
     let w = m_log((1.0lf - inside) * (1.0lf + inside));
-    let b = 4.330746750799873lf + 0.5lf * w;
-    let first = sqrt(m_maximum(sqrt(b * b - w * 6.802721088435375lf) - b, 0.0lf));
+    let b = ERFINV_0 + 0.5lf * w;
+    let first = sqrt(m_maximum(sqrt(b * b - w * ERFINV_1) - b, 0.0lf));
     let y = erfinv_step(inside, erfinv_step(inside, erfinv_step(inside, first)));
-    let small = select(y, a * 0.886226925452758lf, a < 1e-8lf);
+    let small = select(y, a * HALF_ROOT_PI, a < 1e-8lf);
     let ends = select(select(small, m_inf(), a >= 1.0lf), m_nan(), a > 1.0lf);
     return keep_nan(x, copy_sign(ends, x));
 }
@@ -579,13 +569,13 @@ fn sin_cos_pi(x: f64) -> vec2<f64> {
 }
 // log Γ(2 + d) / d for |d| <= 1/2.
 fn lgamma_near_two(d: f64) -> f64 {
-    var p = ((6.916075746069743e-08lf * d - 1.3400683564656892e-07lf) * d + 1.966716359550894e-07lf) * d - 4.3049247423737734e-07lf;
-    p = ((p * d + 9.61054116352912e-07lf) * d - 2.0448560806479785e-06lf) * d + 4.3735033900604345e-06lf;
-    p = ((p * d - 9.438474921215471e-06lf) * d + 2.050740901482789e-05lf) * d - 4.4926348714669414e-05lf;
-    p = ((p * d + 9.945749519460973e-05lf) * d - 0.00022315475095214732lf) * d + 0.0005096695256872947lf;
-    p = ((p * d - 0.0011927539119909515lf) * d + 0.002890510330713682lf) * d - 0.007385551028668399lf;
-    p = ((p * d + 0.020580808427784925lf) * d - 0.06735230105319814lf) * d + 0.3224670334241132lf;
-    p = p * d + 0.42278433509846713lf;
+    var p = ((LGAMMA_NEAR_TWO_19 * d + LGAMMA_NEAR_TWO_18) * d + LGAMMA_NEAR_TWO_17) * d + LGAMMA_NEAR_TWO_16;
+    p = ((p * d + LGAMMA_NEAR_TWO_15) * d + LGAMMA_NEAR_TWO_14) * d + LGAMMA_NEAR_TWO_13;
+    p = ((p * d + LGAMMA_NEAR_TWO_12) * d + LGAMMA_NEAR_TWO_11) * d + LGAMMA_NEAR_TWO_10;
+    p = ((p * d + LGAMMA_NEAR_TWO_9) * d + LGAMMA_NEAR_TWO_8) * d + LGAMMA_NEAR_TWO_7;
+    p = ((p * d + LGAMMA_NEAR_TWO_6) * d + LGAMMA_NEAR_TWO_5) * d + LGAMMA_NEAR_TWO_4;
+    p = ((p * d + LGAMMA_NEAR_TWO_3) * d + LGAMMA_NEAR_TWO_2) * d + LGAMMA_NEAR_TWO_1;
+    p = p * d + LGAMMA_NEAR_TWO_0;
     return p;
 }
 // log Γ(x) of a positive finite x.
@@ -604,10 +594,10 @@ fn lgamma_positive(x: f64) -> f64 {
     }
     // Stirling's series.
     let z = 1.0lf / (x * x);
-    var p = ((-0.029550653594771242lf * z + 0.00641025641025641lf) * z - 0.0019175269175269176lf) * z + 0.0008417508417508417lf;
-    p = ((p * z - 0.0005952380952380953lf) * z + 0.0007936507936507937lf) * z - 0.002777777777777778lf;
-    p = p * z + 0.08333333333333333lf;
-    return (x - 0.5lf) * (m_log(x) - 1.0lf) + (0.4189385332046727lf + p / x);
+    var p = ((STIRLING_7 * z + STIRLING_6) * z + STIRLING_5) * z + STIRLING_4;
+    p = ((p * z + STIRLING_3) * z + STIRLING_2) * z + STIRLING_1;
+    p = p * z + STIRLING_0;
+    return (x - 0.5lf) * (m_log(x) - 1.0lf) + (HALF_LOG_TAU + p / x);
 }
 fn m_lgamma(x: f64) -> f64 {
     if is_nan(x) { return x; }
@@ -625,9 +615,9 @@ fn digamma_positive(x: f64) -> f64 {
         t = t + 1.0lf;
     }
     let z = 1.0lf / (t * t);
-    var p = ((-0.4432598039215686lf * z + 0.08333333333333333lf) * z - 0.021092796092796094lf) * z + 0.007575757575757576lf;
-    p = ((p * z - 0.004166666666666667lf) * z + 0.003968253968253968lf) * z - 0.008333333333333333lf;
-    p = p * z + 0.08333333333333333lf;
+    var p = ((DIGAMMA_7 * z + DIGAMMA_0) * z + DIGAMMA_5) * z + DIGAMMA_4;
+    p = ((p * z + DIGAMMA_3) * z + DIGAMMA_2) * z + DIGAMMA_1;
+    p = p * z + DIGAMMA_0;
     return (m_log(t) - 0.5lf / t - z * p) - sum;
 }
 // At the poles NaN, but at zero the infinity of PyTorch.

@@ -1,8 +1,11 @@
 //! The one error type. Its text is PyTorch's; the variant decides which Python exception it becomes.
 
 use std::borrow::Cow;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::device::Device;
 use crate::dtype::DType;
@@ -179,6 +182,77 @@ pub fn warn_once(warned: &AtomicBool, text: &str) -> Result<()> {
         return Ok(());
     }
     warn(text)
+}
+
+/// // Note [Interruption]
+/// A loop may be long because its operands are large, and then it has a user's Ctrl-C wait. A [`Patience`] beside the
+/// loop asks the host from time to time whether to go on. A loop that can return an error does so; a parallel loop of a
+/// kernel, which cannot, unwinds to the next [`interruptible`] around it with the error as its payload. Elsewhere a loop
+/// of a kernel does not ask.
+static INTERRUPT: OnceLock<fn() -> Result<()>> = OnceLock::new();
+
+thread_local!(static INTERRUPTIBLE: Cell<bool> = const { Cell::new(false) });
+
+/// Has long loops ask `check` now and then whether to go on: an error means that the user wants to stop. Only the first
+/// call counts.
+pub fn set_interrupt_check(check: fn() -> Result<()>) {
+    INTERRUPT.get_or_init(|| check);
+}
+
+/// An error if the user wants to stop.
+pub fn check_interrupt() -> Result<()> {
+    INTERRUPT.get().map_or(Ok(()), |check| check())
+}
+
+/// Runs `f`, whose parallel loops the user may stop; see Note [Interruption].
+pub fn interruptible<R>(f: impl FnOnce() -> Result<R>) -> Result<R> {
+    struct Reset(bool);
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            INTERRUPTIBLE.set(self.0);
+        }
+    }
+    let _reset = Reset(INTERRUPTIBLE.replace(true));
+    match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(result) => result,
+        Err(payload) => match payload.downcast::<Error>() {
+            Ok(e) => Err(*e),
+            Err(panic) => resume_unwind(panic),
+        },
+    }
+}
+
+/// How long a loop goes on without asking whether it should; see Note [Interruption].
+pub struct Patience(Instant);
+
+impl Patience {
+    const EACH: Duration = Duration::from_millis(50);
+
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Patience {
+        Patience(Instant::now())
+    }
+
+    /// An error if the user wants to stop, who is asked no more often than is noticed.
+    #[inline]
+    pub fn ask(&mut self) -> Result<()> {
+        if self.0.elapsed() < Patience::EACH {
+            return Ok(());
+        }
+        self.0 = Instant::now();
+        check_interrupt()
+    }
+
+    /// As `ask`, for loops that cannot return an error.
+    #[inline]
+    pub fn unwind(&mut self) {
+        if self.0.elapsed() >= Patience::EACH
+            && INTERRUPTIBLE.get()
+            && let Err(e) = self.ask()
+        {
+            resume_unwind(Box::new(e));
+        }
+    }
 }
 
 /// Returns an error: `bail!(Index, "index {i} is out of bounds")`, or `bail!(Error::FreedGraph)`.

@@ -143,9 +143,43 @@ impl Dims {
     }
 }
 
-/// Product of dimensions, or None where it overflows.
-pub fn checked_numel(shape: &[usize]) -> Option<usize> {
-    shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).filter(|&n| n <= isize::MAX as usize / 16)
+/// The number of elements of a shape.
+///
+/// // Note [Numbers that fit]
+/// The sizes of a layout without its zeros have a product that an `isize` holds. What makes a shape of numbers that a user
+/// gave asks here (or asks [`dense_numel`], where there will be memory), so that the number of elements, the strides of a
+/// dense tensor of that shape and any product of some of the sizes are computed without another check. Strides are not
+/// bound so where no step along them is made, at dimensions of one index and in empty tensors: products with them wrap.
+///
+/// # Errors
+/// `RuntimeError` where the product is larger.
+#[inline]
+pub fn checked_numel(shape: &[usize]) -> Result<usize> {
+    let mut empty = false;
+    let product = shape.iter().try_fold(1usize, |n, &d| {
+        empty |= d == 0;
+        n.checked_mul(d.max(1))
+    });
+    match product {
+        Some(n) if n <= isize::MAX as usize => Ok(if empty { 0 } else { n }),
+        _ => Err(Error::Runtime("numel: integer multiplication overflow".into())),
+    }
+}
+
+/// The number of elements of a new dense tensor, whose bytes an `isize` counts.
+///
+/// # Errors
+/// `RuntimeError` where there would be more.
+#[inline]
+pub fn dense_numel(shape: &[usize]) -> Result<usize> {
+    match checked_numel(shape) {
+        Ok(n) if n <= isize::MAX as usize / 16 => Ok(n),
+        _ if shape.contains(&0) => Err(Error::Runtime("Stride calculation overflowed".into())),
+        _ => Err(Error::Runtime(format!(
+            "Storage size calculation overflowed with sizes={}",
+            Dims::from(shape)
+        ))),
+    }
 }
 
 /// Where the elements of a tensor lie in its storage.
@@ -290,7 +324,8 @@ impl Layout {
         }
         // A new dimension of size 1 repeats nothing: it lies around the next one.
         for d in (0..lead).rev().filter(|&d| shape[d] == 1) {
-            strides[d] = if d + 1 < shape.len() { shape[d + 1] as isize * strides[d + 1] } else { 1 };
+            strides[d] =
+                if d + 1 < shape.len() { strides[d + 1].wrapping_mul(shape[d + 1] as isize) } else { 1 };
         }
         Some(Layout { shape: shape.into(), strides, offset: self.offset })
     }
@@ -312,12 +347,20 @@ impl Layout {
         out
     }
 
+    /// Where index `index` of dimension `dim` begins. In an empty tensor it may be beyond any memory, and then it is the
+    /// largest offset that there is.
+    #[inline]
+    fn offset_of(&self, dim: usize, index: usize) -> usize {
+        let step = (index as isize).saturating_mul(self.strides[dim]);
+        (self.offset as isize).saturating_add(step).max(0) as usize
+    }
+
     /// `length` elements of dimension `dim` from `start`, `step` apart.
     pub fn slice(&self, dim: usize, start: usize, length: usize, step: usize) -> Layout {
         let mut out = self.clone();
-        out.offset = (self.offset as isize + start as isize * self.strides[dim]) as usize;
+        out.offset = self.offset_of(dim, start);
         out.shape[dim] = length;
-        out.strides[dim] *= step as isize;
+        out.strides[dim] = self.strides[dim].saturating_mul(step as isize);
         out
     }
 
@@ -328,13 +371,14 @@ impl Layout {
             out.shape.push(self.shape[d]);
             out.strides.push(self.strides[d]);
         }
-        out.offset = (self.offset as isize + index as isize * self.strides[dim]) as usize;
+        out.offset = self.offset_of(dim, index);
         out
     }
 
     pub fn unsqueeze(&self, dim: usize) -> Layout {
         let mut out = self.clone();
-        let stride = if dim < self.rank() { self.shape[dim] as isize * self.strides[dim] } else { 1 };
+        let stride =
+            if dim < self.rank() { self.strides[dim].wrapping_mul(self.shape[dim] as isize) } else { 1 };
         out.shape.insert(dim, 1);
         out.strides.insert(dim, stride);
         out
@@ -354,13 +398,15 @@ impl Layout {
             let step = self.strides[old - 1];
             let mut run = self.shape[old - 1];
             old -= 1;
-            while old > 0 && (self.shape[old - 1] == 1 || self.strides[old - 1] == run as isize * step) {
+            while old > 0
+                && (self.shape[old - 1] == 1 || self.strides[old - 1] == step.wrapping_mul(run as isize))
+            {
                 run *= self.shape[old - 1];
                 old -= 1;
             }
             let mut filled = 1;
             while new > 0 && (filled < run || shape[new - 1] == 1) {
-                strides[new - 1] = filled as isize * step;
+                strides[new - 1] = step.wrapping_mul(filled as isize);
                 filled *= shape[new - 1];
                 new -= 1;
             }
@@ -398,6 +444,7 @@ pub fn broadcast(op: &'static str, a: &Dims, b: &Dims) -> Result<Dims> {
             }
         };
     }
+    checked_numel(&out)?;
     Ok(out)
 }
 
@@ -416,6 +463,9 @@ pub fn infer_shape(wanted: &[i64], numel: usize) -> Result<Dims> {
         }
     }
     let mut shape: Dims = wanted.iter().map(|&n| n.max(0) as usize).collect();
+    if known == 0 {
+        checked_numel(&shape)?;
+    }
     if let Some(d) = unknown {
         if known == 0 {
             ensure!(
@@ -505,6 +555,34 @@ impl<const K: usize> Odometer<K> {
     }
 }
 
+/// As [`collapse`], of any number of operands.
+pub fn collapse_all(
+    shape: &[usize],
+    strides: &[&[isize]],
+) -> (SmallVec<[usize; 6]>, SmallVec<[SmallVec<[isize; 6]>; 8]>) {
+    let mut out_shape: SmallVec<[usize; 6]> = SmallVec::new();
+    let mut out: SmallVec<[SmallVec<[isize; 6]>; 8]> = strides.iter().map(|_| SmallVec::new()).collect();
+    for d in (0..shape.len()).filter(|&d| shape[d] != 1) {
+        let walks_on = |(out, s): (&SmallVec<[isize; 6]>, &&[isize])| {
+            out.last().is_some_and(|last| *last == s[d] * shape[d] as isize)
+        };
+        match out_shape.last_mut() {
+            Some(last) if out.iter().zip(strides).all(walks_on) => {
+                *last *= shape[d];
+                for (out, s) in out.iter_mut().zip(strides) {
+                    out.pop();
+                    out.push(s[d]);
+                }
+            }
+            _ => {
+                out_shape.push(shape[d]);
+                out.iter_mut().zip(strides).for_each(|(out, s)| out.push(s[d]));
+            }
+        }
+    }
+    (out_shape, out)
+}
+
 /// Merges neighbouring dimensions that every operand walks as one, and drops dimensions of size 1.
 pub fn collapse<const K: usize>(
     shape: &[usize],
@@ -517,7 +595,7 @@ pub fn collapse<const K: usize>(
             continue;
         }
         let mergeable = !out_shape.is_empty()
-            && (0..K).all(|k| out[k][out_shape.len() - 1] == strides[k][d] * shape[d] as isize);
+            && (0..K).all(|k| out[k][out_shape.len() - 1] == strides[k][d].wrapping_mul(shape[d] as isize));
         if mergeable {
             let last = out_shape.len() - 1;
             out_shape[last] *= shape[d];

@@ -10,9 +10,10 @@ use rgrad::DType;
 use rgrad::backend::gpu::wide::{is_wide, lower};
 use rgrad::backend::pointwise::compute_type;
 use rgrad::formula::blocks::Blocks;
-use rgrad::formula::record::{Prim, Step};
-use rgrad::formula::template::{content, shader};
+use rgrad::formula::record::{Step, record, record_all};
+use rgrad::formula::template::{coefficients, content, shader};
 use rgrad::formula::wgsl::{Form, Input, Pointwise};
+use rgrad::formula::{Arith, Formula, Num};
 use rgrad::ops::pointwise::{Class, Row};
 use rgrad::ops::rows::ROWS;
 
@@ -53,7 +54,7 @@ const FORMS: [Form; 12] = [
 /// A formula of a row in a dtype.
 struct Case {
     what: String,
-    steps: Vec<Step>,
+    formula: Formula,
     inputs: Vec<Input>,
     params: usize,
     compute: DType,
@@ -64,11 +65,11 @@ struct Case {
 impl Case {
     fn render(&self) -> Result<String, String> {
         Pointwise {
-            steps: &self.steps,
+            formula: &self.formula,
             inputs: &self.inputs,
             params: self.params,
             compute: self.compute,
-            result: self.result,
+            results: &[self.result],
             form: self.form,
         }
         .render()
@@ -99,10 +100,10 @@ fn cases() -> Vec<Case> {
         for dtype in DType::ALL {
             let Some((compute, result)) = types(row, dtype) else { continue };
             let n = row.inputs.len();
-            let mut add = |what: String, steps, inputs| {
+            let mut add = |what: String, formula, inputs| {
                 cases.push(Case {
                     what,
-                    steps,
+                    formula,
                     inputs,
                     params: row.params.len(),
                     compute,
@@ -119,8 +120,8 @@ fn cases() -> Vec<Case> {
             }
             add(name.clone(), (row.steps)(), tensors);
             for k in 0..if dtype.is_float() { row.grads.len() } else { 0 } {
-                let steps = (row.grad_steps)(k);
-                add(format!("{name}, derivative {k}"), steps, vec![Input::Tensor(dtype); n + 2]);
+                let formula = (row.grad_steps)(k);
+                add(format!("{name}, derivative {k}"), formula, vec![Input::Tensor(dtype); n + 2]);
             }
         }
     }
@@ -209,7 +210,7 @@ fn vectors_of_three_int64_are_refused_with_the_reason() {
 
 #[test]
 fn every_dtype_is_loaded_and_stored_as_every_other() {
-    let steps = [Step::Arg(0)];
+    let formula = Formula::new(&[Step::Arg(0)], &[0]).unwrap();
     let computes = [DType::F32, DType::F64, DType::I32, DType::I64];
     for from in DType::ALL {
         for to in DType::ALL {
@@ -219,7 +220,8 @@ fn every_dtype_is_loaded_and_stored_as_every_other() {
                 }
                 let inputs = vec![Input::Tensor(from)];
                 let what = format!("{from} to {to} through {compute}, {form:?}");
-                let case = Case { what, steps: steps.to_vec(), inputs, params: 0, compute, result: to, form };
+                let case =
+                    Case { what, formula: formula.clone(), inputs, params: 0, compute, result: to, form };
                 let source = case.render().unwrap();
                 if let Err(message) = check(&source, case.capabilities()) {
                     panic!("{}:\n{message}", case.what);
@@ -230,15 +232,50 @@ fn every_dtype_is_loaded_and_stored_as_every_other() {
 }
 
 #[test]
+fn several_results_are_stored_in_every_pair_of_dtypes() {
+    let formula = &record_all(6, 1, |a, p| {
+        let sum = a.iter().skip(1).fold(a[0], |s, &x| s + x);
+        vec![sum, sum * p[0], a[0].lt(sum)]
+    });
+    for first in DType::ALL {
+        for second in DType::ALL {
+            for form in [Form::Dense, Form::Strided(2), Form::Scattered(3)] {
+                let inputs = vec![Input::Tensor(first); 6];
+                let results = [first, second, DType::Bool];
+                for compute in [DType::F32, DType::F64, DType::I32, DType::I64] {
+                    let shader =
+                        Pointwise { formula, inputs: &inputs, params: 1, compute, results: &results, form };
+                    let source = shader.render().unwrap();
+                    if let Err(message) = check(&source, needed([first, second, compute])) {
+                        panic!("{first} and {second} through {compute}, {form:?}:\n{message}");
+                    }
+                }
+            }
+        }
+    }
+    let inputs = [Input::Tensor(DType::F32); 6];
+    let results = [DType::F32; 2];
+    let shader = Pointwise {
+        formula,
+        inputs: &inputs,
+        params: 1,
+        compute: DType::F32,
+        results: &results,
+        form: Form::Dense,
+    };
+    assert_eq!(shader.render(), Err("2 results are stored of 3".into()));
+}
+
+#[test]
 fn an_argument_that_is_read_must_be_given() {
-    let steps = [Step::Arg(0), Step::Arg(1), Step::Do(Prim::Add, [0, 1, 0])];
+    let formula = &record(|a, _| a[0] + a[1]);
     let inputs = [Input::Tensor(DType::F32), Input::Unread];
     let shader = Pointwise {
-        steps: &steps,
+        formula,
         inputs: &inputs,
         params: 0,
         compute: DType::F32,
-        result: DType::F32,
+        results: &[DType::F32],
         form: Form::Dense,
     };
     assert_eq!(shader.render(), Err("argument 1 is read but not given".into()));
@@ -279,6 +316,10 @@ fn modules() -> Vec<(PathBuf, String)> {
         slots.push(("kernels", source));
         *source = shader(frame, DType::F32, &slots).unwrap();
     }
+    for (name, compute) in [("prelude.wgsl", DType::F32), ("prelude_f64.wgsl", DType::F64)] {
+        let (_, source) = files.iter_mut().find(|(p, _)| p.ends_with(name)).unwrap();
+        *source += &coefficients(compute);
+    }
     files
 }
 
@@ -295,16 +336,48 @@ fn every_shader_file_is_valid_as_it_stands() {
     }
 }
 
+/// Numbers of more digits than a bound or a rounding constant has.
+fn coefficient_literals(source: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for line in source.lines() {
+        let code = line.split("//").next().unwrap();
+        // What an exponent's sign would split stays together.
+        let joined = code.replace("e-", "e~").replace("e+", "e~");
+        for word in joined.split(|c: char| !c.is_ascii_alphanumeric() && !"._~".contains(c)) {
+            let literal = word.trim_end_matches(['l', 'f']).replace('~', "-");
+            let Ok(value) = literal.parse::<f64>() else { continue };
+            let mantissa: String = literal.split('e').next().unwrap().replace('.', "");
+            let digits = mantissa.trim_matches('0').len();
+            let power_of_two = value != 0.0 && value.to_bits() << 12 == 0;
+            if literal.contains(['.', 'e']) && digits > 5 && value.fract() != 0.0 && !power_of_two {
+                found.push(line.to_owned());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn coefficients_of_functions_stand_in_one_table() {
+    assert_eq!(coefficient_literals("    p = p * z - 0.00080208405;\n").len(), 1);
+    assert_eq!(coefficient_literals("    q = 2.7557234236107333e-06lf * r; // 0.123456789").len(), 1);
+    for (path, source) in files() {
+        if path.file_name().unwrap().to_string_lossy().starts_with("prelude") {
+            assert_eq!(coefficient_literals(&source), Vec::<String>::new(), "{}", path.display());
+        }
+    }
+}
+
 #[test]
 fn a_broken_body_is_reported_at_its_line() {
-    let steps = [Step::Arg(0), Step::Do(Prim::Exp, [0, 0, 0])];
+    let formula = &record(|a, _| a[0].exp());
     let inputs = [Input::Tensor(DType::F32)];
     let shader = Pointwise {
-        steps: &steps,
+        formula,
         inputs: &inputs,
         params: 0,
         compute: DType::F32,
-        result: DType::F32,
+        results: &[DType::F32],
         form: Form::Dense,
     };
     let source = shader.render().unwrap().replace("m_exp(a0)", "m_exp(b0)");

@@ -105,11 +105,9 @@ def deepcopy_tensor(tensor: Any, memo: dict[int, Any]) -> Any:
         return memo[id(tensor)]
     if not tensor.is_leaf:
         raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at "
-            "the moment.  "
-            "If you were attempting to deepcopy a module, this may be because of a "
-            "torch.nn.utils.weight_norm usage, "
-            "see https://github.com/pytorch/pytorch/pull/103001"
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment; "
+            f"this one is a result of {type(tensor.grad_fn).__name__}. Its detach() can be copied. In a module it may "
+            "be what torch.nn.utils.weight_norm computed."
         )
     source = tensor.detach()
     storage = source.untyped_storage()

@@ -42,8 +42,8 @@ def einsum(*args: Any) -> Tensor:
     """
     if len(args) < 2:
         raise ValueError(
-            "einsum(): must specify the equation string and at least one operand, "
-            "or at least one operand and its subscripts list"
+            "einsum(): wants the equation string and at least one operand, or at least one operand and after each the "
+            "list of its subscripts"
         )
     if isinstance(args[0], Tensor):
         equation = ",".join(_side(labels) for labels in args[1::2])

@@ -12,9 +12,7 @@ from rgrad._C import Tensor, UntypedStorage
 __all__ = ["TypedStorage", "UntypedStorage", "storagetype"]
 
 _WARNING = (
-    "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. "
-    "This should only matter to you if you are using storages directly.  To access UntypedStorage directly, use "
-    "tensor.untyped_storage() instead of tensor.storage()"
+    "TypedStorage is deprecated. tensor.untyped_storage() gives the same memory as bytes, without a dtype."
 )
 _CASTS = ("float", "double", "half", "bfloat16", "long", "int", "short", "char", "byte", "bool")
 

@@ -248,8 +248,8 @@ def _bounds(dtype: Any, low: float | None, high: float | None) -> tuple[float, f
         raise ValueError(f"`low` and `high` cannot be NaN, but got low={low!r} and high={high!r}")
     if floating and given[0] == given[1]:
         warnings.warn(
-            "Passing `low==high` to `torch.testing.make_tensor` for floating or complex types is deprecated since 2.1 "
-            "and will be removed in 2.3. Use `torch.full(...)` instead.",
+            "Passing `low==high` to `torch.testing.make_tensor` for floating types is deprecated: `torch.full` is the "
+            "function that fills with one value.",
             FutureWarning,
             stacklevel=3,
         )
@@ -291,7 +291,7 @@ def make_tensor(
         raise TypeError(f"The requested dtype '{dtype}' is not supported by rgrad.testing.make_tensor().")
     if noncontiguous and memory_format is not None:
         raise ValueError(
-            "The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got "
+            "The parameters `noncontiguous` and `memory_format` are mutually exclusive: each decides the strides. Got "
             f"noncontiguous={noncontiguous!r} and memory_format={memory_format!r}"
         )
     if requires_grad and not dtype.is_floating_point:

@@ -7,8 +7,10 @@ use super::conv::{ConvShape, Product};
 use super::factor::Factor;
 use super::index::{Combine, Found, IndexGrid, Pick};
 use super::inspect::Question;
+use super::norm::{self, Made, Stats};
+use super::optim::Group;
 use super::plane::{Map, PoolShape, ResizeShape};
-use super::pointwise::{Kernel, Operand, Program, compute_type};
+use super::pointwise::{Kernel, Operand, Primitives, Program, compute_type};
 use super::random::{Draw, Philox};
 use super::reduce::{ReduceDims, ReduceOp};
 use super::scan::Running;
@@ -22,7 +24,7 @@ use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::{Error, Result};
-use crate::formula::record::{Prim, Step};
+use crate::formula::{Arith, Formula, recorded};
 use crate::layout::Layout;
 use crate::storage::Storage;
 
@@ -41,41 +43,16 @@ pub fn of(device: Device) -> Result<&'static dyn Backend> {
     }
 }
 
-/// A kernel that runs recorded steps alone.
-const STEPS_ALONE: Kernel = Kernel::Same { f32: None, f64: None, i32: None, i64: None };
-
 /// 1 where the first operand is less than the second, else 0.
 const LESS: Program = Program {
     name: "bernoulli",
-    part: 0,
-    kernel: STEPS_ALONE,
-    steps: &|| {
-        vec![
-            Step::Arg(0),
-            Step::Arg(1),
-            Step::Do(Prim::Lt, [0, 1, 0]),
-            Step::Lit(1.0),
-            Step::Lit(0.0),
-            Step::Do(Prim::Select, [2, 3, 4]),
-        ]
-    },
+    kernel: Kernel::NONE,
+    formula: &|| recorded!(|a| Arith::select(a[0].lt(a[1]), Arith::one(), Arith::zero())),
 };
 
 /// An operand times a mask of zeros and ones times a number.
-const DROPOUT: Program = Program {
-    name: "dropout",
-    part: 0,
-    kernel: STEPS_ALONE,
-    steps: &|| {
-        vec![
-            Step::Arg(0),
-            Step::Arg(1),
-            Step::Param(0),
-            Step::Do(Prim::Mul, [1, 2, 0]),
-            Step::Do(Prim::Mul, [0, 3, 0]),
-        ]
-    },
-};
+const DROPOUT: Program =
+    Program { name: "dropout", kernel: Kernel::NONE, formula: &|| recorded!(|a, p| a[0] * (a[1] * p[0])) };
 
 /// The kernels of one kind of device. What a method computes is told where the family's module offers it.
 pub trait Backend: Sync {
@@ -137,6 +114,16 @@ pub trait Backend: Sync {
         params: &[Scalar],
         out: View,
     ) -> Result<bool>;
+    fn pointwise_all(
+        &self,
+        name: &'static str,
+        formula: &Formula,
+        primitives: Primitives,
+        compute: DType,
+        operands: &[Operand],
+        params: &[Scalar],
+        outs: &[View],
+    ) -> Result<()>;
     fn expect_divisors(&self, x: View) -> Result<()>;
     fn integer_power(&self, base: View, exponent: View, out: View) -> Result<()>;
     fn random(&self, draw: Draw, p: Philox, out: View) -> Result<()>;
@@ -164,17 +151,7 @@ pub trait Backend: Sync {
     // ---- along a dimension
 
     fn reduce(&self, op: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<()>;
-    fn norm_of_all(&self, order: f64, tensors: &[View], out: View) -> Result<()> {
-        let layout = Layout::contiguous([tensors.len()].into());
-        let norms = self.allocate(out.device(), tensors.len() * out.dtype.size())?;
-        for (i, x) in tensors.iter().enumerate() {
-            let one = Layout { offset: i, ..Layout::contiguous([].into()) };
-            let norm = View { storage: &norms, layout: &one, dtype: out.dtype };
-            self.reduce(ReduceOp::Norm(order), *x, ReduceDims::rows(1, x.layout.numel()), norm)?;
-        }
-        let norms = View { storage: &norms, layout: &layout, dtype: out.dtype };
-        self.reduce(ReduceOp::Norm(order), norms, ReduceDims::rows(1, tensors.len()), out)
-    }
+    fn norm_of_all(&self, order: f64, tensors: &[View], out: View) -> Result<()>;
     fn extremum(&self, largest: bool, x: View, d: ReduceDims, values: View, indices: View) -> Result<()>;
     fn moments(&self, x: View, d: ReduceDims, mean: View, squares: View) -> Result<()>;
     fn scan(&self, what: Running, x: View, d: ReduceDims, reverse: bool, out: View) -> Result<()>;
@@ -303,4 +280,28 @@ pub trait Backend: Sync {
     fn resample_adjoint(&self, map: &Map, g: View, out: View) -> Result<()>;
     fn factor(&self, op: &'static str, what: Factor, n: usize, a: View, out: View) -> Result<()>;
     fn svd(&self, m: &Matrices, w: View, out: View) -> Result<()>;
+
+    // ---- normalisation and optimizers
+
+    fn norm_forward(
+        &self,
+        kind: norm::Kind,
+        x: View,
+        affine: [Option<View>; 2],
+        eps: f64,
+        out: View,
+        stats: Stats,
+    ) -> Result<bool>;
+    fn norm_backward(
+        &self,
+        kind: norm::Kind,
+        g: View,
+        x: View,
+        stats: [View; 2],
+        weight: Option<View>,
+        out: [View; 3],
+    ) -> Result<Made>;
+    fn follow(&self, old: View, new: View, kept: f64, taken: f64, out: View) -> Result<()>;
+    fn optimizer_step(&self, groups: &[Group]) -> Result<()>;
+    fn scale(&self, tensors: &[View], factor: View, found: Option<View>) -> Result<()>;
 }

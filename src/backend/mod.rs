@@ -102,19 +102,3 @@ pub fn same_device<'a>(views: impl IntoIterator<Item = View<'a>>) -> Result<Devi
 pub fn computes(device: Device, dtype: DType) -> bool {
     of(device).is_ok_and(|backend| backend.computes(device, dtype))
 }
-
-/// What runs on each kind of device; a build without a backend says that it has none.
-macro_rules! by_device {
-    ($device:expr, cpu => $cpu:expr, gpu => $gpu:expr) => {
-        match $device {
-            $crate::device::Device::Cpu => $cpu,
-            #[cfg(feature = "gpu")]
-            $crate::device::Device::Gpu(_) => $gpu,
-            #[cfg(not(feature = "gpu"))]
-            device => {
-                Err($crate::error::Error::DeviceNotImplemented { op: None, device, what: String::new() })
-            }
-        }
-    };
-}
-use by_device;

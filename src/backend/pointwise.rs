@@ -1,13 +1,13 @@
 //! A formula applied to tensors: compiled loops on the CPU, shaders rendered from recorded steps on a GPU.
 
+pub use super::cpu::interpret::Primitives;
 pub use super::cpu::pointwise::{FEW, Few, run_few, run_pair};
 use super::{View, of, same_device};
 use smallvec::SmallVec;
 
 use crate::dtype::{Bool8, DType, Scalar};
 use crate::error::Result;
-use crate::formula::record::Steps;
-use crate::formula::{ARGS, Int};
+use crate::formula::{ARGS, Formula, Int};
 use crate::layout::Layout;
 
 /// A compiled loop: inputs, number parameters, output. It computes the whole groups of [`GROUP`] elements of its output
@@ -50,6 +50,11 @@ pub enum Kernel {
     },
 }
 
+impl Kernel {
+    /// No loops: a formula that is only rendered, or interpreted.
+    pub const NONE: Kernel = Kernel::Same { f32: None, f64: None, i32: None, i64: None };
+}
+
 /// An operand of a formula.
 #[derive(Clone, Copy)]
 pub enum Operand<'a> {
@@ -73,12 +78,11 @@ pub const fn compute_type(dtype: DType) -> DType {
 /// A formula, as each device wants it.
 #[derive(Clone, Copy)]
 pub struct Program<'a> {
-    /// The operation's name; with `part` it tells the formula from every other.
+    /// The operation's name, for messages and profiles.
     pub name: &'static str,
-    /// 0 for the operation itself, then its derivatives.
-    pub part: u8,
     pub kernel: Kernel,
-    pub steps: &'a dyn Fn() -> Steps,
+    /// The recorded steps, made when a device first asks for them.
+    pub formula: &'a dyn Fn() -> &'a Formula,
 }
 
 /// Applies a formula that computes in `compute`; false where it has no loop for that.
@@ -97,6 +101,46 @@ pub fn run(
     }
     let views = operands.iter().filter_map(|o| if let Operand::View(v) = o { Some(*v) } else { None });
     of(same_device(std::iter::once(out).chain(views))?)?.pointwise(program, compute, operands, params, out)
+}
+
+/// Applies a formula with one result or more, each of the shape that all operands are expanded to, to any number of
+/// operands: block by block with the loops of the rows on the host, in one launch on a GPU.
+///
+/// # Errors
+/// Where a step is not defined in `compute`.
+pub fn run_all(
+    name: &'static str,
+    formula: &Formula,
+    primitives: Primitives,
+    compute: DType,
+    operands: &[Operand],
+    params: &[Scalar],
+    outs: &[View],
+) -> Result<()> {
+    let Some(first) = outs.first() else { return Ok(()) };
+    if let (false, Some(order)) = (first.layout.is_contiguous(), first.layout.memory_order()) {
+        let turn = |v: &View| v.layout.permute(&order);
+        let results: SmallVec<[Layout; 4]> = outs.iter().map(turn).collect();
+        let inputs: SmallVec<[Layout; ARGS]> = operands
+            .iter()
+            .map(|o| if let Operand::View(v) = o { turn(v) } else { Layout::default() })
+            .collect();
+        let outs: SmallVec<[View; 4]> =
+            outs.iter().zip(&results).map(|(v, layout)| View { layout, ..*v }).collect();
+        let operands: SmallVec<[Operand; ARGS]> = operands
+            .iter()
+            .zip(&inputs)
+            .map(
+                |(o, layout)| {
+                    if let Operand::View(v) = o { Operand::View(View { layout, ..*v }) } else { *o }
+                },
+            )
+            .collect();
+        return run_all(name, formula, primitives, compute, &operands, params, &outs);
+    }
+    let views = operands.iter().filter_map(|o| if let Operand::View(v) = o { Some(*v) } else { None });
+    of(same_device(outs.iter().copied().chain(views))?)?
+        .pointwise_all(name, formula, primitives, compute, operands, params, outs)
 }
 
 /// Errors where an integer among the divisors is zero; on a GPU that may be told later.

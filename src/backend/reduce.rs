@@ -75,7 +75,10 @@ pub fn fold(op: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<()> {
     of(same_device([out, x])?)?.reduce(op, x, d, out)
 }
 
-/// The norm of some order of all elements of dense tensors of one float dtype.
+/// The norm of a positive order of all elements of dense tensors, into one element.
+///
+/// # Errors
+/// On a device other than the host, where the result is not float32.
 pub fn norm_of_all(order: f64, tensors: &[View], out: View) -> Result<()> {
     of(same_device(tensors.iter().copied().chain([out]))?)?.norm_of_all(order, tensors, out)
 }

@@ -9,7 +9,7 @@ pub mod gradcheck;
 mod run;
 mod task;
 
-pub use run::{apply, set_interrupt_check};
+pub use run::apply;
 
 use run::{Goal, run};
 

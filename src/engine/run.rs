@@ -1,13 +1,12 @@
 //! The loop: takes the ready node of the highest number, runs hooks and function, delivers what comes out.
 
 use std::collections::BinaryHeap;
-use std::sync::OnceLock;
 
 use super::task::Task;
 use super::{Options, accumulate, current};
 use crate::backend::calling::Calling;
 use crate::bail;
-use crate::error::Result;
+use crate::error::{Result, check_interrupt};
 use crate::graph::{Cx, Edge, GradFn, Grads, ModeGuard, OutputMeta, anomaly, grad_enabled};
 use crate::ops::{arith, reduce};
 use crate::tensor::Tensor;
@@ -15,14 +14,6 @@ use crate::tensor::Tensor;
 /// Ready nodes, the latest made first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Ready(u64, usize);
-
-/// A function that the binding installs: an error means that the user wants to stop.
-static INTERRUPT: OnceLock<fn() -> Result<()>> = OnceLock::new();
-
-/// Has long runs ask `check` now and then whether to go on. The first call counts.
-pub fn set_interrupt_check(check: fn() -> Result<()>) {
-    INTERRUPT.get_or_init(|| check);
-}
 
 /// What a run is to do with the gradients at its ends.
 #[derive(Clone, Copy)]
@@ -118,10 +109,6 @@ fn captured(node: &GradFn, grad: Option<Tensor>) -> Result<Option<Tensor>> {
         Some(acc) => accumulate::run_leaf_hooks(&acc.leaf, grad),
         None => Ok(grad),
     }
-}
-
-fn check_interrupt() -> Result<()> {
-    INTERRUPT.get().map_or(Ok(()), |check| check())
 }
 
 /// Hooks of the tensors that are this node's outputs, then the gradients to be kept.

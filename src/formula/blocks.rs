@@ -67,8 +67,8 @@ impl Pointwise<'_> {
             let value = load(&format!("x{k}"), dtype);
             line(&mut s, format!("fn load{k}(i: u32) -> T {{ return T({value}); }}"));
         }
-        if self.result.size() < 8 {
-            line(&mut s, format!("fn bits(value: T) -> u32 {{ return {}; }}", encode(self.result)));
+        if self.result().size() < 8 {
+            line(&mut s, format!("fn bits(value: T) -> u32 {{ return {}; }}", encode(self.result())));
         }
         s
     }
@@ -91,7 +91,7 @@ impl Pointwise<'_> {
     }
 
     fn block_results(&self, s: &mut String, b: Blocks, m: usize) {
-        let (size, (kind, count)) = (self.result.size(), vector(b, self.result));
+        let (size, (kind, count)) = (self.result().size(), vector(b, self.result()));
         let input = |k: usize, e: usize| {
             let Input::Tensor(dtype) = self.inputs[k] else { return String::new() };
             let row = if b.once >> k & 1 == 1 { 0 } else { m };
@@ -108,7 +108,7 @@ impl Pointwise<'_> {
         };
         let values = (0..b.run).map(|e| self.call(|k| input(k, e)));
         let parts: Vec<String> = if size == 8 {
-            values.map(|v| format!("{}({v})", stored(self.result))).collect()
+            values.map(|v| format!("{}({v})", stored(self.result()))).collect()
         } else {
             for (e, v) in values.enumerate() {
                 line(s, format!("        let b{m}_{e} = bits({v});"));
@@ -121,7 +121,7 @@ impl Pointwise<'_> {
             let word = |e: usize| format!("u64({}) | (u64({}) << 32u)", half(e), half(e + 4 / size));
             (0..b.run).step_by(8 / size).map(word).collect()
         };
-        let at = place(b, self.result, m);
+        let at = place(b, self.result(), m);
         for (v, parts) in parts.chunks(count).enumerate() {
             line(s, format!("        result[{at} + {v}u] = {kind}({});", parts.join(", ")));
         }

@@ -14,6 +14,8 @@ macro_rules! shader_text {
 pub(crate) use shader_text;
 
 pub mod blocks;
+pub mod coefficients;
+mod ir;
 pub mod record;
 pub mod template;
 pub mod wgsl;
@@ -21,6 +23,21 @@ pub mod wgsl;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use crate::backend::cpu::math::Math;
+
+pub use ir::Formula;
+
+/// A formula that is recorded once, when it is first asked for: `recorded!(|a| a[0] * a[1].exp())`.
+macro_rules! recorded {
+    (|$a:ident| $value:expr) => {
+        $crate::formula::recorded!(|$a, _p| $value)
+    };
+    (|$a:ident, $p:ident| $value:expr) => {{
+        static FORMULA: std::sync::LazyLock<$crate::formula::Formula> =
+            std::sync::LazyLock::new(|| $crate::formula::record::record(|$a, $p| $value));
+        &*FORMULA
+    }};
+}
+pub(crate) use recorded;
 
 /// Most arguments a formula sees: a gradient, three inputs and the result.
 pub const ARGS: usize = 5;

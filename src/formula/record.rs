@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use super::{ARGS, Arith, Bits, PARAMS};
+use super::{ARGS, Arith, Bits, Formula, PARAMS};
 
 macro_rules! prims {
     ($($p:ident $name:literal $arity:literal),* $(,)?) => {
@@ -32,8 +32,8 @@ prims! {
     Shr "bitwise_right_shift" 2, Gcd "gcd" 2,
 }
 
-/// One recorded step. Operands are the numbers of earlier steps.
-#[derive(Clone, Copy, PartialEq, Debug)]
+/// One recorded step. Operands are the numbers of earlier steps; those beyond the arity are 0.
+#[derive(Clone, Copy, Debug)]
 pub enum Step {
     Arg(usize),
     Param(usize),
@@ -41,7 +41,25 @@ pub enum Step {
     Do(Prim, [usize; 3]),
 }
 
-/// Recorded steps; the last is the result.
+impl Step {
+    /// What tells a step from others: literals by their bits, as zeros of both signs are equal numbers.
+    pub(super) fn words(&self) -> [u64; 5] {
+        match *self {
+            Step::Arg(k) => [0, k as u64, 0, 0, 0],
+            Step::Param(k) => [1, k as u64, 0, 0, 0],
+            Step::Lit(v) => [2, v.to_bits(), 0, 0, 0],
+            Step::Do(p, [a, b, c]) => [3, p as u64, a as u64, b as u64, c as u64],
+        }
+    }
+}
+
+impl PartialEq for Step {
+    fn eq(&self, other: &Step) -> bool {
+        self.words() == other.words()
+    }
+}
+
+/// Steps in order of evaluation.
 pub type Steps = Vec<Step>;
 
 thread_local!(static TAPE: RefCell<Steps> = const { RefCell::new(Vec::new()) });
@@ -155,46 +173,40 @@ impl Bits for Sym {
     }
 }
 
-/// Runs a formula on recorded arguments and returns its steps, dead ones removed; the last is the result.
-pub fn record(f: impl FnOnce([Sym; ARGS], [Sym; PARAMS]) -> Sym) -> Steps {
-    let (args, params) = begin();
-    finish(f(args, params).0)
+/// Runs a formula of a row on recorded arguments.
+pub fn record(f: impl FnOnce([Sym; ARGS], [Sym; PARAMS]) -> Sym) -> Formula {
+    begin();
+    let out = f(std::array::from_fn(arg), std::array::from_fn(param));
+    finish(&[out])
+}
+
+/// As [`record`], of a truth value or number for each result, from so many arguments and parameters.
+pub fn record_all(args: usize, params: usize, f: impl FnOnce(&[Sym], &[Sym]) -> Vec<Sym>) -> Formula {
+    begin();
+    let args: Vec<Sym> = (0..args).map(arg).collect();
+    let params: Vec<Sym> = (0..params).map(param).collect();
+    let out = f(&args, &params);
+    finish(&out)
 }
 
 #[inline(never)]
-fn begin() -> ([Sym; ARGS], [Sym; PARAMS]) {
+fn begin() {
     TAPE.with_borrow_mut(Vec::clear);
-    (std::array::from_fn(|i| push(Step::Arg(i))), std::array::from_fn(|i| push(Step::Param(i))))
 }
 
-/// The steps that `out` depends on.
+fn arg(k: usize) -> Sym {
+    push(Step::Arg(k))
+}
+
+fn param(k: usize) -> Sym {
+    push(Step::Param(k))
+}
+
 #[inline(never)]
-fn finish(out: usize) -> Steps {
+fn finish(out: &[Sym]) -> Formula {
     let tape = TAPE.with_borrow_mut(std::mem::take);
-    let mut live = vec![false; tape.len()];
-    live[out] = true;
-    for i in (0..=out).rev() {
-        if let (true, Step::Do(p, operands)) = (live[i], tape[i]) {
-            operands[..p.arity()].iter().for_each(|&o| live[o] = true);
-        }
-    }
-    let mut number = vec![0; tape.len()];
-    let mut steps = Vec::new();
-    for i in (0..=out).filter(|&i| live[i]) {
-        number[i] = steps.len();
-        steps.push(match tape[i] {
-            Step::Do(p, o) => {
-                Step::Do(p, std::array::from_fn(|k| if k < p.arity() { number[o[k]] } else { 0 }))
-            }
-            s => s,
-        });
-    }
-    steps
-}
-
-/// Whether recorded steps read argument `arg`.
-pub fn reads(steps: &[Step], arg: usize) -> bool {
-    steps.contains(&Step::Arg(arg))
+    let results: Vec<usize> = out.iter().map(|s| s.0).collect();
+    Formula::tidied(&tape, &results)
 }
 
 #[cfg(test)]
@@ -203,18 +215,20 @@ mod tests {
     use crate::formula::Num;
 
     #[test]
-    fn a_result_that_is_an_argument_is_the_last_step() {
-        assert_eq!(record(|a, _| a[1]), vec![Step::Arg(1)]);
+    fn a_result_may_be_an_argument() {
+        let f = record(|a, _| a[1]);
+        assert_eq!((f.steps(), f.results()), (&[Step::Arg(1)][..], &[0][..]));
     }
 
     #[test]
     fn equal_steps_are_recorded_once_and_dead_ones_dropped() {
-        let steps = record(|a, _| {
+        let f = record(|a, _| {
             let _unused = a[1].exp();
             let e = a[0].exp();
             e * a[0].exp()
         });
-        assert_eq!(steps, vec![Step::Arg(0), Step::Do(Prim::Exp, [0, 0, 0]), Step::Do(Prim::Mul, [1, 1, 0])]);
-        assert!(reads(&steps, 0) && !reads(&steps, 1));
+        let wanted = [Step::Arg(0), Step::Do(Prim::Exp, [0, 0, 0]), Step::Do(Prim::Mul, [1, 1, 0])];
+        assert_eq!(f.steps(), wanted);
+        assert!(f.reads(0) && !f.reads(1));
     }
 }

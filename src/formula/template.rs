@@ -187,21 +187,31 @@ pub struct Item {
     text: String,
 }
 
+/// The declarations of the coefficients that the functions of a dtype use.
+pub fn coefficients(compute: DType) -> String {
+    match compute {
+        DType::F32 => super::coefficients::wgsl(false),
+        DType::F64 => super::coefficients::wgsl(true),
+        _ => String::new(),
+    }
+}
+
 /// The functions that shaders computing in a dtype may use.
 pub fn library(compute: DType) -> Result<&'static [Item], String> {
     macro_rules! library {
-        ($file:literal) => {{
+        ($file:literal, $compute:expr) => {{
             static ITEMS: LazyLock<Vec<Item>> = LazyLock::new(|| {
                 let own = shader_text!($file);
-                items(STORAGE).into_iter().chain(items(own)).collect()
+                let all = [STORAGE, &coefficients($compute), own];
+                all.into_iter().flat_map(items).collect()
             });
             Ok(&ITEMS)
         }};
     }
     match compute {
-        DType::F32 => library!("prelude.wgsl"),
-        DType::F64 => library!("prelude_f64.wgsl"),
-        DType::I32 | DType::I64 => library!("prelude_int.wgsl"),
+        DType::F32 => library!("prelude.wgsl", DType::F32),
+        DType::F64 => library!("prelude_f64.wgsl", DType::F64),
+        DType::I32 | DType::I64 => library!("prelude_int.wgsl", DType::I64),
         _ => Err(format!("formulas do not compute in {}", compute.name())),
     }
 }

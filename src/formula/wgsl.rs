@@ -3,8 +3,9 @@
 //! A shader is a frame (`shaders/pointwise.wgsl`) whose slots are filled with what depends on the formula, on the dtypes
 //! and on the layouts, and those functions of the prelude that it reaches. Nothing here needs a device.
 
+use super::Formula;
 use super::blocks::{self, Blocks};
-use super::record::{Prim, Step, reads};
+use super::record::{Prim, Step};
 use super::template::{
     Item, binding, coordinates, encode, fill, lanes, library, line, load, mask, reached, store, stored, types,
 };
@@ -51,23 +52,24 @@ impl Form {
 /// A formula, and the types and layouts it is applied to.
 #[derive(Clone, Copy, Debug)]
 pub struct Pointwise<'a> {
-    pub steps: &'a [Step],
+    pub formula: &'a Formula,
     pub inputs: &'a [Input],
-    /// Number parameters of the row.
+    /// Number parameters that are given.
     pub params: usize,
     /// The type computed in: float32, float64, int32 or int64.
     pub compute: DType,
-    pub result: DType,
+    /// The dtype of each result; several are `Dense`, `Strided` or `Scattered`.
+    pub results: &'a [DType],
     pub form: Form,
 }
 
 impl Pointwise<'_> {
     /// The whole shader, or the reason why no device can run it.
     ///
-    /// Binding 1 holds the result, 2 and up the tensors that are read, in order. Binding 0 holds the parameters: the
+    /// Bindings from 1 on hold the results, then the tensors that are read, in order. Binding 0 holds the parameters: the
     /// count of elements (of quads or blocks, where those are computed), the zero, the row's parameters and the numbers in type
-    /// `compute`, the first element of each tensor that is read, the first element of the result (its first word,
-    /// where an invocation computes a word), the sizes, the strides of each tensor, and those of the result.
+    /// `compute`, the first element of each tensor that is read, the first element of each result (its first word,
+    /// where an invocation computes a word), the sizes, the strides of each tensor, and those of each result.
     pub fn render(&self) -> Result<String, String> {
         let library = library(self.compute)?;
         self.check(library)?;
@@ -92,7 +94,14 @@ impl Pointwise<'_> {
     }
 
     fn check(&self, library: &[Item]) -> Result<(), String> {
-        for step in self.steps {
+        let (found, wanted) = (self.results.len(), self.formula.results().len());
+        if found != wanted {
+            return Err(format!("{found} results are stored of {wanted}"));
+        }
+        if self.is_several() && (self.in_fours() || self.form.blocks().is_some()) {
+            return Err("several results are stored element by element".into());
+        }
+        for step in self.formula.steps() {
             match *step {
                 Step::Do(p, _) if !has(library, self.compute, p) => {
                     return Err(format!("{} has no `{}` on a GPU", self.compute.name(), p.name()));
@@ -108,7 +117,7 @@ impl Pointwise<'_> {
 
     /// The arguments that the formula reads.
     fn arguments(&self) -> impl Iterator<Item = usize> {
-        (0..self.inputs.len()).filter(|k| reads(self.steps, *k))
+        (0..self.inputs.len()).filter(|k| self.formula.reads(*k))
     }
 
     /// Those of them that are tensors.
@@ -118,7 +127,7 @@ impl Pointwise<'_> {
     }
 
     fn used_params(&self) -> impl Iterator<Item = usize> {
-        (0..self.params).filter(|&p| self.steps.contains(&Step::Param(p)))
+        (0..self.params).filter(|&p| self.formula.steps().contains(&Step::Param(p)))
     }
 
     fn fields(&self) -> String {
@@ -128,6 +137,7 @@ impl Pointwise<'_> {
         numbers.for_each(|k| line(&mut s, format!("    x{k}: T,")));
         self.tensors().for_each(|(k, _)| line(&mut s, format!("    first{k}: u32,")));
         line(&mut s, "    first: u32,");
+        (1..self.results.len()).for_each(|r| line(&mut s, format!("    first_r{r}: u32,")));
         let rank = self.form.rank();
         (0..rank).for_each(|d| line(&mut s, format!("    n{d}: u32,")));
         for (k, _) in self.tensors() {
@@ -135,6 +145,9 @@ impl Pointwise<'_> {
         }
         if let Form::Scattered(_) = self.form {
             (0..rank).for_each(|d| line(&mut s, format!("    s_{d}: u32,")));
+            for r in 1..self.results.len() {
+                (0..rank).for_each(|d| line(&mut s, format!("    s_r{r}_{d}: u32,")));
+            }
         }
         s
     }
@@ -142,7 +155,7 @@ impl Pointwise<'_> {
     /// The declarations of the tensors, and the functions that load an element of each.
     fn bindings(&self) -> (String, String) {
         if let Some(b) = self.form.blocks() {
-            let mut bindings = binding(1, "read_write", "result", &blocks::element(b, None, self.result));
+            let mut bindings = binding(1, "read_write", "result", &blocks::element(b, None, self.result()));
             for (n, (k, dtype)) in self.tensors().enumerate() {
                 bindings += &binding(n + 2, "read", &format!("x{k}"), &blocks::element(b, Some(k), dtype));
             }
@@ -152,14 +165,17 @@ impl Pointwise<'_> {
         let element = |dtype, fours: bool| {
             if fours { format!("vec4<{}>", stored(dtype)) } else { stored(dtype).into() }
         };
-        // Neighbours in a word may be written by another invocation.
-        let shared = matches!(self.form, Form::Scattered(_)) && lanes(self.result).0 > 1;
-        let result = if shared { "atomic<u32>".into() } else { element(self.result, quads) };
-        let mut bindings = binding(1, "read_write", "result", &result);
-        let mut loads = String::new();
+        let (mut bindings, mut loads) = (String::new(), String::new());
+        for (r, dtype) in self.results.iter().copied().enumerate() {
+            // Neighbours in a word may be written by another invocation.
+            let shared = matches!(self.form, Form::Scattered(_)) && lanes(dtype).0 > 1;
+            let kind = if shared { "atomic<u32>".into() } else { element(dtype, quads) };
+            bindings += &binding(1 + r, "read_write", &result_name(r), &kind);
+        }
         for (n, (k, dtype)) in self.tensors().enumerate() {
             let name = format!("x{k}");
-            bindings += &binding(n + 2, "read", &name, &element(dtype, quads && !self.is_splat(k)));
+            let number = n + 1 + self.results.len();
+            bindings += &binding(number, "read", &name, &element(dtype, quads && !self.is_splat(k)));
             if !quads {
                 line(&mut loads, format!("fn load{k}(i: u32) -> T {{ return T({}); }}", load(&name, dtype)));
             }
@@ -170,29 +186,64 @@ impl Pointwise<'_> {
     fn op(&self) -> String {
         let arguments = self.arguments().map(|k| format!("a{k}: T"));
         let names: Vec<String> = arguments.chain(self.used_params().map(|p| format!("p{p}: T"))).collect();
-        let result = if is_truth(self.steps) { "bool" } else { "T" };
-        let mut s =
-            format!("fn op({}) -> {result} {{\n{}}}\n", names.join(", "), body(self.steps, self.compute));
-        if self.becomes_whole() {
-            let (low, high) = if self.result == DType::I64 {
-                (-(2f64.powi(63)), 2f64.powi(63))
-            } else {
-                (-(2f64.powi(31)), 2f64.powi(31))
-            };
+        let mut s = String::new();
+        let result = match self.is_several() {
+            true => {
+                let fields = (0..self.results.len()).map(|r| format!("    r{r}: T,\n"));
+                line(&mut s, format!("struct Results {{\n{}}}", fields.collect::<String>()));
+                "Results"
+            }
+            false if self.formula.is_truth(0) => "bool",
+            false => "T",
+        };
+        let values = (0..self.results.len()).map(|r| self.as_number(r, value(self.formula, r)));
+        let value = match self.is_several() {
+            true => format!("Results({})", values.collect::<Vec<_>>().join(", ")),
+            false => value(self.formula, 0),
+        };
+        line(&mut s, format!("fn op({}) -> {result} {{", names.join(", ")));
+        s += &steps(self.formula, self.compute);
+        line(&mut s, format!("    return {value};\n}}"));
+        let of = |dtype| (0..self.results.len()).any(|r| self.becomes_whole(r) && self.results[r] == dtype);
+        let narrow = (0..self.results.len()).any(|r| self.becomes_whole(r) && self.results[r] != DType::I64);
+        for (is_used, name, bits) in [(narrow, "whole", 31), (of(DType::I64), "whole_long", 63)] {
+            if !is_used {
+                continue;
+            }
+            let (low, high) = (-(2f64.powi(bits)), 2f64.powi(bits));
             line(&mut s, "// What an integer cannot hold becomes the least one, as on the CPU.");
             line(
                 &mut s,
                 format!(
-                    "fn whole(x: T) -> T {{ return select(T({low:?}), x, x >= T({low:?}) && x < T({high:?})); }}"
+                    "fn {name}(x: T) -> T {{ return select(T({low:?}), x, x >= T({low:?}) && x < T({high:?})); }}"
                 ),
             );
         }
         s
     }
 
+    /// The dtype of the result, where there is one.
+    pub(super) fn result(&self) -> DType {
+        self.results[0]
+    }
+
+    fn is_several(&self) -> bool {
+        self.results.len() > 1
+    }
+
     /// Whether what is computed as a float is stored as an integer.
-    fn becomes_whole(&self) -> bool {
-        self.compute.is_float() && self.result.is_int() && !is_truth(self.steps)
+    fn becomes_whole(&self, r: usize) -> bool {
+        self.compute.is_float() && self.results[r].is_int() && !self.formula.is_truth(r)
+    }
+
+    /// Result `r`, as a number that its dtype holds.
+    fn as_number(&self, r: usize, value: String) -> String {
+        match self.results[r] {
+            _ if self.formula.is_truth(r) => format!("select(T(0), T(1), {value})"),
+            DType::I64 if self.becomes_whole(r) => format!("whole_long({value})"),
+            _ if self.becomes_whole(r) => format!("whole({value})"),
+            _ => value,
+        }
     }
 
     /// The formula applied to tensors' elements, which `tensor` gives.
@@ -204,11 +255,7 @@ impl Pointwise<'_> {
         let values: Vec<String> =
             arguments.chain(self.used_params().map(|p| format!("params.p{p}"))).collect();
         let call = format!("op({})", values.join(", "));
-        match () {
-            () if is_truth(self.steps) => format!("select(T(0), T(1), {call})"),
-            () if self.becomes_whole() => format!("whole({call})"),
-            () => call,
-        }
+        if self.is_several() { call } else { self.as_number(0, call) }
     }
 
     fn at(&self, first: &str, strides: &str) -> String {
@@ -233,11 +280,17 @@ impl Pointwise<'_> {
 
     fn place(&self) -> String {
         match self.form {
-            Form::Scattered(_) => format!(
-                "fn place(i: u32) -> u32 {{\n{}    return {};\n}}\n",
-                coordinates(self.form.rank()),
-                self.at("first", "s")
-            ),
+            Form::Scattered(_) => {
+                let one = |r: usize| {
+                    let (name, first, strides) = match r {
+                        0 => ("place".into(), "first".into(), "s".into()),
+                        r => (format!("place_r{r}"), format!("first_r{r}"), format!("s_r{r}")),
+                    };
+                    let (coordinates, at) = (coordinates(self.form.rank()), self.at(&first, &strides));
+                    format!("fn {name}(i: u32) -> u32 {{\n{coordinates}    return {at};\n}}\n")
+                };
+                (0..self.results.len()).map(one).collect()
+            }
             _ => String::new(),
         }
     }
@@ -247,12 +300,16 @@ impl Pointwise<'_> {
             return String::new();
         }
         let value = self.call(|k| format!("load{k}({})", self.at(&format!("first{k}"), &format!("s{k}"))));
-        format!("fn element(i: u32) -> T {{\n{}    return {value};\n}}\n", coordinates(self.form.rank()))
+        let kind = if self.is_several() { "Results" } else { "T" };
+        format!("fn element(i: u32) -> {kind} {{\n{}    return {value};\n}}\n", coordinates(self.form.rank()))
     }
 
     /// The statements that compute and write what invocation `word` is for.
     fn store(&self) -> String {
-        let ((count, bits), kind) = (lanes(self.result), stored(self.result));
+        if self.is_several() {
+            return self.store_several();
+        }
+        let ((count, bits), kind) = (lanes(self.result()), stored(self.result()));
         let mut s = String::new();
         match self.form {
             Form::Quads | Form::Rows(..) => {
@@ -275,7 +332,7 @@ impl Pointwise<'_> {
                 line(&mut s, format!("        result[(params.first >> 2u) + word] = {value};\n    }}"));
             }
             Form::Scattered(_) if count > 1 => {
-                let (per_word, last, mask) = (count.ilog2(), count - 1, mask(self.result));
+                let (per_word, last, mask) = (count.ilog2(), count - 1, mask(self.result()));
                 s = format!(
                     "    if word < params.count {{
         let value = element(word);
@@ -285,7 +342,7 @@ impl Pointwise<'_> {
         atomicOr(&result[at >> {per_word}u], ({}) << shift);
     }}
 ",
-                    encode(self.result)
+                    encode(self.result())
                 );
             }
             Form::Scattered(_) => {
@@ -293,22 +350,117 @@ impl Pointwise<'_> {
                 s = format!("    if word < params.count {{\n        {store}\n    }}\n");
             }
             Form::Blocks(b) => s = self.block(b),
-            Form::Dense | Form::Strided(_) => s = store(self.result),
+            Form::Dense | Form::Strided(_) => s = store(self.result()),
         }
         s
     }
+
+    /// As [`Self::store`], of several results, whose words may hold different counts of elements.
+    fn store_several(&self) -> String {
+        let scattered = matches!(self.form, Form::Scattered(_));
+        let count = if scattered { 1 } else { elements_at_once(self.results) };
+        let mut s = String::new();
+        line(&mut s, format!("    let start = word * {count}u;"));
+        let packed = |r: usize| !scattered && lanes(self.results[r]).0 > 1;
+        for r in (0..self.results.len()).filter(|r| packed(*r)) {
+            line(&mut s, format!("    var packed{r} = 0u;"));
+        }
+        line(
+            &mut s,
+            format!(
+                "    for (var lane = 0u; lane < {count}u && start + lane < params.count; lane++) {{
+        let i = start + lane;
+        let all = element(i);"
+            ),
+        );
+        for (r, &dtype) in self.results.iter().enumerate() {
+            let ((per_word, bits), kind, result) = (lanes(dtype), stored(dtype), result_name(r));
+            let (first, place) = if r == 0 {
+                ("first".into(), "place".into())
+            } else {
+                (format!("first_r{r}"), format!("place_r{r}"))
+            };
+            let (shift, last) = (per_word.ilog2(), per_word - 1);
+            line(&mut s, format!("        {{\n            let value = all.r{r};"));
+            s += &match (scattered, per_word) {
+                (true, 1) => format!("            {result}[{place}(i)] = {kind}(value);\n"),
+                (true, _) => format!(
+                    "            let at = {place}(i);
+            let shift = (at & {last}u) * {bits}u;
+            atomicAnd(&{result}[at >> {shift}u], ~({}u << shift));
+            atomicOr(&{result}[at >> {shift}u], ({}) << shift);
+",
+                    mask(dtype),
+                    encode(dtype)
+                ),
+                (false, 1) => format!("            {result}[params.{first} + i] = {kind}(value);\n"),
+                (false, _) => format!(
+                    "            packed{r} |= ({}) << ((lane & {last}u) * {bits}u);
+            if (lane & {last}u) == {last}u || i + 1u == params.count {{
+                {result}[params.{first} + (i >> {shift}u)] = packed{r};
+                packed{r} = 0u;
+            }}
+",
+                    encode(dtype)
+                ),
+            };
+            line(&mut s, "        }");
+        }
+        s + "    }\n"
+    }
 }
 
-/// Renders steps as the body of a function whose arguments are `a0, a1, …` and whose parameters are `p0, p1, …`,
-/// all of type `T`, which is `compute`. Mathematics goes through the prelude's functions (`m_exp`, …); a truth value
-/// is a `bool`.
-pub fn body(steps: &[Step], compute: DType) -> String {
-    let mut s = String::new();
-    let name = |i: usize| match steps[i] {
+/// Elements that an invocation computes of several dense results: those of a word of the narrowest.
+pub fn elements_at_once(results: &[DType]) -> usize {
+    results.iter().map(|d| lanes(*d).0).max().unwrap_or(1)
+}
+
+/// The name of the binding of result `r`.
+fn result_name(r: usize) -> String {
+    if r == 0 { "result".into() } else { format!("result_r{r}") }
+}
+
+/// What a step is called in a rendered formula.
+fn name(formula: &Formula, i: usize) -> String {
+    match formula.steps()[i] {
         Step::Arg(a) => format!("a{a}"),
         Step::Param(p) => format!("p{p}"),
         _ => format!("v{i}"),
+    }
+}
+
+/// Result `r` of a formula after its [`steps`].
+pub fn value(formula: &Formula, r: usize) -> String {
+    name(formula, formula.results()[r])
+}
+
+/// A function of a formula without parameters: its arguments are those of the formula, in order; several results are the
+/// fields `r0, r1, …` of what it returns.
+pub fn function(function: &str, formula: &Formula, compute: DType) -> String {
+    let arguments: Vec<String> = (0..formula.args()).map(|k| format!("a{k}: T")).collect();
+    let results = formula.results().len();
+    let values: Vec<String> = (0..results).map(|r| value(formula, r)).collect();
+    let mut s = String::new();
+    let (kind, result) = match results {
+        1 => ("T".into(), values[0].clone()),
+        _ => {
+            let fields: String = (0..results).map(|r| format!("    r{r}: T,\n")).collect();
+            line(&mut s, format!("struct {function}_results {{\n{fields}}}"));
+            (format!("{function}_results"), format!("{function}_results({})", values.join(", ")))
+        }
     };
+    line(&mut s, format!("fn {function}({}) -> {kind} {{", arguments.join(", ")));
+    s += &steps(formula, compute);
+    line(&mut s, format!("    return {result};\n}}"));
+    s
+}
+
+/// Renders the steps of a formula whose arguments are `a0, a1, …` and whose parameters are `p0, p1, …`, all of type `T`,
+/// which is `compute`. Mathematics goes through the prelude's functions (`m_exp`, …); a truth value is a `bool`.
+pub fn steps(formula: &Formula, compute: DType) -> String {
+    let mut s = String::new();
+    let steps = formula.steps();
+    let name = |i: usize| name(formula, i);
     // What is multiplied by zero may be NaN, which a compiler need not mind that sees the zero.
     let multiplies =
         |i: usize| steps.iter().any(|s| matches!(s, Step::Do(Prim::Mul, [a, b, _]) if *a == i || *b == i));
@@ -321,7 +473,6 @@ pub fn body(steps: &[Step], compute: DType) -> String {
         };
         line(&mut s, format!("    let v{i} = {text};"));
     }
-    line(&mut s, format!("    return {};", name(steps.len() - 1)));
     s
 }
 
@@ -382,11 +533,6 @@ fn has(library: &[Item], compute: DType, p: Prim) -> bool {
     }
 }
 
-fn is_truth(steps: &[Step]) -> bool {
-    use Prim::*;
-    matches!(steps.last(), Some(Step::Do(Lt | Le | Eq | Not | And | Or, _)))
-}
-
 const FRAME: &str = shader_text!("pointwise.wgsl");
 
 #[cfg(test)]
@@ -396,11 +542,12 @@ mod tests {
 
     #[test]
     fn a_formula_reads_as_one_let_per_step() {
-        let steps = record(|a, _| Num::exp(a[0]) * Arith::lit(2.0));
+        let f = record(|a, _| Num::exp(a[0]) * Arith::lit(2.0));
         assert_eq!(
-            body(&steps, DType::F32),
-            "    let v1 = m_exp(a0);\n    let v2 = T(2.0);\n    let v3 = (v1 * v2);\n    return v3;\n"
+            steps(&f, DType::F32),
+            "    let v1 = m_exp(a0);\n    let v2 = T(2.0);\n    let v3 = (v1 * v2);\n"
         );
+        assert_eq!(value(&f, 0), "v3");
     }
 
     #[test]
@@ -415,14 +562,14 @@ mod tests {
 
     #[test]
     fn a_shader_holds_only_the_prelude_it_reaches() {
-        let steps = record(|a, _| a[0] + a[1]);
+        let formula = record(|a, _| a[0] + a[1]);
         let inputs = [Input::Tensor(DType::F32); 2];
         let shader = Pointwise {
-            steps: &steps,
+            formula: &formula,
             inputs: &inputs,
             params: 0,
             compute: DType::F32,
-            result: DType::F32,
+            results: &[DType::F32],
             form: Form::Dense,
         };
         let text = shader.render().unwrap();

@@ -174,7 +174,7 @@ impl Layout {
             order.iter().all(|&d| {
                 let (n, stride) = (self.shape[d], self.strides[d]);
                 let fits = n > 0 && stride >= least && !(d == 0 && least == self.strides[1]);
-                least = stride * n.max(1) as isize;
+                least = stride.wrapping_mul(n.max(1) as isize);
                 fits
             })
         };

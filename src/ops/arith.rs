@@ -63,7 +63,7 @@ fn scaled(args: &Args, i: usize, alpha: Scalar) -> Result<Option<Tensor>> {
             if common.is_float() {
                 Scalar::Float(s.to_f64() * alpha.to_f64())
             } else {
-                Scalar::Int(s.to_i64() * alpha.to_i64())
+                Scalar::Int(s.to_i64().wrapping_mul(alpha.to_i64()))
             },
             common,
         )?,

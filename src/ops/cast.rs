@@ -12,7 +12,7 @@ use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, NotImplemented, grad_enabled, record};
-use crate::layout::{Layout, MemoryFormat, broadcast};
+use crate::layout::{Layout, MemoryFormat, broadcast, checked_numel, dense_numel};
 use crate::tensor::{Overlap, Tensor, assign, check_apart, check_inplace};
 use crate::{bail, ensure};
 
@@ -166,9 +166,10 @@ fn resized(t: &Tensor, shape: crate::layout::Dims) -> Result<Tensor> {
     if shape == *t.shape() {
         return Ok(t.clone());
     }
+    let numel = dense_numel(&shape)?;
     let layout = Layout { offset: t.layout().offset, ..Layout::contiguous(shape) };
     let held = t.storage().len() / t.dtype().size();
-    let needed = layout.extent().map_or(0, |(_, last)| last as usize + 1);
+    let needed = if numel == 0 { 0 } else { layout.offset.saturating_add(numel) };
     if needed <= held {
         return Ok(t.with_layout(layout));
     }
@@ -240,6 +241,7 @@ fn set_strided_over(a: &Args, source: &Tensor) -> Result<Out> {
     let t = a.tensor(0)?;
     let shape = a.size(3)?;
     let size: SmallVec<[i64; 6]> = shape.iter().map(|&n| n as i64).collect();
+    checked_numel(&shape)?;
     let plain: SmallVec<[i64; 6]> = shape.contiguous_strides().iter().map(|&s| s as i64).collect();
     let shown = as_strided(source, &size, a.opt_ints(4)?.unwrap_or(&plain), Some(a.int(2)?))?;
     Ok(record(shown.detach(), &[t], |_| NotImplemented { op: "set_" })?.into())

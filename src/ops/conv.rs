@@ -32,6 +32,16 @@ fn by(values: impl IntoIterator<Item = i64>) -> String {
     items.join(" x ")
 }
 
+/// The elements from the first to the last that a kernel of `kernel` elements touches.
+fn reach(dilation: i64, kernel: i64) -> i128 {
+    dilation as i128 * (kernel as i128 - 1) + 1
+}
+
+/// A size; one that is too large for any tensor stays so.
+fn bounded(size: i128) -> i64 {
+    size.clamp(i64::MIN as i128, i64::MAX as i128) as i64
+}
+
 /// The C++ name of a dtype, which one message gives.
 fn c_name(dtype: DType) -> String {
     match dtype {
@@ -92,9 +102,9 @@ impl Options {
             w.shape()
         );
         let (channels, given, results) = if self.transposed {
-            (w.shape()[0], x.shape()[1], w.shape()[1] * groups)
+            (w.shape()[0], x.shape()[1], w.shape()[1].saturating_mul(groups))
         } else {
-            (w.shape()[1] * groups, x.shape()[1], w.shape()[0])
+            (w.shape()[1].saturating_mul(groups), x.shape()[1], w.shape()[0])
         };
         ensure!(
             channels == given,
@@ -126,12 +136,14 @@ impl Options {
     /// Result elements along spatial dimension `a`.
     fn result(&self, x: &Tensor, w: &Tensor, a: usize) -> i64 {
         let (input, kernel) = (x.shape()[a + 2] as i64, w.shape()[a + 2] as i64);
-        let reach = self.dilation[a] * (kernel - 1) + 1;
-        if self.transposed {
-            (input - 1) * self.stride[a] - 2 * self.padding[a] + reach + self.output_padding[a]
+        let [stride, padding, added] =
+            [self.stride[a], self.padding[a], self.output_padding[a]].map(i128::from);
+        let reach = reach(self.dilation[a], kernel);
+        bounded(if self.transposed {
+            (input as i128 - 1) * stride - 2 * padding + reach + added
         } else {
-            (input + 2 * self.padding[a] - reach).div_euclid(self.stride[a]) + 1
-        }
+            (input as i128 + 2 * padding - reach).div_euclid(stride) + 1
+        })
     }
 
     /// The sizes of the convolution, or of the one whose transpose this is, and the shape of the result.
@@ -146,14 +158,15 @@ impl Options {
             };
             ensure!((0..n).all(small), Runtime, "{}", self.output_padding_error());
         } else {
-            let reach = |a: usize| self.dilation[a] * (kernel[a] - 1) + 1;
+            let reach = |a: usize| reach(self.dilation[a], kernel[a]);
+            let padded = |a: usize| from[a] as i128 + 2 * self.padding[a] as i128;
             ensure!(
-                (0..n).all(|a| from[a] + 2 * self.padding[a] >= reach(a)),
+                (0..n).all(|a| padded(a) >= reach(a)),
                 Runtime,
                 "Calculated padded input size per channel: ({}). Kernel size: ({}). Kernel size can't be greater than \
                  actual input size",
-                by((0..n).map(|a| from[a] + 2 * self.padding[a])),
-                by((0..n).map(reach))
+                by((0..n).map(|a| bounded(padded(a)))),
+                by((0..n).map(|a| bounded(reach(a))))
             );
         }
         let to: SmallVec<[i64; 3]> = (0..n).map(|a| self.result(x, w, a)).collect();
@@ -272,7 +285,7 @@ fn conv(a: &Args, op: &str, n: usize) -> Result<Out> {
             // What does not part evenly goes to the end.
             let mut odd: SmallVec<[i64; 6]> = SmallVec::new();
             for d in 0..n {
-                let total = options.dilation[d] * (w.shape()[d + 2] as i64 - 1);
+                let total = options.dilation[d].saturating_mul(w.shape()[d + 2] as i64 - 1);
                 options.padding[d] = total / 2;
                 odd.insert_many(0, [0, total % 2]);
             }

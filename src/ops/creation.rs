@@ -10,7 +10,7 @@ use crate::backend::{copy, memory};
 use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
-use crate::layout::{Dims, Layout, MemoryFormat, Strides};
+use crate::layout::{Dims, Layout, MemoryFormat, Strides, dense_numel};
 use crate::tensor::Tensor;
 use crate::{bail, ensure, with_dtype};
 
@@ -155,7 +155,9 @@ fn scalar_tensor(a: &Args) -> Result<Out> {
 fn empty(a: &Args) -> Result<Out> {
     let format = a.opt_memory_format(1 + MEMORY_FORMAT)?.unwrap_or(MemoryFormat::Contiguous);
     ensure!(format != MemoryFormat::Preserve, Runtime, "unsupported memory format Preserve");
-    let layout = Layout::contiguous(a.size(0)?).in_format(format)?;
+    let shape = a.size(0)?;
+    dense_numel(&shape)?;
+    let layout = Layout::contiguous(shape).in_format(format)?;
     let device = device_or(a, 1, default_device())?;
     let out = Tensor::empty_dense(layout, dtype_or(a, 1, default_dtype())?, device)?;
     finish_like(a, 1, out.clone(), &out)

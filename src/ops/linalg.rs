@@ -20,6 +20,7 @@ use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result, warn_once};
 use crate::graph::{Attribute, Cx, Function, Grads, ModeGuard, SavedTensor, Visit, grad_enabled, record};
 use crate::layout::{Dims, Layout, Strides, wrap_dim};
+use crate::storage::{empty_vec, expect_room};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
@@ -311,15 +312,36 @@ fn triangle_indices(a: &Args, lower: bool) -> Result<Out> {
     ensure!(rows >= 0, Runtime, "row must be non-negative, got{rows}");
     ensure!(columns >= 0, Runtime, "col must be non-negative, got{columns}");
     let dtype = a.opt_dtype(3)?.unwrap_or(DType::I64);
-    let inside = |i: i64, j: i64| if lower { j - i <= offset } else { j - i >= offset };
-    let (mut is, mut js) = (Vec::new(), Vec::new());
-    for i in 0..rows {
-        for j in (0..columns).filter(|&j| inside(i, j)) {
-            is.push(i);
-            js.push(j);
-        }
+    // The columns of row i that belong to the triangle.
+    let inside = |i: i64| {
+        let diagonal = i as i128 + offset as i128;
+        let split = |at: i128| at.clamp(0, columns as i128) as i64;
+        if lower { 0..split(diagonal + 1) } else { split(diagonal)..columns }
+    };
+    let n = triangle_size(rows, columns, offset, lower);
+    let n = usize::try_from(n).unwrap_or(usize::MAX);
+    expect_room::<i64>(n.saturating_mul(2))?;
+    let (mut is, mut js) = (empty_vec(2 * n)?, empty_vec(n)?);
+    // Rows without a column stand before or behind all others.
+    let first = if lower { offset.saturating_neg() } else { 0 }.clamp(0, rows);
+    for i in (first..rows).take_while(|&i| !inside(i).is_empty()) {
+        is.extend(inside(i).map(|_| i));
+        js.extend(inside(i));
     }
-    let n = is.len();
     is.append(&mut js);
     Ok(Tensor::from_slice(&is, [2, n])?.dense(dtype)?.into())
+}
+
+/// How many elements of a `rows` by `columns` matrix lie on the diagonal `offset` and below it, or above it.
+fn triangle_size(rows: i64, columns: i64, offset: i64, lower: bool) -> u128 {
+    let (rows, columns, offset) = (rows as i128, columns as i128, offset as i128);
+    // Below the diagonal the rows grow by one element each, from none to all columns.
+    let below = |offset: i128| -> u128 {
+        let first = (-offset).clamp(0, rows);
+        let full = (columns - offset).clamp(first, rows);
+        let growing = full - first;
+        let sum = growing * (first + offset) + growing * (growing + 1) / 2;
+        sum as u128 + (rows - full) as u128 * columns as u128
+    };
+    if lower { below(offset) } else { rows as u128 * columns as u128 - below(offset - 1) }
 }

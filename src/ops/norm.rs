@@ -3,77 +3,64 @@
 //! All three subtract a mean and divide by a standard deviation over some dimensions, then scale and shift along
 //! others. Forward and first-order backward are kernels of their own; the differentiable backward is one for all.
 
-mod device;
+mod composite;
 
 use smallvec::smallvec;
 
 use super::nn::{float_compute, rounded};
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{arith, reduce, rows, view};
-use crate::backend::cpu::norm as kernel;
-use crate::dtype::{DType, Real, Scalar};
-use crate::error::{Error, Result};
+use crate::backend::norm::{self as kernel, Kind, Made};
+use crate::dtype::{DType, Scalar};
+use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, grad_enabled, record_optional};
 use crate::layout::{Dims, MemoryFormat};
 use crate::tensor::{Tensor, write_untracked};
-use crate::{bail, ensure, with_dtype};
+use crate::{bail, ensure};
 
-/// Over which elements statistics are taken.
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    /// Each row of `[rows, n]`; weight and bias have `n` elements.
-    Layer { n: usize },
-    /// Each group of channels of each sample of `[n, c, inner]`.
-    Group { n: usize, c: usize, inner: usize, groups: usize },
-    /// Each channel of `[n, c, inner]` over the batch, or as given statistics say.
-    Batch { n: usize, c: usize, inner: usize, training: bool },
+const fn node(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Layer { .. } => "NativeLayerNormBackward0",
+        Kind::Group { .. } => "NativeGroupNormBackward0",
+        Kind::Batch { .. } => "NativeBatchNormBackward0",
+    }
 }
 
-impl Kind {
-    const fn node(self) -> &'static str {
-        match self {
-            Kind::Layer { .. } => "NativeLayerNormBackward0",
-            Kind::Group { .. } => "NativeGroupNormBackward0",
-            Kind::Batch { .. } => "NativeBatchNormBackward0",
-        }
+/// How a result of `x` lies in memory: as `x` does where there are channels.
+fn format(kind: Kind, x: &Tensor) -> MemoryFormat {
+    match kind {
+        Kind::Layer { .. } => MemoryFormat::Contiguous,
+        Kind::Group { .. } | Kind::Batch { .. } => x.layout().suggested_format(),
     }
+}
 
-    /// How a result of `x` lies in memory: as `x` does where there are channels.
-    fn format(self, x: &Tensor) -> MemoryFormat {
-        match self {
-            Kind::Layer { .. } => MemoryFormat::Contiguous,
-            Kind::Group { .. } | Kind::Batch { .. } => x.layout().suggested_format(),
-        }
+/// Elements of weight and bias.
+const fn channels(kind: Kind) -> usize {
+    match kind {
+        Kind::Layer { n } => n,
+        Kind::Group { c, .. } | Kind::Batch { c, .. } => c,
     }
+}
 
-    /// Elements of weight and bias.
-    const fn channels(self) -> usize {
-        match self {
-            Kind::Layer { n } => n,
-            Kind::Group { c, .. } | Kind::Batch { c, .. } => c,
+/// The shape in which the input, the statistics and the weight broadcast with each other.
+fn broadcast(kind: Kind, numel: usize) -> Broadcast {
+    match kind {
+        Kind::Layer { n } => {
+            let rows = numel.checked_div(n).unwrap_or(0);
+            Broadcast { x: Dims::from([rows, n]), stats: 0b10, weight: Dims::from([1, n]), params: 0b01 }
         }
-    }
-
-    /// The shape in which the input, the statistics and the weight broadcast with each other.
-    fn broadcast(self, numel: usize) -> Broadcast {
-        match self {
-            Kind::Layer { n } => {
-                let rows = numel.checked_div(n).unwrap_or(0);
-                Broadcast { x: Dims::from([rows, n]), stats: 0b10, weight: Dims::from([1, n]), params: 0b01 }
-            }
-            Kind::Group { n, c, inner, groups } => Broadcast {
-                x: Dims::from([n, groups, c / groups, inner]),
-                stats: 0b1100,
-                weight: Dims::from([1, groups, c / groups, 1]),
-                params: 0b1001,
-            },
-            Kind::Batch { n, c, inner, .. } => Broadcast {
-                x: Dims::from([n, c, inner]),
-                stats: 0b101,
-                weight: Dims::from([1, c, 1]),
-                params: 0b101,
-            },
-        }
+        Kind::Group { n, c, inner, groups } => Broadcast {
+            x: Dims::from([n, groups, c / groups, inner]),
+            stats: 0b1100,
+            weight: Dims::from([1, groups, c / groups, 1]),
+            params: 0b1001,
+        },
+        Kind::Batch { n, c, inner, .. } => Broadcast {
+            x: Dims::from([n, c, inner]),
+            stats: 0b101,
+            weight: Dims::from([1, c, 1]),
+            params: 0b101,
+        },
     }
 }
 
@@ -108,16 +95,8 @@ fn check_dtypes(x: &Tensor, params: &[Option<&Tensor>]) -> Result<()> {
     Ok(())
 }
 
-fn slice<T: Real>(t: &Option<Tensor>) -> Result<Option<&[T]>> {
-    t.as_ref().map(|t| t.slice()).transpose()
-}
-
-fn unsupported<T>(op: &'static str, dtype: DType) -> Result<T> {
-    bail!(Error::DtypeNotImplemented { op, dtype })
-}
-
 /// What a forward pass leaves for backward.
-struct Stats {
+struct Saved {
     mean: Tensor,
     rstd: Tensor,
 }
@@ -129,9 +108,9 @@ fn finish(
     eps: f64,
     x: &Tensor,
     [weight, bias]: [Option<&Tensor>; 2],
-    stats: Stats,
+    stats: Saved,
 ) -> Result<Tensor> {
-    let out = rounded(out, x.dtype())?.laid_as(kind.format(x))?;
+    let out = rounded(out, x.dtype())?.laid_as(format(kind, x))?;
     record_optional(out, &[Some(x), weight, bias], |_| NormBackward {
         x: SavedTensor::input(x),
         weight: SavedTensor::optional(weight),
@@ -155,38 +134,34 @@ struct NormBackward {
 
 impl NormBackward {
     fn fused(&self, cx: &Cx, g: &Tensor, x: &Tensor, weight: Option<&Tensor>) -> Result<[Tensor; 3]> {
-        let op = self.kind.node();
-        let compute = float_compute(op, x.dtype())?;
+        let compute = float_compute(node(self.kind), x.dtype())?;
         let (mean, rstd) = (self.mean.get(cx)?, self.rstd.get(cx)?);
-        if x.device().is_gpu() {
-            return device::gradients(self.kind, compute, g, x, [&mean, &rstd], weight);
-        }
         let (gs, xs, w) = (g.dense(compute)?, x.dense(compute)?, param(weight, compute)?);
-        let channels = self.kind.channels();
-        let dx = Tensor::empty(x.shape().clone(), compute)?;
-        let (dw, db) = (Tensor::zeros([channels], compute)?, Tensor::zeros([channels], compute)?);
-        with_dtype!(float compute, T => {
-            let (g, x, w) = (gs.slice::<T>()?, xs.slice::<T>()?, slice::<T>(&w)?);
-            let (mean, rstd) = (mean.slice::<T>()?, rstd.slice::<T>()?);
-            let (dx, dw, db) = (dx.slice_mut::<T>()?, dw.slice_mut::<T>()?, db.slice_mut::<T>()?);
-            match self.kind {
-                _ if x.is_empty() => {}
-                Kind::Layer { n } => kernel::layer_norm_backward(g, x, n, mean, rstd, w, dx, dw, db),
-                Kind::Group { n, c, inner, groups } => {
-                    kernel::group_norm_backward(g, x, n, c, inner, groups, mean, rstd, w, dx, dw, db);
-                }
-                Kind::Batch { n, c, inner, training } => {
-                    kernel::batch_norm_backward(g, x, n, c, inner, mean, rstd, w, training, dx, dw, db);
-                }
+        let channels = Dims::from([channels(self.kind)]);
+        let dx = xs.new_empty(x.shape().clone())?;
+        let (dw, db) = (xs.new_zeros(channels.clone())?, xs.new_zeros(channels)?);
+        if x.numel() > 0 {
+            let (stats, weight) = ([mean.raw(), rstd.raw()], w.as_ref().map(Tensor::raw));
+            let out = [dx.raw(), dw.raw(), db.raw()];
+            let made = kernel::backward(self.kind, gs.raw(), xs.raw(), stats, weight, out)?;
+            if made != Made::All {
+                let dx = (made == Made::Input).then_some(dx);
+                return composite::gradients(self.kind, compute, &gs, &xs, [&mean, &rstd], w.as_ref(), dx)
+                    .and_then(|[dx, dw, db]| Ok([self.as_input(dx, x)?, dw, db]));
             }
-        }, else unsupported(op, compute)?);
-        Ok([rounded(dx, x.dtype())?.laid_as(self.kind.format(x))?, dw, db])
+        }
+        Ok([self.as_input(dx, x)?, dw, db])
+    }
+
+    /// The gradient of the input, rounded to its dtype.
+    fn as_input(&self, dx: Tensor, x: &Tensor) -> Result<Tensor> {
+        rounded(dx, x.dtype())?.laid_as(format(self.kind, x))
     }
 
     /// The same of operations, the statistics being functions of the input again.
     fn composed(&self, cx: &Cx, g: &Tensor, x: &Tensor, weight: Option<&Tensor>) -> Result<[Tensor; 3]> {
-        let compute = float_compute(self.kind.node(), x.dtype())?;
-        let b = self.kind.broadcast(x.numel());
+        let compute = float_compute(node(self.kind), x.dtype())?;
+        let b = broadcast(self.kind, x.numel());
         let shape = x.shape().clone();
         let x = view::reshape_to(&arith::to_dtype(x, compute)?, &b.x)?;
         let g = view::reshape_to(&arith::to_dtype(g, compute)?, &b.x)?;
@@ -213,7 +188,7 @@ impl NormBackward {
             let rest = arith::sub(&arith::sub(&dxhat, &mean_of(&dxhat)?)?, &along)?;
             arith::mul(&rest, &rstd)?
         };
-        let channels = Dims::from([self.kind.channels()]);
+        let channels = Dims::from([channels(self.kind)]);
         let param = |t: &Tensor| view::reshape_to(&reduce::sum_mask(t, b.params, false, None)?, &channels);
         Ok([view::reshape_to(&dx, &shape)?, param(&gx)?, param(&g)?])
     }
@@ -221,7 +196,7 @@ impl NormBackward {
 
 impl Function for NormBackward {
     fn name(&self) -> &'static str {
-        self.kind.node()
+        node(self.kind)
     }
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
@@ -270,7 +245,7 @@ impl Function for NormBackward {
 impl NormBackward {
     /// The shape of weight and bias: a layer's is that of the trailing dimensions which it normalises.
     fn param_shape(&self, x: &Tensor) -> Dims {
-        let Kind::Layer { n } = self.kind else { return Dims::from([self.kind.channels()]) };
+        let Kind::Layer { n } = self.kind else { return Dims::from([channels(self.kind)]) };
         let (mut start, mut size) = (x.rank(), 1);
         while size != n && start > 0 {
             start -= 1;
@@ -314,24 +289,50 @@ pub fn layer_norm(
             x.shape()
         );
     }
-    let op = "LayerNormKernelImpl";
-    let compute = float_compute(op, x.dtype())?;
-    let n: usize = normalized.iter().product();
-    if x.device().is_gpu() {
-        let kind = Kind::Layer { n };
-        let (out, stats) = device::normalized_by_itself(x, kind, [weight, bias], eps)?;
-        return finish(out, kind, eps, x, [weight, bias], stats);
+    by_itself(x, Kind::Layer { n: normalized.iter().product() }, [weight, bias], eps)
+}
+
+/// Normalises by statistics of the input, with history.
+fn by_itself(x: &Tensor, kind: Kind, affine: [Option<&Tensor>; 2], eps: f64) -> Result<Tensor> {
+    let (out, stats, _) = forward(x, kind, affine, eps, None)?;
+    finish(out, kind, eps, x, affine, stats)
+}
+
+/// The forward pass without history. Statistics are the given mean and variance, or those of the input; the last result
+/// is the variance, for a batch.
+fn forward(
+    x: &Tensor,
+    kind: Kind,
+    affine: [Option<&Tensor>; 2],
+    eps: f64,
+    given: Option<(&Tensor, &Tensor)>,
+) -> Result<(Tensor, Saved, Option<Tensor>)> {
+    let compute = float_compute(kind.kernel(), x.dtype())?;
+    let xs = x.detach().dense(compute)?;
+    let [weight, bias] = [param(affine[0], compute)?, param(affine[1], compute)?];
+    let lanes = match kind {
+        Kind::Layer { n } => x.numel().checked_div(n).unwrap_or(0),
+        Kind::Group { n, groups, .. } => n * groups,
+        Kind::Batch { c, .. } => c,
+    };
+    let stat = |of: Option<&Tensor>| match of {
+        Some(t) => t.copied(compute),
+        None => xs.new_empty(Dims::from([lanes])),
+    };
+    let (mean, rstd) = (stat(given.map(|g| g.0))?, stat(None)?);
+    let is_batch = matches!(kind, Kind::Batch { .. });
+    let var = is_batch.then(|| stat(given.map(|g| g.1))).transpose()?;
+    let out = xs.new_empty(x.shape().clone())?;
+    if x.numel() == 0 {
+        return Ok((out, Saved { mean, rstd }, var));
     }
-    let rows = x.numel().checked_div(n).unwrap_or(0);
-    let (xs, w, b) = (x.dense(compute)?, param(weight, compute)?, param(bias, compute)?);
-    let out = Tensor::empty(x.shape().clone(), compute)?;
-    let (mean, rstd) = (Tensor::empty([rows], compute)?, Tensor::empty([rows], compute)?);
-    if x.numel() > 0 {
-        with_dtype!(float compute, T => kernel::layer_norm::<T>(
-            xs.slice()?, n, slice(&w)?, slice(&b)?, eps, out.slice_mut()?, mean.slice_mut()?, rstd.slice_mut()?,
-        ), else unsupported(op, compute)?);
+    let views = [&weight, &bias].map(|t| t.as_ref().map(Tensor::raw));
+    let stats = kernel::Stats { mean: mean.raw(), var: var.as_ref().map(Tensor::raw), rstd: rstd.raw() };
+    if kernel::forward(kind, xs.raw(), views, eps, out.raw(), stats)? {
+        return Ok((out, Saved { mean, rstd }, var));
     }
-    finish(out, Kind::Layer { n }, eps, x, [weight, bias], Stats { mean, rstd })
+    let (out, stats, var) = composite::normalized(&xs, kind, affine, eps, given)?;
+    Ok((out, stats, Some(var)))
 }
 
 /// Batch, channels, and the elements of a channel of one sample.
@@ -373,23 +374,7 @@ pub fn group_norm(
             x.shape()
         );
     }
-    if x.device().is_gpu() {
-        let kind = Kind::Group { n, c, inner, groups };
-        let (out, stats) = device::normalized_by_itself(x, kind, [weight, bias], eps)?;
-        return finish(out, kind, eps, x, [weight, bias], stats);
-    }
-    let op = "GroupNormKernelImpl";
-    let compute = float_compute(op, x.dtype())?;
-    let (xs, w, b) = (x.dense(compute)?, param(weight, compute)?, param(bias, compute)?);
-    let out = Tensor::empty(x.shape().clone(), compute)?;
-    let (mean, rstd) = (Tensor::empty([n * groups], compute)?, Tensor::empty([n * groups], compute)?);
-    if x.numel() > 0 {
-        with_dtype!(float compute, T => kernel::group_norm::<T>(
-            xs.slice()?, n, c, inner, groups, slice(&w)?, slice(&b)?, eps,
-            out.slice_mut()?, mean.slice_mut()?, rstd.slice_mut()?,
-        ), else unsupported(op, compute)?);
-    }
-    finish(out, Kind::Group { n, c, inner, groups }, eps, x, [weight, bias], Stats { mean, rstd })
+    by_itself(x, Kind::Group { n, c, inner, groups }, [weight, bias], eps)
 }
 
 /// Statistics over many batches, and how fast they follow a new one.
@@ -436,69 +421,24 @@ pub fn batch_norm(
     }
     check_dtypes(x, &[weight, bias, running.mean, running.var])?;
     let count = (n * inner) as f64;
-    if x.device().is_gpu() {
-        let kind = Kind::Batch { n, c, inner, training };
-        let given = running.mean.zip(running.var).filter(|_| !training);
-        let (out, stats, var) = device::normalized(x, kind, [weight, bias], eps, given)?;
-        if training && x.numel() > 0 {
-            follow(running.mean, &stats.mean, running.momentum, 1.0)?;
-            follow(running.var, &var, running.momentum, count / (count - 1.0))?;
-        }
-        return finish(out, kind, eps, x, [weight, bias], stats);
-    }
-    let op = "batch_norm";
-    let compute = float_compute(op, x.dtype())?;
-    let (xs, w, b) = (x.dense(compute)?, param(weight, compute)?, param(bias, compute)?);
-    let out = Tensor::empty(x.shape().clone(), compute)?;
-    let (mean, var, rstd) =
-        (Tensor::empty([c], compute)?, Tensor::empty([c], compute)?, Tensor::empty([c], compute)?);
-    with_dtype!(float compute, T => {
-        let (x, w, b, out) = (xs.slice::<T>()?, slice::<T>(&w)?, slice::<T>(&b)?, out.slice_mut::<T>()?);
-        let rstd = rstd.slice_mut::<T>()?;
-        if !training {
-            write_some(&mean, running.mean)?;
-            write_some(&var, running.var)?;
-            for (r, v) in rstd.iter_mut().zip(var.slice::<T>()?) {
-                *r = T::ONE / (*v + T::of(eps)).sqrt();
-            }
-        }
-        match training {
-            _ if x.is_empty() => {}
-            true => kernel::batch_norm(
-                x, n, c, inner, w, b, eps, out, mean.slice_mut()?, var.slice_mut()?, rstd,
-            ),
-            false => kernel::batch_norm_eval(x, c, inner, mean.slice()?, rstd, w, b, out),
-        }
-    }, else unsupported(op, compute)?);
-    if training && x.numel() > 0 {
-        follow(running.mean, &mean, running.momentum, 1.0)?;
+    let kind = Kind::Batch { n, c, inner, training };
+    let given = running.mean.zip(running.var).filter(|_| !training);
+    let (out, stats, var) = forward(x, kind, [weight, bias], eps, given)?;
+    if let (true, Some(var)) = (training && x.numel() > 0, &var) {
+        follow(running.mean, &stats.mean, running.momentum, 1.0)?;
         // The running variance is that of the population, which the sample underestimates.
-        follow(running.var, &var, running.momentum, count / (count - 1.0))?;
+        follow(running.var, var, running.momentum, count / (count - 1.0))?;
     }
-    finish(out, Kind::Batch { n, c, inner, training }, eps, x, [weight, bias], Stats { mean, rstd })
-}
-
-fn write_some(to: &Tensor, from: Option<&Tensor>) -> Result<()> {
-    if let Some(t) = from {
-        write_untracked(to, t)?;
-    }
-    Ok(())
+    finish(out, kind, eps, x, [weight, bias], stats)
 }
 
 /// `running = (1 - momentum) * running + momentum * scale * new`, in place and without history.
 fn follow(running: Option<&Tensor>, new: &Tensor, momentum: f64, scale: f64) -> Result<()> {
     let Some(running) = running else { return Ok(()) };
-    if running.device().is_gpu() {
-        let (old, new) = (running.detach(), arith::mul(&new.detach(), momentum * scale)?);
-        let kept = arith::mul(&old, 1.0 - momentum)?;
-        return write_untracked(running, &arith::add(&kept, &new)?);
-    }
-    let old = running.on_host()?.to_vec::<f64>();
-    let new = new.on_host()?.to_vec::<f64>();
-    let value: Vec<f64> =
-        old.iter().zip(&new).map(|(o, n)| (1.0 - momentum) * o + momentum * scale * n).collect();
-    write_untracked(running, &Tensor::from_slice(&value, running.shape().clone())?)?;
-    Ok(())
+    let value = running.new_empty(running.shape().clone())?;
+    let new = view::reshape_to(new, running.shape())?;
+    kernel::follow(running.raw(), new.raw(), 1.0 - momentum, momentum * scale, value.raw())?;
+    write_untracked(running, &value)
 }
 
 fn layer_norm_op(a: &Args) -> Result<Out> {

@@ -1,6 +1,7 @@
 //! How a pointwise row becomes an operation: types, shapes, the kernel call, the node. The rows are in `rows`.
 
 mod backward;
+mod formula;
 mod order;
 
 use std::sync::OnceLock;
@@ -15,7 +16,8 @@ use crate::backend::{View, copy};
 use crate::device::Device;
 use crate::dtype::{DType, Scalar, promote};
 use crate::error::{Error, Result};
-use crate::formula::record::{Step, Steps, reads};
+use crate::formula::Formula;
+use crate::formula::record::Step;
 use crate::graph::{
     Attribute, NotImplemented, anomaly, anything_held, grad_enabled, record, record_in_place,
     saved_tensor_hooks_active,
@@ -24,6 +26,8 @@ use crate::layout::{Dims, Layout, broadcast};
 use crate::tensor::{Overlap, Tensor};
 use crate::{bail, ensure};
 use backward::PointwiseBackward;
+pub use backward::prim_row;
+pub use formula::{evaluate, primitive};
 use order::{empty_among, lie_plainly};
 
 /// Which types a formula takes and gives.
@@ -133,15 +137,18 @@ pub struct Row {
     pub kernel: Kernel,
     /// One kernel per input; empty where there is no derivative. Operands: gradient, inputs, result.
     pub grads: &'static [Kernel],
-    pub steps: fn() -> Steps,
-    pub grad_steps: fn(usize) -> Steps,
+    pub steps: fn() -> Formula,
+    /// By input; without meaning where there is no derivative.
+    pub grad_steps: fn(usize) -> Formula,
     pub plan: OnceLock<Plan>,
 }
 
 /// Read off the recorded derivatives: what each of them reads.
 pub struct Plan {
+    /// The operation itself.
+    formula: Formula,
     /// Per input, the recorded derivative.
-    grads: Vec<Steps>,
+    grads: Vec<Formula>,
     /// Per input, which of gradient, inputs, result its derivative reads, as bits.
     reads: [u8; 3],
     /// Per input, whether its gradient is that of the result, as bits.
@@ -247,23 +254,23 @@ fn operand<'a>(t: &'a Tensor, layout: Option<&'a Layout>, device: Device) -> Res
 }
 
 impl Row {
-    /// The operation, or derivative `part - 1`, as the backend runs it.
+    /// The operation or one of its derivatives, as the backend runs it.
     #[inline]
-    fn program<'a>(&self, part: u8, kernel: Kernel, steps: &'a dyn Fn() -> Steps) -> Program<'a> {
-        Program { name: self.name, part, kernel, steps }
+    fn program<'a>(&self, kernel: Kernel, formula: &'a dyn Fn() -> &'a Formula) -> Program<'a> {
+        Program { name: self.name, kernel, formula }
     }
 
     pub fn plan(&self) -> &Plan {
         self.plan.get_or_init(|| {
-            let grads: Vec<Steps> = (0..self.grads.len()).map(|k| (self.grad_steps)(k)).collect();
-            let bits = |s: &Steps| (0..self.inputs.len() + 2).map(|a| (reads(s, a) as u8) << a).sum();
+            let grads: Vec<Formula> = (0..self.grads.len()).map(|k| (self.grad_steps)(k)).collect();
+            let bits = |f: &Formula| (0..self.inputs.len() + 2).map(|a| (f.reads(a) as u8) << a).sum();
             let node = if self.meta.node.is_empty() { node_name(self.name) } else { self.meta.node };
-            let passes = (0..).zip(&grads).map(|(k, s)| ((*s == [Step::Arg(0)]) as u8) << k).sum();
+            let passes = (0..).zip(&grads).map(|(k, s)| ((s.steps() == [Step::Arg(0)]) as u8) << k).sum();
             let mut read = [0; 3];
             read.iter_mut().zip(&grads).for_each(|(r, s)| *r = bits(s));
             let mut saving = [0, 1, 2];
             saving[..self.inputs.len().min(3)].sort_by_key(|&i| self.shown(self.inputs[i as usize]));
-            Plan { reads: read, passes, saving, grads, node }
+            Plan { formula: (self.steps)(), reads: read, passes, saving, grads, node }
         })
     }
 
@@ -404,7 +411,8 @@ impl Row {
                     Arg::S(s) => Operand::Number(*s),
                 };
             }
-            let program = self.program(0, self.kernel, &self.steps);
+            let formula = || &self.plan().formula;
+            let program = self.program(self.kernel, &formula);
             let done = run(&program, compute_type(common), &operands[..args.len()], params, out.raw())?;
             ensure!(done, Error::DtypeNotImplemented { op: self.name, dtype: common });
             return Ok(());
@@ -433,7 +441,8 @@ impl Row {
                 Arg::T(t) => operand(t, e.as_ref(), out.device()),
             })
             .collect::<Result<_>>()?;
-        let program = self.program(0, self.kernel, &self.steps);
+        let formula = || &self.plan().formula;
+        let program = self.program(self.kernel, &formula);
         let done = run(&program, compute_type(common), &operands, params, out.raw())?;
         ensure!(done, Error::DtypeNotImplemented { op: self.name, dtype: common });
         Ok(())

@@ -28,10 +28,12 @@ fn with_plane(t: &Tensor, plane: [usize; 3], n: usize) -> Dims {
 
 /// Results along one axis, of windows that may reach past the end if `ceil`, but must start before it.
 fn results(input: usize, kernel: i64, stride: i64, pad: i64, dilation: i64, ceil: bool) -> i64 {
-    let input = input as i64;
+    let [input, kernel, stride, pad, dilation] =
+        [input as i64, kernel, stride, pad, dilation].map(i128::from);
     let reach = input + 2 * pad - dilation * (kernel - 1) - 1 + if ceil { stride - 1 } else { 0 };
     let count = reach.div_euclid(stride) + 1;
-    if ceil && (count - 1) * stride >= input + pad { count - 1 } else { count }
+    let count = if ceil && (count - 1) * stride >= input + pad { count - 1 } else { count };
+    count.clamp(i64::MIN as i128, i64::MAX as i128) as i64
 }
 
 /// `3x4x5`: channels and a plane, as messages show them.
@@ -95,7 +97,7 @@ impl Window<'_> {
         for a in used.clone() {
             ensure!(padding[a] >= 0, Runtime, "pad must be non-negative, but got pad: {}", padding[a]);
             ensure!(
-                padding[a] <= (dilation[a] * (kernel[a] - 1) + 1) / 2,
+                padding[a] <= (dilation[a].saturating_mul(kernel[a] - 1).saturating_add(1)) / 2,
                 Runtime,
                 "pad should be at most half of effective kernel size, but got pad={}, kernel_size={} and dilation={}",
                 padding[a],

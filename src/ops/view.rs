@@ -14,7 +14,7 @@ use crate::backend::copy;
 use crate::dtype::DType;
 use crate::error::{Result, warn};
 use crate::graph::{Attribute, Cx, Function, Grads, Visit, record};
-use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
+use crate::layout::{Dims, Layout, MemoryFormat, checked_numel, wrap_dim};
 use crate::tensor::{Tensor, as_view, scatter_view};
 use crate::{bail, ensure};
 
@@ -138,6 +138,7 @@ pub fn expand_to(t: &Tensor, shape: &Dims) -> Result<Tensor> {
         return as_view(t, t.layout().clone(), || Expand { shape: t.shape().clone() });
     }
     if let Some(l) = t.layout().expand(shape) {
+        checked_numel(shape)?;
         return as_view(t, l, || Expand { shape: t.shape().clone() });
     }
     let lead = match shape.len().checked_sub(t.rank()) {
@@ -507,10 +508,11 @@ fn strided_layout(t: &Tensor, size: &[i64], stride: &[i64], offset: Option<i64>)
         strides: stride.iter().map(|&s| s as isize).collect(),
         offset: offset as usize,
     };
-    let end = layout.extent().map_or(0, |(_, hi)| hi + 1);
+    let numel = checked_numel(&layout.shape)?;
+    let end = layout.extent().map_or(0, |(_, hi)| hi.saturating_add(1));
     let (bytes, item) = (t.storage().len(), t.dtype().size());
     ensure!(
-        end as usize <= bytes / item && (end > 0 || layout.numel() == 0),
+        end as usize <= bytes / item && (end > 0 || numel == 0),
         Runtime,
         "setStorage: sizes {size:?}, strides {stride:?}, storage offset {offset}, and itemsize {item} requiring a \
          storage size of {} are out of bounds for storage of size {bytes}",
@@ -606,9 +608,9 @@ pub fn view_dtype(t: &Tensor, dtype: crate::dtype::DType) -> Result<Tensor> {
             }
         }
         layout.shape[d] = bytes / to;
-        layout.offset = layout.offset * from / to;
+        layout.offset = layout.offset.saturating_mul(from) / to;
         for k in 0..d {
-            layout.strides[k] = layout.strides[k] * from as isize / to as isize;
+            layout.strides[k] = layout.strides[k].saturating_mul(from as isize) / to as isize;
         }
     }
     Ok(Tensor::from_parts(t.storage().clone(), layout, dtype))

@@ -15,6 +15,7 @@ use super::node::{PyNode, node_object};
 use super::tensor::{PyTensor, TensorObject, wrap};
 use crate::dtype::DType;
 use crate::engine::{self, Options, Target};
+use crate::error::interruptible;
 use crate::graph::Edge;
 use crate::tensor::Tensor;
 
@@ -264,7 +265,7 @@ impl PyTensor {
         let root = [Target::Tensor(self.inner(py))];
         let options = options(retain_graph, create_graph);
         warn_of_cycle(py, create_graph)?;
-        py.detach(|| engine::backward(&root, &grads, inputs.as_deref(), options)).py()
+        py.detach(|| interruptible(|| engine::backward(&root, &grads, inputs.as_deref(), options))).py()
     }
 
     /// Calls `hook(grad)` whenever a gradient of this tensor is computed.
@@ -440,7 +441,7 @@ pub fn backward(
     let inputs = inputs.map(|inputs| targets(inputs, "inputs")).transpose()?;
     let options = options(retain_graph, create_graph);
     warn_of_cycle(py, create_graph)?;
-    py.detach(|| engine::backward(&roots, &grads, inputs.as_deref(), options)).py()
+    py.detach(|| interruptible(|| engine::backward(&roots, &grads, inputs.as_deref(), options))).py()
 }
 
 /// Gradients of `outputs` by `inputs`; None where unused and allowed.
@@ -460,7 +461,7 @@ pub fn grad<'py>(
     let grads = gradients(grad_outputs)?;
     let options =
         Options { allow_unused, materialize: materialize_grads, ..options(retain_graph, create_graph) };
-    let found = py.detach(|| engine::grad(&roots, &wanted, &grads, options)).py()?;
+    let found = py.detach(|| interruptible(|| engine::grad(&roots, &wanted, &grads, options))).py()?;
     let items = found
         .into_iter()
         .map(|g| match g {

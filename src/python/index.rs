@@ -12,6 +12,7 @@ use super::interop;
 use super::object::slice_bounds;
 use super::tensor::{DETACH_FROM, PyTensor, TensorObject, wrap};
 use crate::dtype::DType;
+use crate::error::interruptible;
 use crate::ops::index::{Index, getitem, setitem, slice};
 use crate::ops::pointwise::Arg;
 use crate::tensor::Tensor;
@@ -129,7 +130,8 @@ pub fn get(py: Python<'_>, t: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Py<Py
     }
     let indices = indices(t, key)?;
     let advanced = indices.iter().any(|i| matches!(i, Index::Tensor(_)));
-    let out = if advanced { py.detach(|| getitem(t, &indices)) } else { getitem(t, &indices) };
+    let out =
+        if advanced { py.detach(|| interruptible(|| getitem(t, &indices))) } else { getitem(t, &indices) };
     wrap(py, out.py()?)
 }
 

@@ -16,7 +16,7 @@ use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar, promote};
 use crate::layout::{Dims, Layout, checked_numel};
 use crate::ops;
-use crate::storage::Storage;
+use crate::storage::{Storage, empty_vec, expect_room};
 use crate::tensor::Tensor;
 use crate::with_dtype;
 
@@ -245,7 +245,7 @@ pub unsafe fn adopt(
         ));
     }
     let too_large = || PyValueError::new_err("the memory has more elements than a tensor can");
-    checked_numel(&layout.shape).ok_or_else(too_large)?;
+    checked_numel(&layout.shape).map_err(|_| too_large())?;
     let (lo, hi) = layout.extent().ok_or_else(too_large)?;
     let start = (address as isize + lo * size) as *mut u8;
     let layout = Layout { offset: (-lo) as usize, ..layout };
@@ -493,11 +493,18 @@ pub fn dtype_of(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<DType>> {
 
 /// Nested lists of a tensor's values; a number for a 0-d tensor.
 pub fn to_list(py: Python<'_>, t: &Tensor) -> PyResult<Py<PyAny>> {
-    let values: Vec<Scalar> = with_dtype!(t.dtype(), T => py.detach(|| t.values::<T>()).py()?.into_iter().map(Element::to_scalar).collect());
+    // A number and a list are objects of their own, also those lists that hold nothing.
+    let lists = t.shape().split_last().map_or(1, |(_, outer)| outer.iter().product());
+    expect_room::<[usize; 5]>(t.numel()).and(expect_room::<[usize; 7]>(lists)).py()?;
+    let mut values = empty_vec::<Scalar>(t.numel()).py()?;
+    with_dtype!(t.dtype(), T => {
+        values.extend(py.detach(|| t.values::<T>()).py()?.into_iter().map(Element::to_scalar));
+    });
     fn nest(py: Python<'_>, shape: &[usize], values: &mut std::slice::Iter<Scalar>) -> PyResult<Py<PyAny>> {
         match shape.split_first() {
             None => scalar(py, values.next().copied().unwrap_or(Scalar::Int(0))),
             Some((&n, rest)) => {
+                py.check_signals()?;
                 let items = (0..n).map(|_| nest(py, rest, values)).collect::<PyResult<Vec<_>>>()?;
                 Ok(PyList::new(py, items)?.into_any().unbind())
             }

@@ -27,6 +27,7 @@ use super::matching::{Positional, Values, find};
 use super::signature::{Signature, parse};
 use super::subclass::{is_watched, overridden};
 use super::tensor::{DETACH_FROM, PyTensor, TensorObject, wrap};
+use crate::error::interruptible;
 use crate::ops::schema::{Op, Out, Surface, Value};
 use crate::ops::{self, autocast};
 use crate::tensor::check_replaced;
@@ -170,7 +171,7 @@ fn dispatch(
     let first = || args.get(0).ok_or_else(|| PyTypeError::new_err("an operation in place needs a tensor"));
     if entry.inplace {
         if is_large(&values) {
-            py.detach(|| ops::call_inplace(entry.op, signature.overload, &values)).py()?;
+            py.detach(|| interruptible(|| ops::call_inplace(entry.op, signature.overload, &values))).py()?;
         } else {
             ops::call_inplace(entry.op, signature.overload, &values).py()?;
         }
@@ -181,7 +182,7 @@ fn dispatch(
     }
     let named = GivenDims::of(&signature.parameters, &values);
     if is_large(&values) || entry.replaces {
-        let result = py.detach(|| ops::call(entry.op, signature.overload, &values)).py()?;
+        let result = py.detach(|| interruptible(|| ops::call(entry.op, signature.overload, &values))).py()?;
         if entry.replaces {
             let slf = first()?;
             let before = slf.cast::<PyTensor>()?.tensor();
@@ -231,7 +232,8 @@ fn watched(
     }
     let mut values = Values::new();
     let signature = find(entry.name, &entry.signatures, args, &given, &mut values)?;
-    let result = py.detach(|| autocast::call(entry.op, signature.overload, &mut values)).py()?;
+    let result =
+        py.detach(|| interruptible(|| autocast::call(entry.op, signature.overload, &mut values))).py()?;
     convert::out(py, result).map(Some)
 }
 
@@ -294,7 +296,8 @@ fn call_out(
         )));
     };
     let tensors = targets.iter().map(|t| Ok(t.cast::<PyTensor>()?.tensor())).collect::<PyResult<Vec<_>>>()?;
-    let stored = py.detach(|| ops::call_out(entry.op, signature.overload, values, &tensors)).py()?;
+    let stored =
+        py.detach(|| interruptible(|| ops::call_out(entry.op, signature.overload, values, &tensors))).py()?;
     for ((target, before), after) in targets.iter().zip(&tensors).zip(stored) {
         if !after.same(before) {
             if before.numel() > 0 {

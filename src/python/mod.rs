@@ -102,6 +102,6 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     gpu::add_gpu(m)?;
     crate::error::set_warn(|text| Python::attach(|py| error::warn(py, text)).map_err(error::foreign));
     hooks::watch_collections(m)?;
-    crate::engine::set_interrupt_check(|| Python::attach(|py| py.check_signals().map_err(error::foreign)));
+    crate::error::set_interrupt_check(|| Python::attach(|py| py.check_signals().map_err(error::foreign)));
     Ok(())
 }

@@ -10,6 +10,7 @@ use super::convert;
 use super::error::IntoPy;
 use super::subclass::is_watched;
 use super::tensor::{Operand, PyTensor, TensorObject, wrap};
+use crate::error::interruptible;
 use crate::ops::schema::{Op, Value};
 use crate::ops::{self, autocast, matmul};
 
@@ -52,9 +53,9 @@ fn power(py: Python<'_>, base: Value, exponent: Value) -> PyResult<Py<PyAny>> {
     let (overload, mut values) = (&op.overloads[0], [base, exponent]);
     // Autocast is asked by calls by name, of which this is none.
     let out = if is_watched() {
-        py.detach(|| autocast::call(op, overload, &mut values)).py()?
+        py.detach(|| interruptible(|| autocast::call(op, overload, &mut values))).py()?
     } else {
-        py.detach(|| ops::call(op, overload, &values)).py()?
+        py.detach(|| interruptible(|| ops::call(op, overload, &values))).py()?
     };
     convert::out(py, out)
 }
@@ -158,7 +159,7 @@ impl PyTensor {
     fn __rmatmul__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let Ok(o) = other.cast::<PyTensor>() else { return Ok(py.NotImplemented()) };
         let (a, b) = (o.tensor(), self.inner(py));
-        wrap(py, py.detach(|| matmul::matmul(&a, &b)).py()?)
+        wrap(py, py.detach(|| interruptible(|| matmul::matmul(&a, &b))).py()?)
     }
 
     /// The tensor with every dimension in reverse.

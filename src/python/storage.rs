@@ -23,7 +23,7 @@ use crate::ops::arith;
 use crate::ops::cast::copy_into;
 use crate::ops::creation::fill_all;
 use crate::ops::view::cut;
-use crate::storage::Storage;
+use crate::storage::{Storage, expect_room};
 use crate::tensor::Tensor;
 
 /// The memory of one or more tensors, as bytes.
@@ -74,13 +74,12 @@ impl PyStorage {
     #[new]
     #[pyo3(signature = (data=None))]
     fn new(data: Option<&Bound<'_, PyAny>>) -> PyResult<PyStorage> {
-        let bytes = match data {
-            None => Vec::new(),
-            Some(data) => match int(data) {
-                Some(n) => vec![0; usize::try_from(n)?],
-                None => data.extract::<Vec<u8>>()?,
-            },
-        };
+        let Some(data) = data else { return Ok(PyStorage(Storage::new(0).py()?)) };
+        if let Some(n) = int(data) {
+            return Ok(PyStorage(Storage::zeroed(usize::try_from(n)?).py()?));
+        }
+        expect_room::<usize>(data.len().unwrap_or(0)).py()?;
+        let bytes = data.extract::<Vec<u8>>()?;
         let storage = Storage::new(bytes.len()).py()?;
         storage.slice_mut::<u8>().copy_from_slice(&bytes);
         Ok(PyStorage(storage))

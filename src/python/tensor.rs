@@ -12,6 +12,7 @@ use super::object::as_tensor;
 pub use super::object::{PyTensor, TensorObject, wrap};
 use super::{index, interop, legacy};
 use crate::dtype::{DType, Scalar};
+use crate::error::interruptible;
 use crate::ops::arith::refuse_bools;
 use crate::ops::pointwise::{Arg, Row};
 use crate::ops::{self, rows};
@@ -77,7 +78,7 @@ pub fn operator(
         refuse_bools(args[0], args[1]).py()?;
     }
     let out = if t.numel().max(o.numel()) >= DETACH_FROM {
-        py.detach(|| row.call(&args, &[]))
+        py.detach(|| interruptible(|| row.call(&args, &[])))
     } else {
         row.call(&args, &[])
     };
@@ -89,7 +90,7 @@ pub fn operator_inplace(py: Python<'_>, row: &'static Row, t: &Tensor, o: &Opera
     if std::ptr::eq(row, &rows::sub) {
         refuse_bools(args[0], args[1]).py()?;
     }
-    py.detach(|| ops::row_inplace(row, &args, &[])).py()
+    py.detach(|| interruptible(|| ops::row_inplace(row, &args, &[]))).py()
 }
 
 #[pymethods]
@@ -354,7 +355,7 @@ impl PyTensor {
         let Some(o) = as_tensor(other) else { return Ok(py.NotImplemented()) };
         let (a, b) = (self.inner(py), o.tensor());
         let out = if a.numel().max(b.numel()) >= 4096 {
-            py.detach(|| ops::matmul::matmul(&a, &b))
+            py.detach(|| interruptible(|| ops::matmul::matmul(&a, &b)))
         } else {
             ops::matmul::matmul(&a, &b)
         };

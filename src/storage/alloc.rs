@@ -224,6 +224,9 @@ fn take_shared(class: usize, size: usize) -> *mut u8 {
         pool.bytes -= size;
         return p as *mut u8;
     }
+    if size > memory() {
+        return null_mut();
+    }
     let p = system_alloc(size);
     if p.is_null() {
         empty_cache();
@@ -254,16 +257,52 @@ unsafe fn keep_shared(class: usize, size: usize, p: *mut u8) {
 fn pool_limit() -> usize {
     match POOL_LIMIT.load(Relaxed) {
         0 => {
-            // SAFETY: sysconf only reads.
-            let (pages, page) =
-                unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
-            let quarter = (pages.max(0) as usize).saturating_mul(page.max(0) as usize) / 4;
-            let limit = quarter.max(1 << 30);
+            let limit = (physical_memory() / 4).max(1 << 30);
             POOL_LIMIT.store(limit, Relaxed);
             limit
         }
         limit => limit,
     }
+}
+
+/// Bytes of memory of the machine; 0 where it does not tell.
+fn physical_memory() -> usize {
+    // SAFETY: sysconf only reads.
+    let (pages, page) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    (pages.max(0) as usize).saturating_mul(page.max(0) as usize)
+}
+
+/// The most bytes that a request can be given: memory and swap. A system that overcommits would promise more, and end the
+/// process once it writes there.
+pub fn memory() -> usize {
+    static MEMORY: AtomicUsize = AtomicUsize::new(0);
+    match MEMORY.load(Relaxed) {
+        0 => {
+            let most = match physical_memory() {
+                0 => usize::MAX,
+                physical => physical.saturating_add(swap()),
+            };
+            MEMORY.store(most, Relaxed);
+            most
+        }
+        most => most,
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn swap() -> usize {
+    // SAFETY: all zeros is a value of the structure, which the call fills in.
+    let (failed, info) = unsafe {
+        let mut info: libc::sysinfo = std::mem::zeroed();
+        (libc::sysinfo(&mut info) != 0, info)
+    };
+    if failed { 0 } else { (info.totalswap as usize).saturating_mul(info.mem_unit as usize) }
+}
+
+/// Without a limit: how much there is may change as the system needs it.
+#[cfg(not(target_os = "linux"))]
+fn swap() -> usize {
+    usize::MAX
 }
 
 /// Has this thread's bins emptied when the thread ends. Called where a registration may allocate.

@@ -286,6 +286,31 @@ pub fn anything_borrowed() -> bool {
     BORROWED.load(Ordering::Relaxed) != 0
 }
 
+/// A vector of `n` equal values, where `n` follows from numbers that a user gave: what the vectors of the standard
+/// library cannot be given ends the process.
+///
+/// # Errors
+/// `RuntimeError` when there is not as much memory.
+pub fn vec_of<T: Clone>(value: T, n: usize) -> Result<Vec<T>> {
+    let mut out = empty_vec(n)?;
+    out.resize(n, value);
+    Ok(out)
+}
+
+/// As [`vec_of`], with room for `n` values.
+pub fn empty_vec<T>(n: usize) -> Result<Vec<T>> {
+    let bytes = expect_room::<T>(n)?;
+    let mut out = Vec::new();
+    out.try_reserve_exact(n).map_err(|_| out_of_memory(bytes))?;
+    Ok(out)
+}
+
+/// Errors where the machine has no memory for `n` values. Returns how many bytes they are.
+pub fn expect_room<T>(n: usize) -> Result<usize> {
+    let bytes = n.saturating_mul(size_of::<T>());
+    if bytes > alloc::memory() { Err(out_of_memory(bytes)) } else { Ok(bytes) }
+}
+
 #[cold]
 fn out_of_memory(len: usize) -> Error {
     Error::Runtime(format!(
@@ -364,5 +389,13 @@ mod tests {
     #[test]
     fn an_impossible_size_is_an_error() {
         assert!(Storage::new(usize::MAX - 10).is_err());
+        assert!(vec_of(0i64, usize::MAX).is_err());
+        assert!(empty_vec::<u8>(usize::MAX / 2).is_err());
+    }
+
+    #[test]
+    fn more_than_the_machine_has_is_refused_before_anything_is_reserved() {
+        let message = Storage::new(alloc::memory() + 1).err().map(|e| e.to_string());
+        assert!(message.is_some_and(|m| m.contains("can't allocate memory: you tried to allocate")));
     }
 }

@@ -6,7 +6,7 @@ use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar};
 use crate::ensure;
 use crate::error::Result;
-use crate::layout::{Dims, Layout, MemoryFormat, checked_numel};
+use crate::layout::{Dims, Layout, MemoryFormat, dense_numel};
 use crate::storage::Storage;
 
 impl Tensor {
@@ -20,9 +20,7 @@ impl Tensor {
     #[inline]
     pub fn empty_on(shape: impl Into<Dims>, dtype: DType, device: Device) -> Result<Tensor> {
         let shape = shape.into();
-        let numel = checked_numel(&shape);
-        ensure!(numel.is_some(), Runtime, "Storage size calculation overflowed with sizes={shape}");
-        let storage = memory::alloc(numel.unwrap_or(0) * dtype.size(), device)?;
+        let storage = memory::alloc(dense_numel(&shape)? * dtype.size(), device)?;
         Ok(Tensor::dense_over(storage, &shape, dtype))
     }
 
@@ -131,9 +129,7 @@ impl Tensor {
 
     /// A tensor of a layout without holes and of unspecified contents.
     pub fn empty_dense(layout: Layout, dtype: DType, device: Device) -> Result<Tensor> {
-        let numel = checked_numel(&layout.shape);
-        ensure!(numel.is_some(), Runtime, "Storage size calculation overflowed with sizes={}", layout.shape);
-        let storage = memory::alloc(numel.unwrap_or(0) * dtype.size(), device)?;
+        let storage = memory::alloc(dense_numel(&layout.shape)? * dtype.size(), device)?;
         Ok(Tensor::from_parts(storage, layout, dtype))
     }
 

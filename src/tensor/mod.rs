@@ -26,8 +26,8 @@ use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
 use crate::graph::{Edge, GradFn, Meta, inference_enabled};
 use crate::layout::{Dims, Layout, Strides};
-use crate::storage::Storage;
 use crate::storage::shared::{OnceShared, shared, shared_strongly};
+use crate::storage::{Storage, vec_of};
 use crate::{bail, ensure, with_dtype};
 
 /// A multi-dimensional array of one element type. `clone` is another handle to the same tensor.
@@ -276,7 +276,7 @@ impl Tensor {
 
     /// All elements in row-major order, converted to `T`, from any device.
     pub fn values<T: Element>(&self) -> Result<Vec<T>> {
-        let mut out = vec![T::from_i64(0); self.numel()];
+        let mut out = vec_of(T::from_i64(0), self.numel())?;
         if out.is_empty() {
             return Ok(out);
         }

@@ -66,3 +66,25 @@ def test_no_example_stands_where_it_is_not_run():
     written = sum(len(re.findall(r"^\s*>>> ", path.read_text(), re.M)) for path in PACKAGE.rglob("*.py"))
     run = sum(len(doctest.DocTestParser().get_examples(text)) for _, _, text in EXAMPLES.values())
     assert run == written > 200
+
+
+ELSEWHERE = re.compile(
+    r"pytorch\.org/(docs|tutorials)|docs\.pytorch\.org|github\.com/pytorch/pytorch|(file|open) an issue|feature request"
+    r"|PyTorch \d|OpInfo|derivatives\.yaml|torchscript",
+    re.IGNORECASE,
+)
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_messages_speak_of_this_project(path):
+    """None sends its reader to the pages, files or versions of another one."""
+    tree = ast.parse(path.read_text())
+    docstrings = {
+        node.body[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    strings = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    assert not [s.value for s in strings if s not in docstrings and ELSEWHERE.search(s.value)]

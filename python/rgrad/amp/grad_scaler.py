@@ -59,9 +59,7 @@ class GradScaler:
         self._device = device
         self._enabled = enabled
         if enabled and device == "cuda" and not rgrad.cuda.is_available():
-            warnings.warn(
-                "torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2
-            )
+            warnings.warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2)
             self._enabled = False
         if not self._enabled:
             return
@@ -86,8 +84,7 @@ class GradScaler:
     def _check_scale(self, method: str) -> Tensor:
         if self._scale is None:
             raise AssertionError(
-                f"Attempted {method} but _scale is None.  This may indicate your script did not use "
-                "scaler.scale(loss or outputs) earlier in the iteration."
+                f"Attempted {method} but _scale is None.  There is none before the first scale(loss)."
             )
         return self._scale
 
@@ -189,9 +186,8 @@ class GradScaler:
             if isinstance(new_scale, rgrad.Tensor):
                 if new_scale.numel() != 1 or new_scale.requires_grad:
                     raise AssertionError(
-                        "new_scale should be a float or a 1-element torch.cuda.FloatTensor or "
-                        "torch.FloatTensor with "
-                        "requires_grad=False."
+                        "new_scale should be a float or a 1-element tensor that requires no gradient, but got one of "
+                        f"shape {tuple(new_scale.shape)} with requires_grad={new_scale.requires_grad}"
                     )
                 scale.copy_(new_scale)
             else:
@@ -264,8 +260,7 @@ class GradScaler:
             return
         if not state_dict:
             raise RuntimeError(
-                "The source state dict is empty, possibly because it was saved from a disabled instance of "
-                "GradScaler."
+                "The source state dict is empty: a GradScaler made with enabled=False has no state to save."
             )
         self._init_scale = state_dict["scale"]
         if self._scale is not None:

@@ -109,11 +109,9 @@ def _grad_batched(
             )
         if g.shape[1:] != root.shape:
             raise RuntimeError(
-                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
-                "dimension. The sizes of the remaining dimensions are expected to match the shape of corresponding "
-                f"output, but a mismatch was detected: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a "
-                f"shape of {root.shape}. If you only want some tensors in `grad_output` to be considered batched, "
-                "consider using vmap."
+                "`is_grads_batched=True` takes the first dimension of every grad_output for the batch, but in the "
+                f"others a mismatch was detected: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a "
+                f"shape of {root.shape}."
             )
     counts = [len(g) for g in grads if g is not None]
     if len(set(counts)) > 1:

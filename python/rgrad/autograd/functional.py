@@ -67,11 +67,16 @@ def _shaped(result: Any, *as_tuples: bool) -> Any:
     return result if here else result[0]
 
 
-def _vector(v: Any, function: str, like: Tensors, is_tuple: bool, create_graph: bool, missing: str) -> Tensors | None:
-    """The vector of a product, checked against the tensors that it pairs with."""
+_INPUT_IS = "the input to the user-provided function is"
+
+
+def _vector(v: Any, function: str, like: Tensors, is_tuple: bool, create_graph: bool, what: str) -> Tensors | None:
+    """The vector of a product, checked against the tensors that it pairs with, which a message calls `what`."""
     if v is None:
         if len(like) != 1 or like[0].nelement() != 1:
-            raise RuntimeError(missing)
+            raise RuntimeError(
+                f"The vector v can only be None if {what} a single Tensor with a single element, for which it is 1."
+            )
         return None
     _, given = _as_tuple(v, "v", function)
     vector = _fresh(given, create_graph, need_graph=False)
@@ -103,18 +108,14 @@ def _require_grad(tensors: Any, kind: str, strict: bool) -> None:
             continue
         messages = {
             "outputs": f"Output {i} of the user-provided function does not require gradients."
-            " The outputs must be computed in a differentiable manner from the input when running in strict mode.",
+            " Strict mode asks for outputs that recorded operations computed from the inputs.",
             "grad_inputs": f"The gradient with respect to input {i} is independent of the inputs of the"
             " user-provided function. This is not allowed in strict mode.",
-            "jacobian": "While computing the hessian, found that the jacobian of the user-provided"
-            f" function with respect to input {i} is independent of the input. This is not"
-            " allowed in strict mode. You should ensure that your function is twice"
-            " differentiable and that the jacobian depends on the inputs (this would be"
-            " violated by a linear function for example).",
-            "hessian": f"The hessian of the user-provided function with respect to input {i}"
-            " is independent of the input. This is not allowed in strict mode."
-            " You should ensure that your function is thrice differentiable and that"
-            " the hessian depends on the inputs.",
+            "jacobian": "While computing the hessian, the jacobian of the user-provided function with respect to input"
+            f" {i} is independent of the input. This is not allowed in strict mode: as for a linear function, the"
+            " hessian would be zero and have no history.",
+            "hessian": f"The hessian of the user-provided function with respect to input {i} is independent of the"
+            " input. This is not allowed in strict mode: there is nothing to differentiate it by.",
         }
         raise RuntimeError(messages[kind])
 
@@ -122,14 +123,12 @@ def _require_grad(tensors: Any, kind: str, strict: bool) -> None:
 # What strict mode says where no gradient came back, by what was being computed.
 _INDEPENDENT = {
     "vjp": "The output of the user-provided function is independent of input {i}. This is not allowed in strict mode.",
-    "jvp": "The gradient with respect to the input is independent of entry {i}"
-    " in the grad_outputs when using the double backward trick to compute"
-    " forward mode gradients. This is not allowed in strict mode.",
+    "jvp": "The gradient with respect to the input is independent of entry {i} in the grad_outputs, by which a second"
+    " backward computes the product. This is not allowed in strict mode.",
     "vhp": "The jacobian of the user-provided function is independent of input {i}."
     " This is not allowed in strict mode.",
-    "hvp": "The hessian of the user-provided function is independent of entry {i} in the grad_jacobian."
-    " This is not allowed in strict mode as it prevents from using the double backward trick to"
-    " replace forward mode AD.",
+    "hvp": "The hessian of the user-provided function is independent of entry {i} in the grad_jacobian, by which a"
+    " second backward computes the product. This is not allowed in strict mode.",
 }
 
 
@@ -206,10 +205,7 @@ def vjp(
         points = _fresh(given, create_graph, need_graph=True)
         out_tuple, outputs = _as_tuple(func(*points), _OUTPUTS, "vjp")
         _require_grad(outputs, "outputs", strict)
-        missing = (
-            "The vector v can only be None if the user-provided function returns a single Tensor with a single element."
-        )
-        vector = _vector(v, "vjp", outputs, out_tuple, create_graph, missing)
+        vector = _vector(v, "vjp", outputs, out_tuple, create_graph, "the user-provided function returns")
     with set_grad_enabled(create_graph or _C.is_grad_enabled()):
         found = _gradients(outputs, points, vector, create_graph=create_graph)
         product = _filled(found, points, strict, create_graph, "vjp")
@@ -241,11 +237,7 @@ def jvp(
     with enable_grad():
         in_tuple, given = _as_tuple(inputs, "inputs", "jvp")
         points = _fresh(given, create_graph, need_graph=True)
-        missing = (
-            "The vector v can only be None if the input to the user-provided function is a single Tensor "
-            "with a single element."
-        )
-        vector = _vector(v, "jvp", points, in_tuple, create_graph, missing)
+        vector = _vector(v, "jvp", points, in_tuple, create_graph, _INPUT_IS)
         out_tuple, outputs = _as_tuple(func(*points), _OUTPUTS, "jvp")
         _require_grad(outputs, "outputs", strict)
         # See Note [Forward products by two backward passes].
@@ -290,9 +282,8 @@ def jacobian(
     """
     if strategy not in _STRATEGIES:
         raise AssertionError(
-            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your '
-            'function has more outputs than inputs, "forward-mode" tends to be more performant. '
-            'Otherwise, prefer to use "reverse-mode".'
+            'Expected strategy to be either "forward-mode" or "reverse-mode". The first takes a pass for every element '
+            "of the inputs, the second one for every element of the outputs."
         )
     if strategy == "forward-mode":
         _check_forward_mode(create_graph, strict, vectorize)
@@ -304,8 +295,7 @@ def jacobian(
         _require_grad(outputs, "outputs", strict)
         if vectorize and strict:
             raise RuntimeError(
-                "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. "
-                "Please either set `strict=False` or `vectorize=False`."
+                "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together."
             )
         blocks = tuple(_rows(i, out, points, create_graph, strict) for i, out in enumerate(outputs))
     return _shaped(_finished(blocks, create_graph), out_tuple, in_tuple)
@@ -339,20 +329,17 @@ def _rows(number: int, output: Tensor, inputs: Tensors, create_graph: bool, stri
 def _check_forward_mode(create_graph: bool, strict: bool, vectorize: bool) -> None:
     if create_graph:
         raise NotImplementedError(
-            "torch.autograd.functional.jacobian: `create_graph=True` "
-            'and `strategy="forward-mode"` are not supported together (yet). '
-            'Please either set `create_graph=False` or `strategy="reverse-mode"`.'
+            'torch.autograd.functional.jacobian: `create_graph=True` and `strategy="forward-mode"` are not supported '
+            "together."
         )
     if strict:
         raise RuntimeError(
-            "torch.autograd.functional.jacobian: `strict=True` "
-            'and `strategy="forward-mode"` are not supported together (yet). '
-            'Please either set `strict=False` or `strategy="reverse-mode"`.'
+            'torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not supported '
+            "together: a product of zero does not tell whether the output depends on the input."
         )
     if not vectorize:
         raise NotImplementedError(
-            "Computing Jacobian using forward-AD or forward-over-reverse Hessian is"
-            "only implemented for `vectorize=True`."
+            'strategy="forward-mode", of a Jacobian or outside of a Hessian, is only implemented for `vectorize=True`.'
         )
 
 
@@ -415,11 +402,6 @@ def hessian(
     return _shaped(result, in_tuple, in_tuple)
 
 
-_ONE_ELEMENT = (
-    "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element."
-)
-
-
 def vhp(
     func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
@@ -433,7 +415,7 @@ def vhp(
     with enable_grad():
         in_tuple, given = _as_tuple(inputs, "inputs", "vhp")
         points = _fresh(given, create_graph, need_graph=True)
-        vector = _vector(v, "vhp", points, in_tuple, create_graph, _ONE_ELEMENT)
+        vector = _vector(v, "vhp", points, in_tuple, create_graph, _INPUT_IS)
         outputs = _scalar_outputs(func, points, "vhp", strict)
         slopes = _gradients(outputs, points, create_graph=True)
         _require_grad(slopes, "jacobian", strict)
@@ -453,7 +435,7 @@ def hvp(
     with enable_grad():
         in_tuple, given = _as_tuple(inputs, "inputs", "hvp")
         points = _fresh(given, create_graph, need_graph=True)
-        vector = _vector(v, "hvp", points, in_tuple, create_graph, _ONE_ELEMENT)
+        vector = _vector(v, "hvp", points, in_tuple, create_graph, _INPUT_IS)
         outputs = _scalar_outputs(func, points, "hvp", strict)
         slopes = _gradients(outputs, points, create_graph=True)
         _require_grad(slopes, "jacobian", strict)

@@ -151,8 +151,8 @@ class _AllowMutationOnSavedContext:
     def unpack(self, place: int) -> Tensor:
         if not self.open:
             raise AssertionError(
-                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context"
-                "in which the graph was originally recorded."
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was "
+                "recorded: the values that it kept are gone with it."
             )
         return self.cloned[place]
 

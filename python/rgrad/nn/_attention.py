@@ -157,8 +157,8 @@ def multi_head_attention_forward(
     padding = canonical_mask(key_padding_mask, "key_padding_mask", attn_type, "attn_mask", query.dtype)
     if is_causal and attn_mask is None:
         raise RuntimeError(
-            "Need attn_mask if specifying the is_causal hint. "
-            "You may use the Transformer module method `generate_square_subsequent_mask` to create this mask."
+            "Need attn_mask if specifying the is_causal hint. The hint says that it is the causal one, which "
+            "`nn.Transformer.generate_square_subsequent_mask` makes."
         )
     # The hint replaces the mask where nothing else needs it.
     is_causal = is_causal and padding is None and not need_weights

@@ -21,7 +21,18 @@ _SCALAR_TYPES = {
 
 @in_float32("gpu")
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """Returns the cosine of the angle between ``x1`` and ``x2`` along ``dim``."""
+    """Returns the cosine of the angle between ``x1`` and ``x2``: ``x1 · x2 / (max(|x1|, eps) * max(|x2|, eps))``.
+
+    Args:
+        x1: vectors along ``dim``, of a floating point dtype.
+        x2: others, of a shape that broadcasts with that of ``x1``.
+        dim: the dimension of the vectors, which the result lacks.
+        eps: the least length that a vector counts as.
+
+    >>> import rgrad as torch
+    >>> torch.nn.functional.cosine_similarity(torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 0.0]]))
+    tensor([1.])
+    """
     common = rgrad.promote_types(x1.dtype, x2.dtype)
     if not common.is_floating_point:
         name = _SCALAR_TYPES[str(common).rpartition(".")[2]]
@@ -33,7 +44,15 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
-    """Returns the p-norm of ``x1 - x2 + eps`` along the last dimension."""
+    """Returns the p-norm of ``x1 - x2 + eps`` along the last dimension.
+
+    Args:
+        x1: vectors, ``(N, D)`` or ``(D,)``, of a floating point dtype.
+        x2: others, of a shape that broadcasts with that of ``x1``.
+        p: degree of the norm.
+        eps: added to differences, so that equal vectors have a gradient.
+        keepdim: whether the result keeps the last dimension, of size 1.
+    """
     return (x1 - x2 + eps).norm(p, -1, keepdim=keepdim)
 
 

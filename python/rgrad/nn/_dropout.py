@@ -34,55 +34,83 @@ def _feature_dropout(input: Tensor, p: float, training: bool, inplace: bool, bat
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zeroes whole channels of ``(N, C, L)`` or ``(C, L)`` with probability ``p`` and scales the others."""
+    """Zeroes whole channels of sequences, each with probability ``p``.
+
+    Args:
+        input: ``(N, C, L)`` or ``(C, L)``, of a floating point dtype.
+        p: probability of zeroing a channel, between 0 and 1.
+        training: whether to drop anything.
+        inplace: whether to write to the input.
+
+    Returns:
+        A tensor of the input's shape and dtype; channels that stay are divided by ``1 - p``.
+
+    Raises:
+        ValueError: the probability is out of its range.
+        RuntimeError: the input has another number of dimensions.
+    """
     _check_probability(p)
     if input.dim() not in (2, 3):
         raise RuntimeError(
-            f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input. Note that "
-            f"dropout1d exists "
-            "to provide channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an "
-            "optional batch dimension (i.e. 2D or 3D inputs)."
+            f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input: it zeroes channels of (C, L) or "
+            "(N, C, L)."
         )
     return _feature_dropout(input, p, training, inplace, batched=input.dim() == 3)
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zeroes whole channels of ``(N, C, H, W)`` with probability ``p`` and scales the others."""
+    """Zeroes whole channels of images, each with probability ``p``.
+
+    Args:
+        input: ``(N, C, H, W)``, of a floating point dtype.
+        p: probability of zeroing a channel, between 0 and 1.
+        training: whether to drop anything.
+        inplace: whether to write to the input.
+
+    Returns:
+        A tensor of the input's shape and dtype; channels that stay are divided by ``1 - p``.
+
+    Raises:
+        ValueError: the probability is out of its range.
+    """
     _check_probability(p)
     if input.dim() < 2 and training:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     if input.dim() not in (3, 4):
         warnings.warn(
-            f"dropout2d: Received a {input.dim()}-D input to dropout2d, which is deprecated and will "
-            f"result in an "
-            "error in a future release. To retain the behavior and silence this warning, please use dropout "
-            "instead. Note that dropout2d exists to provide channel-wise dropout on inputs with 2 spatial "
-            "dimensions, a channel dimension, and an optional batch dimension (i.e. 3D or 4D inputs).",
+            f"dropout2d: Received a {input.dim()}-D input to dropout2d, which is deprecated: it zeroes channels of "
+            "(N, C, H, W). `dropout` zeroes elements of any shape.",
             stacklevel=2,
         )
     if input.dim() == 3:
         warnings.warn(
-            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
-            "behavior is "
-            "desired - input is interpreted as shape (N, C, L), where C is the channel dim. This behavior "
-            "will "
-            "change in a future release to interpret the input as one without a batch dimension, i.e. shape "
-            "(C, H, W). To maintain the 1D channel-wise dropout behavior, please switch to using dropout1d "
-            "instead.",
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired "
+            "for (N, C, L), not for (C, H, W): `dropout1d` is the function for that.",
             stacklevel=2,
         )
     return _feature_dropout(input, p, training, inplace, batched=True)
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zeroes whole channels of ``(N, C, D, H, W)`` or ``(C, D, H, W)`` and scales the others."""
+    """Zeroes whole channels of volumes, each with probability ``p``.
+
+    Args:
+        input: ``(N, C, D, H, W)`` or ``(C, D, H, W)``, of a floating point dtype.
+        p: probability of zeroing a channel, between 0 and 1.
+        training: whether to drop anything.
+        inplace: whether to write to the input.
+
+    Returns:
+        A tensor of the input's shape and dtype; channels that stay are divided by ``1 - p``.
+
+    Raises:
+        ValueError: the probability is out of its range.
+    """
     _check_probability(p)
     if input.dim() not in (4, 5):
         warnings.warn(
-            f"dropout3d: Received a {input.dim()}-D input to dropout3d, which is deprecated and will result in an "
-            "error in a future release. To retain the behavior and silence this warning, please use dropout "
-            "instead. Note that dropout3d exists to provide channel-wise dropout on inputs with 3 spatial "
-            "dimensions, a channel dimension, and an optional batch dimension (i.e. 4D or 5D inputs).",
+            f"dropout3d: Received a {input.dim()}-D input to dropout3d, which is deprecated: it zeroes channels of "
+            "(C, D, H, W) or (N, C, D, H, W). `dropout` zeroes elements of any shape.",
             stacklevel=2,
         )
     return _feature_dropout(input, p, training, inplace, batched=input.dim() != 4)

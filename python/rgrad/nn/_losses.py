@@ -44,7 +44,21 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Negative log likelihood of counts ``target`` under a Poisson distribution of rate ``input``."""
+    """Negative log likelihood of counts under a Poisson distribution: ``rate - target * log(rate)``.
+
+    Args:
+        input: logarithms of the rates, or the rates, of any shape and a floating point dtype.
+        target: the counts, of the same shape.
+        log_input: whether the input holds logarithms.
+        full: add Stirling's formula for ``log(target!)`` where the target is above 1.
+        size_average: older form of ``reduction``.
+        eps: added to rates before their logarithm is taken.
+        reduce: older form of ``reduction``.
+        reduction: ``'mean'``, ``'sum'`` or ``'none'``.
+
+    Returns:
+        A tensor without dimensions, or with ``'none'`` the losses, of the input's dtype.
+    """
     reduction = choose(size_average, reduce, reduction)
     loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
@@ -96,7 +110,19 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``input`` where the target is 1, ``max(0, margin - input)`` where it is -1."""
+    """``input`` where the target is 1, ``max(0, margin - input)`` where it is -1.
+
+    Args:
+        input: distances of pairs, of any shape and a floating point dtype.
+        target: 1 for pairs that belong together and -1 for others, of the same shape.
+        margin: how far apart the others should be.
+        size_average: older form of ``reduction``.
+        reduce: older form of ``reduction``.
+        reduction: ``'mean'``, ``'sum'`` or ``'none'``.
+
+    Returns:
+        A tensor without dimensions, or with ``'none'`` the losses, of the input's dtype.
+    """
     reduction = choose(size_average, reduce, reduction)
     zero = rgrad.zeros_like(input)
     apart = rgrad.where(target == 1, zero, (margin - input).clamp_min(0))
@@ -114,7 +140,24 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``max(0, -target * (input1 - input2) + margin)``: which of two should be larger, by how much."""
+    """``max(0, -target * (input1 - input2) + margin)``: which of two should be larger, by how much.
+
+    Args:
+        input1: the first of each pair, of any shape and a floating point dtype.
+        input2: the second, of the same shape.
+        target: 1 where the first should be larger and -1 where the second should.
+        margin: by how much.
+        size_average: older form of ``reduction``.
+        reduce: older form of ``reduction``.
+        reduction: ``'mean'``, ``'sum'`` or ``'none'``.
+
+    Returns:
+        A tensor without dimensions, or with ``'none'`` the losses, of the input's dtype.
+
+    >>> import rgrad as torch
+    >>> torch.nn.functional.margin_ranking_loss(torch.tensor([1.0]), torch.tensor([3.0]), torch.tensor([1.0]))
+    tensor(2.)
+    """
     reduction = choose(size_average, reduce, reduction)
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
@@ -136,7 +179,20 @@ def cosine_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1."""
+    """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1.
+
+    Args:
+        input1: vectors, ``(N, D)`` or ``(D,)``, of a floating point dtype.
+        input2: the vectors that they are compared with, of the same shape.
+        target: 1 for pairs that should point alike and -1 for others, ``(N,)`` or of no dimension.
+        margin: the cosine that the others may have.
+        size_average: older form of ``reduction``.
+        reduce: older form of ``reduction``.
+        reduction: ``'mean'``, ``'sum'`` or ``'none'``.
+
+    Returns:
+        A tensor without dimensions, or with ``'none'`` the losses, of the input's dtype.
+    """
     reduction = choose(size_average, reduce, reduction)
     dim, sizes = target.dim(), f"with sizes {list(input1.shape)} and {list(input2.shape)}."
     if dim > 1:
@@ -163,7 +219,18 @@ def soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``log(1 + exp(-target * input))``."""
+    """``log(1 + exp(-target * input))``.
+
+    Args:
+        input: scores, of any shape and a floating point dtype.
+        target: 1 or -1, of the same shape.
+        size_average: older form of ``reduction``.
+        reduce: older form of ``reduction``.
+        reduction: ``'mean'``, ``'sum'`` or ``'none'``.
+
+    Returns:
+        A tensor without dimensions, or with ``'none'`` the losses, of the input's dtype.
+    """
     return _reduce(softplus(-target * input, 1, math.inf), choose(size_average, reduce, reduction))
 
 
@@ -175,7 +242,19 @@ def multilabel_soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Binary cross-entropy of every class, averaged over the last dimension."""
+    """Binary cross-entropy of every class, averaged over the last dimension.
+
+    Args:
+        input: scores, ``(*, C)``, of a floating point dtype.
+        target: 1 for classes that a sample belongs to and 0 for others, of the same shape.
+        weight: a factor for each class, ``(C,)``.
+        size_average: older form of ``reduction``.
+        reduce: older form of ``reduction``.
+        reduction: ``'mean'``, ``'sum'`` or ``'none'``.
+
+    Returns:
+        A tensor without dimensions, or with ``'none'`` the losses, of the input's dtype.
+    """
     reduction = choose(size_average, reduce, reduction)
     loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
@@ -202,7 +281,21 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``sum(max(0, margin - input[target] + input[other]) ** p) / classes``."""
+    """``sum(max(0, margin - input[target] + input[other]) ** p) / classes``.
+
+    Args:
+        input: scores, ``(N, C)`` or ``(C,)``, of a floating point dtype.
+        target: int64 classes, ``(N,)`` or of no dimension.
+        p: 1 or 2.
+        margin: by how much the score of the class should be larger than the others.
+        weight: a factor for each class, ``(C,)``.
+        size_average: older form of ``reduction``.
+        reduce: older form of ``reduction``.
+        reduction: ``'mean'``, ``'sum'`` or ``'none'``.
+
+    Returns:
+        A tensor without dimensions, or with ``'none'`` the losses, of the input's dtype.
+    """
     reduction = _checked(choose(size_average, reduce, reduction))
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
@@ -266,17 +359,21 @@ def triplet_margin_loss(
     reduction = choose(size_average, reduce, reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
-    dims = anchor.dim(), positive.dim(), negative.dim()
-    if len(set(dims)) > 1:
-        raise RuntimeError(
-            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
-            f"anchor {dims[0]}D, positive {dims[1]}D, and negative {dims[2]}D inputs"
-        )
+    _check_triplet(anchor, positive, negative)
     near = pairwise_distance(anchor, positive, p, eps)
     far = pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = rgrad.minimum(far, pairwise_distance(positive, negative, p, eps))
     return _reduce((near - far + margin).clamp_min(0), reduction)
+
+
+def _check_triplet(*samples: Tensor) -> None:
+    dims = [sample.dim() for sample in samples]
+    if len(set(dims)) > 1:
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, "
+            f"but got: anchor {dims[0]}D, positive {dims[1]}D, and negative {dims[2]}D inputs"
+        )
 
 
 def triplet_margin_with_distance_loss(
@@ -294,11 +391,7 @@ def triplet_margin_with_distance_loss(
         raise ValueError(f"{reduction} is not a valid value for reduction")
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
-    if not anchor.ndim == positive.ndim == negative.ndim:
-        raise RuntimeError(
-            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, "
-            f"but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
-        )
+    _check_triplet(anchor, positive, negative)
     distance = pairwise_distance if distance_function is None else distance_function
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:

@@ -14,9 +14,8 @@ from rgrad.amp.autocast_mode import in_float32
 Tensor = _C.Tensor
 
 _ALIGN_WARNING = (
-    "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. "
-    "Please specify align_corners=True if the old behavior is desired. "
-    "See the documentation of grid_sample for details."
+    "Default grid_sample and affine_grid behavior is align_corners=False, by which -1 and 1 are the outer edges of the "
+    "border pixels; with align_corners=True they are their centres. Say which is meant."
 )
 
 

@@ -271,7 +271,15 @@ def rrelu(
     training: bool = False,
     inplace: bool = False,
 ) -> Tensor:
-    """Leaky ReLU whose slope is drawn per element from U(lower, upper), or in evaluation is their mean."""
+    """Leaky ReLU whose slope is drawn per element from U(lower, upper), or in evaluation is their mean.
+
+    Args:
+        input: a tensor of a floating point dtype.
+        lower: least slope for negative elements.
+        upper: largest slope.
+        training: whether to draw slopes.
+        inplace: whether to write to the input.
+    """
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace=inplace)
     with rgrad.no_grad():
@@ -288,8 +296,15 @@ def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, traini
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """Multiplies the first half of ``input`` along ``dim`` with the sigmoid of the second.
 
-    Shape:
-        Input: size ``2 * k`` in ``dim``. Output: size ``k`` there.
+    Args:
+        input: a tensor of a floating point dtype, of size ``2 * k`` in ``dim``.
+        dim: the dimension that is halved.
+
+    Returns:
+        A tensor of size ``k`` in that dimension.
+
+    Raises:
+        RuntimeError: the size is odd.
     """
     if input.dim() == 0:
         raise RuntimeError("glu does not support scalars because halving size must be even")
@@ -309,7 +324,15 @@ def _warn_of_chosen_dim(name: str, stacklevel: int) -> None:
 
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """Divides exponentials by their sum along ``dim``, which is chosen by the rank, with a warning, if not given.
+    """Divides exponentials by their sum: ``exp(x) / sum(exp(x))`` along ``dim``.
+
+    Args:
+        input: a tensor of a floating point dtype.
+        dim: along which the values add up to 1; chosen by the rank, with a warning, if not given.
+        dtype: to which the input is cast first.
+
+    Returns:
+        A tensor of the input's shape.
 
     >>> rgrad.nn.functional.softmax(rgrad.zeros(2), dim=0)
     tensor([0.5000, 0.5000])
@@ -320,14 +343,32 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """Applies softmax to the negated input."""
+    """Applies :func:`softmax` to the negated input.
+
+    Args:
+        input: a tensor of a floating point dtype.
+        dim: along which the values add up to 1; chosen by the rank, with a warning, if not given.
+        dtype: to which the input is cast first.
+
+    Returns:
+        A tensor of the input's shape.
+    """
     if dim is None:
         _warn_of_chosen_dim("softmin", _stacklevel)
     return _nn.softmax(-input, dim, _stacklevel, dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """Takes the logarithm of :func:`softmax` without overflow."""
+    """Takes the logarithm of :func:`softmax` without overflow: ``x - log(sum(exp(x)))`` along ``dim``.
+
+    Args:
+        input: a tensor of a floating point dtype.
+        dim: along which the exponentials add up to 1; chosen by the rank, with a warning, if not given.
+        dtype: to which the input is cast first.
+
+    Returns:
+        A tensor of the input's shape.
+    """
     if dim is None:
         _warn_of_chosen_dim("log_softmax", _stacklevel)
     return _nn.log_softmax(input, dim, _stacklevel, dtype)
@@ -363,7 +404,18 @@ def gumbel_softmax(
 def normalize(
     input: Tensor, p: float = 2.0, dim: int | Sequence[int] = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
-    """Divides by the p-norm along ``dim``, which counts as at least ``eps``."""
+    """Divides by the p-norm along ``dim``, which counts as at least ``eps``.
+
+    Args:
+        input: a tensor of a floating point dtype.
+        p: degree of the norm.
+        dim: one dimension or several.
+        eps: the least norm.
+        out: where the result is written.
+
+    >>> rgrad.nn.functional.normalize(rgrad.tensor([[3.0, 4.0]]))
+    tensor([[0.6000, 0.8000]])
+    """
     norm = input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
     return input / norm if out is None else rgrad.div(input, norm, out=out)
 
@@ -395,7 +447,20 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    """Divides by the root of the mean square over the last dimensions, and multiplies by ``weight``."""
+    """Divides by the root of the mean square over the last dimensions: ``x / sqrt(mean(x**2) + eps) * weight``.
+
+    Args:
+        input: ``(*, *normalized_shape)``, of a floating point dtype.
+        normalized_shape: sizes of the last dimensions, over which the mean is taken.
+        weight: factors, of that shape.
+        eps: added to the mean; the dtype's machine epsilon by default.
+
+    Returns:
+        A tensor of the input's shape and dtype.
+
+    Raises:
+        RuntimeError: the input does not end with these sizes.
+    """
     shape = tuple(normalized_shape)
     if not shape:
         raise RuntimeError(
@@ -433,6 +498,19 @@ def instance_norm(
 
     It is the batch norm of one sample whose channels are those of the whole batch; running statistics are
     then averaged over the batch.
+
+    Args:
+        input: ``(N, C, *)``, of a floating point dtype.
+        running_mean: ``(C,)``; updated in place with `use_input_stats`, used without it.
+        running_var: as `running_mean`.
+        weight: factors, ``(C,)``.
+        bias: what is added then, ``(C,)``.
+        use_input_stats: whether mean and variance are those of the input.
+        momentum: how much of the new statistics goes into the running ones.
+        eps: added to the variance.
+
+    Raises:
+        ValueError: each channel has but one element, whose variance is nothing to divide by.
     """
     if use_input_stats and math.prod(input.shape[2:]) == 1:
         raise ValueError(
@@ -459,8 +537,17 @@ def instance_norm(
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Returns ``input1 @ weight[k] @ input2 + bias[k]`` for every k.
 
-    Shape:
-        Inputs: ``(*, in1)`` and ``(*, in2)``; weight: ``(out, in1, in2)``; output: ``(*, out)``.
+    Args:
+        input1: ``(*, in1)``, of a floating point dtype.
+        input2: ``(*, in2)``, with the same leading sizes.
+        weight: ``(out, in1, in2)``.
+        bias: ``(out,)``.
+
+    Returns:
+        A tensor ``(*, out)``.
+
+    Raises:
+        RuntimeError: sizes do not fit together.
     """
     if input1.shape[:-1] != input2.shape[:-1]:
         raise RuntimeError(_bilinear_mismatch(input1, input2))
@@ -550,7 +637,18 @@ def _pad_dimension(input: Tensor, dim: int, before: int, after: int, mode: str) 
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """Rearranges ``(*, C * r**2, H, W)`` into ``(*, C, H * r, W * r)``."""
+    """Rearranges ``(*, C * r**2, H, W)`` into ``(*, C, H * r, W * r)``.
+
+    Args:
+        input: at least three-dimensional, of any dtype.
+        upscale_factor: r.
+
+    Raises:
+        RuntimeError: the channels are no multiple of ``r**2``.
+
+    >>> rgrad.nn.functional.pixel_shuffle(rgrad.zeros(1, 8, 2, 3), 2).shape
+    torch.Size([1, 2, 4, 6])
+    """
     factor = upscale_factor
     if input.dim() < 3:
         raise RuntimeError(
@@ -571,7 +669,15 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """Undoes :func:`pixel_shuffle`."""
+    """Undoes :func:`pixel_shuffle`: rearranges ``(*, C, H * r, W * r)`` into ``(*, C * r**2, H, W)``.
+
+    Args:
+        input: at least three-dimensional, of any dtype.
+        downscale_factor: r.
+
+    Raises:
+        RuntimeError: height or width is no multiple of r.
+    """
     factor = downscale_factor
     if input.dim() < 3:
         raise RuntimeError(
@@ -593,7 +699,18 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Deals the channels of ``groups`` groups out in turn, so that each new group has some of each."""
+    """Deals the channels of ``groups`` groups out in turn, so that each new group has some of each.
+
+    Args:
+        input: ``(N, C, *)``, of any dtype.
+        groups: a divisor of C.
+
+    Raises:
+        RuntimeError: the channels are no multiple of the groups.
+
+    >>> rgrad.nn.functional.channel_shuffle(rgrad.arange(4).view(1, 4, 1), 2).flatten()
+    tensor([0, 2, 1, 3])
+    """
     if input.dim() < 3:
         raise RuntimeError(
             f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}"

@@ -79,13 +79,27 @@ def _leaky_gain(slope: Any) -> float:
 
 
 def uniform_(tensor: _C.Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> _C.Tensor:
-    """Fills with values from the uniform distribution over ``[a, b)``."""
+    """Fills with values from the uniform distribution over ``[a, b)``.
+
+    Args:
+        tensor: of a floating point dtype.
+        a: lower bound.
+        b: upper bound.
+        generator: source of random numbers.
+    """
     with rgrad.no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor: _C.Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> _C.Tensor:
-    """Fills with values from the normal distribution."""
+    """Fills with values from the normal distribution.
+
+    Args:
+        tensor: of a floating point dtype.
+        mean: mean of the distribution.
+        std: its standard deviation.
+        generator: source of random numbers.
+    """
     with rgrad.no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
@@ -98,7 +112,16 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Any = None,
 ) -> _C.Tensor:
-    """Fills with values from the normal distribution, restricted to ``[a, b]``."""
+    """Fills with values from the normal distribution, restricted to ``[a, b]``.
+
+    Args:
+        tensor: of a floating point dtype.
+        mean: mean of the distribution before it is restricted.
+        std: its standard deviation.
+        a: lower bound.
+        b: upper bound.
+        generator: source of random numbers.
+    """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. "
@@ -157,7 +180,15 @@ def eye_(tensor: _C.Tensor) -> _C.Tensor:
 
 
 def dirac_(tensor: _C.Tensor, groups: int = 1) -> _C.Tensor:
-    """Fills the weight of a convolution so that it passes as many channels as possible through unchanged."""
+    """Fills the weight of a convolution so that it passes as many channels as possible through unchanged.
+
+    Args:
+        tensor: the weight, ``(out, in / groups, *kernel)`` with one to three dimensions of the kernel.
+        groups: number of blocks of channels.
+
+    Raises:
+        ValueError: the tensor has another number of dimensions, or the groups don't divide its first size.
+    """
     dimensions = tensor.dim()
     if dimensions not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
@@ -191,13 +222,25 @@ def _calculate_correct_fan(tensor: _C.Tensor, mode: str) -> int:
 
 
 def xavier_uniform_(tensor: _C.Tensor, gain: float = 1.0, generator: Any = None) -> _C.Tensor:
-    """Fills from U(-k, k), k = gain * sqrt(6 / (fan_in + fan_out))."""
+    """Fills from U(-k, k), ``k = gain * sqrt(6 / (fan_in + fan_out))``, Glorot's (AISTATS 2010, equation 16).
+
+    Args:
+        tensor: the weight, at least two-dimensional.
+        gain: see :func:`calculate_gain`.
+        generator: source of random numbers.
+    """
     bound = gain * math.sqrt(6.0 / sum(_calculate_fan_in_and_fan_out(tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: _C.Tensor, gain: float = 1.0, generator: Any = None) -> _C.Tensor:
-    """Fills from N(0, s), s = gain * sqrt(2 / (fan_in + fan_out))."""
+    """Fills from N(0, s), ``s = gain * sqrt(2 / (fan_in + fan_out))``, Glorot's (AISTATS 2010, equation 12).
+
+    Args:
+        tensor: the weight, at least two-dimensional.
+        gain: see :func:`calculate_gain`.
+        generator: source of random numbers.
+    """
     std = gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor)))
     return normal_(tensor, 0.0, std, generator)
 
@@ -220,10 +263,10 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Any = None,
 ) -> _C.Tensor:
-    """Fills from U(-k, k), k = gain * sqrt(3 / fan).
+    """Fills from U(-k, k), ``k = gain * sqrt(3 / fan)`` (arXiv:1502.01852, equation 15).
 
     Args:
-        tensor: the weight.
+        tensor: the weight, at least two-dimensional.
         a: negative slope of the rectifier that follows (with ``leaky_relu``).
         mode: ``'fan_in'`` keeps the variance in the forward pass, ``'fan_out'`` in the backward pass.
         nonlinearity: name of what follows, in ``nn.functional``.
@@ -249,7 +292,16 @@ def kaiming_normal_(
 
 
 def orthogonal_(tensor: _C.Tensor, gain: float = 1, generator: Any = None) -> _C.Tensor:
-    """Fills with a (semi-)orthogonal matrix, uniform among them; dimensions after the first are flattened."""
+    """Fills with a (semi-)orthogonal matrix, uniform among them; dimensions after the first are flattened.
+
+    Args:
+        tensor: at least two-dimensional, of a floating point dtype.
+        gain: factor of the matrix.
+        generator: source of random numbers.
+
+    Raises:
+        ValueError: the tensor has fewer dimensions.
+    """
     if tensor.dim() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
     if tensor.numel() == 0:
@@ -272,7 +324,17 @@ def orthogonal_(tensor: _C.Tensor, gain: float = 1, generator: Any = None) -> _C
 
 
 def sparse_(tensor: _C.Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> _C.Tensor:
-    """Fills a matrix from N(0, std), with a fraction ``sparsity`` of each column zero."""
+    """Fills a matrix from N(0, std), with a fraction ``sparsity`` of each column zero.
+
+    Args:
+        tensor: two-dimensional, of a floating point dtype.
+        sparsity: between 0 and 1.
+        std: standard deviation of the other elements.
+        generator: source of random numbers.
+
+    Raises:
+        ValueError: the tensor has another number of dimensions.
+    """
     if tensor.dim() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor.shape

@@ -87,9 +87,9 @@ class _Uninitialized(_C.Tensor):
     @property
     def shape(self) -> Any:
         raise RuntimeError(
-            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
-            "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call `forward` "
-            "to initialize the parameters before accessing their attributes."
+            "Can't access the shape of an uninitialized parameter or buffer: the first `forward` gives it one. It "
+            "is asked for, too, in `load_state_dict` when trying to load an uninitialized parameter into a module that "
+            "has seen an input."
         )
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:

@@ -184,28 +184,9 @@ def _looks_zipped(buffer: Any) -> bool:
 
 
 _UNSAFE = (
-    "In PyTorch 2.6, we changed the default value of the `weights_only` argument in `torch.load` from `False` to "
-    "`True`. Re-running `torch.load` with `weights_only` set to `False` will likely succeed, but it can result in "
-    "arbitrary code execution. Do it only if you got the file from a trusted source."
+    "`torch.load` builds only what tensors and their containers are made of, unless `weights_only=False` is given. "
+    "Then it calls whatever the file names, so that whoever wrote the file can run code here."
 )
-
-
-def _explained(message: str) -> str:
-    """What can be done about an error of the restricted unpickler."""
-    if "was not an allowed global by default" in message:
-        return (
-            "Weights only load failed. This file can still be loaded, to do so you have two options, "
-            "\033[1mdo those steps only if you trust the source of the checkpoint\033[0m. "
-            f"\n\t(1) {_UNSAFE}\n\t(2) Alternatively, to load with `weights_only=True` please check the recommended "
-            f"steps in the following error message.\n\tWeightsUnpickler error: {message}"
-        )
-    asked = (
-        "Please file an issue with the following so that we can make `weights_only=True` compatible with your use "
-        "case: WeightsUnpickler error: "
-    )
-    if message.endswith("is blocked."):
-        asked = ""
-    return f"Weights only load failed. {_UNSAFE}\n{asked}\n\n{message}"
 
 
 @contextlib.contextmanager
@@ -214,7 +195,8 @@ def _weights_errors() -> Iterator[None]:
     try:
         yield
     except pickle.UnpicklingError as error:
-        raise pickle.UnpicklingError(_explained(str(error))) from None
+        message = f"Weights only load failed. {_UNSAFE}\n\nWeightsUnpickler error: {error}"
+        raise pickle.UnpicklingError(message) from None
 
 
 def _contents(f: Any, mapped: bool) -> Any:
@@ -223,7 +205,7 @@ def _contents(f: Any, mapped: bool) -> Any:
         if not hasattr(f, "read"):
             raise AttributeError(
                 f"{type(f).__name__!r} object has no attribute 'seek'. You can only torch.load from a file that is "
-                "seekable. Please pre-load the data into a buffer like io.BytesIO and try to load from it instead."
+                "seekable: read this one into an io.BytesIO first."
             )
         return f.read()
     with open(f, "rb") as file:

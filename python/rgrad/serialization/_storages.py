@@ -82,8 +82,7 @@ class Storages:
                 ) from None
             raise RuntimeError(
                 f"Attempting to deserialize object on a {name.upper()} device but torch.{name}.is_available() is "
-                "False. If you are running on a CPU-only machine, please use torch.load with "
-                f"map_location=torch.device('cpu') to map your storages to the CPU. ({error})"
+                f"False. map_location=torch.device('cpu') loads its tensors to the CPU. ({error})"
             ) from None
 
 

@@ -355,10 +355,9 @@ class WeightsUnpickler:
             self._push(_safe_globals[full])
         else:
             raise pickle.UnpicklingError(
-                f"Unsupported global: GLOBAL {full} was not an allowed global by default. Please use "
-                f"`torch.serialization.add_safe_globals([{full}])` or the "
-                f"`torch.serialization.safe_globals([{full}])` context manager to allowlist this global if you trust "
-                "this class/function."
+                f"Unsupported global: GLOBAL {full} was not an allowed global by default. Who trusts it allows it: "
+                f"`torch.serialization.add_safe_globals([{full}])`, or for a block "
+                f"`torch.serialization.safe_globals([{full}])`."
             )
 
     def _allowed(self, function: Any) -> bool:
@@ -398,8 +397,8 @@ class WeightsUnpickler:
                 target.__dict__.update(state)
         else:
             raise pickle.UnpicklingError(
-                f"Can only build Tensor, Parameter, OrderedDict or types allowlisted via "
-                f"`add_safe_globals`, but got {type(target)}"
+                "Can only build Tensor, Parameter, OrderedDict or types allowlisted via `add_safe_globals`, not "
+                f"{type(target)}"
             )
         self._push(target)
 

@@ -26,10 +26,8 @@ from rgrad.random import fork_rng
 Tensor = _C.Tensor
 
 _TIP = (
-    "\nTip: To see a more detailed error message, either pass `debug=True` to\n"
-    "`torch.utils.checkpoint.checkpoint(...)` or wrap the code block\n"
-    "with `with torch.utils.checkpoint.set_checkpoint_debug_enabled(True):` to\n"
-    "enable checkpoint\u2011debug mode globally.\n"
+    "\nTip: `checkpoint(..., debug=True)`, or a block of `set_checkpoint_debug_enabled(True)`, shows where in the "
+    "program each run saved its tensors.\n"
 )
 
 
@@ -124,9 +122,8 @@ class Region:
             returned = True
         if not returned:
             raise RuntimeError(
-                "torch.utils.checkpoint: the forward context provided by context_fn suppressed an exception raised "
-                "during the checkpointed forward. This is not supported because checkpoint cannot return a value for "
-                "a failed forward."
+                "torch.utils.checkpoint: the forward context provided by context_fn suppressed an exception, and left "
+                "nothing that could be returned."
             )
         self.finished = True
         return result
@@ -157,17 +154,15 @@ class Region:
                 raise CheckpointError(self._report()) from e
         if run not in placeholder.tensors:
             raise CheckpointError(
-                "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. "
-                "If you are calling ctx.saved_tensors in backward, make sure to do so only once. Otherwise please "
-                "open an issue with details on your use case."
+                "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. A "
+                "backward may ask for ctx.saved_tensors one time."
             )
         return placeholder.tensors.pop(run)
 
     def _report(self) -> str:
         before, again = ("\n".join(log) for log in self.logs or ([], []))
         return (
-            " An error happened while unpacking tensors; dumping logs of latest computation\n"
-            "because you passed `debug=True` to `torch.utils.checkpoint.checkpoint()`.\n"
+            " An error happened while unpacking tensors; dumping logs of latest computation, as debug=True asks.\n"
             f"\nTensors saved in the original forward:\n\n{before}\n"
             f"\nTensors saved during recomputation:\n\n{again}\n"
         )

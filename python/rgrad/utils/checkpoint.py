@@ -195,7 +195,7 @@ def checkpoint_sequential(
 
     >>> import rgrad as torch
     >>> x = torch.ones(2, requires_grad=True)
-    >>> checkpoint_sequential([torch.exp, torch.log, torch.neg], 2, x, use_reentrant=False)
+    >>> torch.utils.checkpoint.checkpoint_sequential([torch.exp, torch.log, torch.neg], 2, x, use_reentrant=False)
     tensor([-1., -1.], grad_fn=<NegBackward0>)
     """
     options = {

@@ -87,7 +87,7 @@ def warn_if_has_hooks(tensor: Any) -> None:
     for hook in (getattr(tensor, "_backward_hooks", None) or {}).values():
         if not hasattr(hook, "__torch_unserializable__"):
             warnings.warn(
-                f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, you can decorate the "
-                "function with @torch.utils.hooks.unserializable_hook to suppress this warning",
+                f"backward hook {hook!r} on tensor will not be serialized.  Nothing is said of a function that "
+                "torch.utils.hooks.unserializable_hook decorates.",
                 stacklevel=2,
             )

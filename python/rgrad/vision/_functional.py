@@ -180,9 +180,7 @@ def _target_size(rows: int, columns: int, size: int | Sequence[int], max_size: i
     if not isinstance(size, int) and len(size) == 2:
         if max_size is not None:
             raise ValueError(
-                "max_size should only be passed if size specifies the length of the smaller edge, i.e. size "
-                "should be "
-                "an int or a sequence of length 1 in torchscript mode."
+                f"max_size should only be passed if size specifies the length of the smaller edge, not both as {size}"
             )
         return size[0], size[1]
     shorter = size if isinstance(size, int) else size[0]
@@ -190,9 +188,8 @@ def _target_size(rows: int, columns: int, size: int | Sequence[int], max_size: i
     if max_size is not None:
         if max_size <= shorter:
             raise ValueError(
-                f"max_size = {max_size} must be strictly greater than the requested size for the smaller "
-                "edge size = "
-                f"{size}"
+                f"max_size = {max_size} must be strictly greater than the requested size for the smaller edge "
+                f"size = {size}"
             )
         if longer > max_size:
             shorter, longer = int(max_size * shorter / longer), max_size
@@ -209,7 +206,7 @@ def resize(
     """A picture in another size; `size` is (height, width) or the length of the shorter edge."""
     if not isinstance(interpolation, InterpolationMode):
         raise TypeError(
-            "Argument interpolation should be a InterpolationMode or a corresponding Pillow integer constant"
+            f"Argument interpolation should be a InterpolationMode, but got {type(interpolation).__name__}"
         )
     rows, columns = height_and_width(picture)
     height, width = _target_size(rows, columns, size, max_size)

@@ -1,18 +1,22 @@
 //! The CPU as a [`Backend`]: finds the elements of views, and the loop of a dtype.
 
+mod norms;
 mod products;
 
 use super::parallel::for_chunks_mut;
 use super::{
-    Cpu, choice, conv, copy, index, inspect, order, pointwise, pool, random, reduce, scan, softmax, sort, svd,
+    Cpu, choice, conv, copy, index, inspect, interpret, norm, optim, order, pointwise, pool, random, reduce,
+    scan, softmax, sort, svd,
 };
 use crate::backend::conv::{ConvShape, Product};
 use crate::backend::factor::Factor;
 use crate::backend::index::{Combine, Found, IndexGrid, Pick};
 use crate::backend::inspect::Question;
 use crate::backend::interface::Backend;
+use crate::backend::norm::{Made, Stats};
+use crate::backend::optim::Group;
 use crate::backend::plane::{Map, PoolShape, ResizeShape};
-use crate::backend::pointwise::{Operand, Program, compute_type};
+use crate::backend::pointwise::{Operand, Primitives, Program, compute_type};
 use crate::backend::random::{Draw, Philox};
 use crate::backend::reduce::{ReduceDims, ReduceOp};
 use crate::backend::scan::Running;
@@ -23,6 +27,7 @@ use crate::backend::{View, elements, results};
 use crate::device::Device;
 use crate::dtype::{Bool8, DType, Element, Real, Scalar};
 use crate::error::{Error, Result};
+use crate::formula::Formula;
 use crate::layout::Layout;
 use crate::storage::Storage;
 use crate::{bail, ensure, with_dtype};
@@ -126,6 +131,21 @@ impl Backend for Cpu {
         Ok(pointwise::run(program.kernel, compute, operands, params, out))
     }
 
+    fn pointwise_all(
+        &self,
+        name: &'static str,
+        formula: &Formula,
+        primitives: Primitives,
+        compute: DType,
+        operands: &[Operand],
+        params: &[Scalar],
+        outs: &[View],
+    ) -> Result<()> {
+        let done = interpret::run(formula, primitives, compute, operands, params, outs);
+        ensure!(done, NotImplemented, "a step of '{name}' is not defined in {}", compute.name());
+        Ok(())
+    }
+
     fn expect_divisors(&self, x: View) -> Result<()> {
         let zero = with_dtype!(x.dtype, T => elements::<T>(x).iter().any(|v| v.to_f64() == 0.0));
         ensure!(!zero, Error::ZeroDivision);
@@ -206,6 +226,11 @@ impl Backend for Cpu {
                 }
             }),
         }
+        Ok(())
+    }
+
+    fn norm_of_all(&self, order: f64, tensors: &[View], out: View) -> Result<()> {
+        copy::fill(out, Scalar::Float(optim::norm_of_all(order, tensors)));
         Ok(())
     }
 
@@ -541,6 +566,49 @@ impl Backend for Cpu {
             svd::svd(w[i * size..][..size].to_vec(), m.rows, m.columns, factors);
         });
         Ok(())
+    }
+
+    // ---- normalisation and optimizers
+
+    fn norm_forward(
+        &self,
+        kind: norms::Kind,
+        x: View,
+        affine: [Option<View>; 2],
+        eps: f64,
+        out: View,
+        stats: Stats,
+    ) -> Result<bool> {
+        with_dtype!(float x.dtype, T => norms::forward::<T>(kind, x, affine, eps, out, stats),
+            else bail!(Error::DtypeNotImplemented { op: kind.kernel(), dtype: x.dtype }));
+        Ok(true)
+    }
+
+    fn norm_backward(
+        &self,
+        kind: norms::Kind,
+        g: View,
+        x: View,
+        stats: [View; 2],
+        weight: Option<View>,
+        out: [View; 3],
+    ) -> Result<Made> {
+        with_dtype!(float x.dtype, T => norms::backward::<T>(kind, g, x, stats, weight, out),
+            else bail!(Error::DtypeNotImplemented { op: kind.kernel(), dtype: x.dtype }));
+        Ok(Made::All)
+    }
+
+    fn follow(&self, old: View, new: View, kept: f64, taken: f64, out: View) -> Result<()> {
+        norm::follow(old, new, kept, taken, out);
+        Ok(())
+    }
+
+    fn optimizer_step(&self, groups: &[Group]) -> Result<()> {
+        optim::step(groups)
+    }
+
+    fn scale(&self, tensors: &[View], factor: View, found: Option<View>) -> Result<()> {
+        optim::scale(tensors, factor, found)
     }
 }
 

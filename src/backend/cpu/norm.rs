@@ -10,12 +10,15 @@
 #[cfg(test)]
 mod tests;
 
+use crate::backend::cpu::copy::{Reader, View};
 use crate::backend::cpu::math::Math;
 use crate::backend::cpu::parallel::{for_chunks_mut, for_chunks_mut2};
 use crate::backend::cpu::reduce::{chunk_of, moments, row_pieces, rows_of, sum, sum_pairs};
 use crate::backend::cpu::simd::Version;
+use crate::backend::norm::{gradient, normalize, passed_back, reciprocal_deviation, terms};
 use crate::backend::reduce::ReduceDims;
 use crate::dtype::Real;
+use crate::formula::Num;
 use crate::multiversion;
 
 /// Most rows whose weight gradients are summed one by one.
@@ -28,22 +31,22 @@ fn or_filled<T: Real>(v: Option<&[T]>, len: usize, default: T) -> std::borrow::C
     v.map_or_else(|| vec![default; len].into(), Into::into)
 }
 
-/// The reciprocal of the standard deviation.
-fn invstd<T: Real>(var: T, eps: f64) -> T {
-    T::ONE / (var + T::of(eps)).sqrt()
-}
+/// The types that normalisation computes in.
+pub trait Number: Math + Num {}
+impl Number for f32 {}
+impl Number for f64 {}
 
 multiversion! { version = Version::worth::<T>();
     /// Normalises rows; `stats` receives mean and reciprocal standard deviation of each.
-    fn layer_norm_rows[T: Math](x: &[T], n: usize, weight: &[T], bias: &[T], eps: f64, out: &mut [T], stats: &mut [T]) {
+    fn layer_norm_rows[T: Number](x: &[T], n: usize, weight: &[T], bias: &[T], eps: f64, out: &mut [T], stats: &mut [T]) {
         let count = T::of(n as f64);
         for ((x, out), stats) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)).zip(stats.chunks_exact_mut(2)) {
             let [total] = sum_pairs(x, x, |v, _| [v]);
             let mean = total / count;
             let [m2] = sum_pairs(x, x, |v, _| [(v - mean) * (v - mean)]);
-            let rstd = invstd(m2 / count, eps);
+            let rstd = reciprocal_deviation(m2 / count, T::of(eps));
             for (((out, &x), &w), &b) in out.iter_mut().zip(x).zip(weight).zip(bias) {
-                *out = (x - mean) * rstd * w + b;
+                *out = normalize(x, mean, rstd * w, b);
             }
             stats.copy_from_slice(&[mean, rstd]);
         }
@@ -52,7 +55,7 @@ multiversion! { version = Version::worth::<T>();
 
 /// Normalises each row of `x` (`[rows, n]`) and scales it; also gives each row's mean and reciprocal standard
 /// deviation, which the backward pass wants.
-pub fn layer_norm<T: Math>(
+pub fn layer_norm<T: Number>(
     x: &[T],
     n: usize,
     weight: Option<&[T]>,
@@ -80,7 +83,7 @@ pub fn layer_norm<T: Math>(
 
 multiversion! { version = Version::worth::<T>();
     /// The backward pass of some rows; `sums` receives their `dy * xhat` and `dy`, summed by column.
-    fn layer_norm_rows_backward[T: Math](dy: &[T], x: &[T], mean: &[T], rstd: &[T], weight: &[T], dx: &mut [T], sums: &mut [T]) {
+    fn layer_norm_rows_backward[T: Number](dy: &[T], x: &[T], mean: &[T], rstd: &[T], weight: &[T], dx: &mut [T], sums: &mut [T]) {
         let n = weight.len();
         let count = T::of(n as f64);
         let (dw, db) = sums.split_at_mut(n);
@@ -88,21 +91,21 @@ multiversion! { version = Version::worth::<T>();
         for (((dy, x), dx), (&mean, &rstd)) in rows.zip(mean.iter().zip(rstd)) {
             // dx holds dy * weight and xhat is recomputed: cheaper than a buffer for either.
             for ((((dx, &dy), &x), &w), (dw, db)) in dx.iter_mut().zip(dy).zip(x).zip(weight).zip(dw.iter_mut().zip(db.iter_mut())) {
-                *dw += dy * ((x - mean) * rstd);
-                *db += dy;
+                let [plain, product] = terms(dy, x, mean);
+                *dw += product * rstd;
+                *db += plain;
                 *dx = dy * w;
             }
-            let [plain, product] = sum_pairs(dx, x, |g, x| [g, g * (x - mean)]);
-            let (shift, along) = (plain / count, product * rstd * rstd / count);
+            let back = passed_back(sum_pairs(dx, x, |g, x| terms(g, x, mean)), rstd, count);
             for (dx, &x) in dx.iter_mut().zip(x) {
-                *dx = (*dx - shift - (x - mean) * along) * rstd;
+                *dx = gradient(*dx, x, mean, rstd, back);
             }
         }
     }
 }
 
 /// The gradients of [`layer_norm`]'s input, weight and bias (both `n` long).
-pub fn layer_norm_backward<T: Math>(
+pub fn layer_norm_backward<T: Number>(
     dy: &[T],
     x: &[T],
     n: usize,
@@ -169,12 +172,12 @@ impl<const N: usize, T: Real> Coefficients<N, T> {
 
 multiversion! { version = Version::worth::<T>();
     /// `(x - center) * scale + shift`.
-    fn affine[T: Math](x: &[T], k: &Coefficients<3, T>, start: usize, out: &mut [T]) {
+    fn affine[T: Number](x: &[T], k: &Coefficients<3, T>, start: usize, out: &mut [T]) {
         if k.share > 1 {
             for (run, _, at) in row_pieces(start, out.len(), k.share) {
                 let [center, scale, shift] = k.of_run(run);
                 for (out, &x) in out[at.clone()].iter_mut().zip(&x[at]) {
-                    *out = (x - center) * scale + shift;
+                    *out = normalize(x, center, scale, shift);
                 }
             }
             return;
@@ -183,7 +186,7 @@ multiversion! { version = Version::worth::<T>();
         for (_, col, at) in row_pieces(start, out.len(), center.len()) {
             let k = center[col..].iter().zip(&scale[col..]).zip(&shift[col..]);
             for ((out, &x), ((&center, &scale), &shift)) in out[at.clone()].iter_mut().zip(&x[at]).zip(k) {
-                *out = (x - center) * scale + shift;
+                *out = normalize(x, center, scale, shift);
             }
         }
     }
@@ -191,12 +194,12 @@ multiversion! { version = Version::worth::<T>();
 
 multiversion! { version = Version::worth::<T>();
     /// `dy * scale - (x - center) * along - shift`.
-    fn affine_backward[T: Math](dy: &[T], x: &[T], k: &Coefficients<4, T>, start: usize, dx: &mut [T]) {
+    fn affine_backward[T: Number](dy: &[T], x: &[T], k: &Coefficients<4, T>, start: usize, dx: &mut [T]) {
         if k.share > 1 {
             for (run, _, at) in row_pieces(start, dx.len(), k.share) {
                 let [center, scale, along, shift] = k.of_run(run);
                 for ((dx, &dy), &x) in dx[at.clone()].iter_mut().zip(&dy[at.clone()]).zip(&x[at]) {
-                    *dx = dy * scale - (x - center) * along - shift;
+                    *dx = gradient(dy, x, center, scale, [along, shift]);
                 }
             }
             return;
@@ -206,18 +209,18 @@ multiversion! { version = Version::worth::<T>();
             let k = center[col..].iter().zip(&scale[col..]).zip(along[col..].iter().zip(&shift[col..]));
             let elements = dx[at.clone()].iter_mut().zip(&dy[at.clone()]).zip(&x[at]);
             for (((dx, &dy), &x), ((&center, &scale), (&along, &shift))) in elements.zip(k) {
-                *dx = dy * scale - (x - center) * along - shift;
+                *dx = gradient(dy, x, center, scale, [along, shift]);
             }
         }
     }
 }
 
-fn apply<T: Math>(x: &[T], k: &Coefficients<3, T>, out: &mut [T]) {
+fn apply<T: Number>(x: &[T], k: &Coefficients<3, T>, out: &mut [T]) {
     let chunk = chunk_of(x.len());
     for_chunks_mut(out, chunk, |i, out| affine(&x[i * chunk..][..out.len()], k, i * chunk, out));
 }
 
-fn apply_backward<T: Math>(dy: &[T], x: &[T], k: &Coefficients<4, T>, dx: &mut [T]) {
+fn apply_backward<T: Number>(dy: &[T], x: &[T], k: &Coefficients<4, T>, dx: &mut [T]) {
     let chunk = chunk_of(x.len());
     for_chunks_mut(dx, chunk, |i, dx| {
         let at = i * chunk..i * chunk + dx.len();
@@ -234,7 +237,7 @@ fn merge_moments<T: Real>(count: usize, groups: impl Iterator<Item = (T, T)> + C
 }
 
 /// Mean and biased variance of every channel of `x` (`[n, c, inner]`).
-pub fn channel_stats<T: Math>(x: &[T], n: usize, c: usize, inner: usize, mean: &mut [T], var: &mut [T]) {
+pub fn channel_stats<T: Number>(x: &[T], n: usize, c: usize, inner: usize, mean: &mut [T], var: &mut [T]) {
     let as_columns = inner < SHORT_RUN;
     let d = if as_columns { ReduceDims::new(1, n, c * inner) } else { ReduceDims::rows(n * c, inner) };
     let (mut means, mut m2s) = (vec![T::ZERO; d.lanes()], vec![T::ZERO; d.lanes()]);
@@ -248,30 +251,8 @@ pub fn channel_stats<T: Math>(x: &[T], n: usize, c: usize, inner: usize, mean: &
     }
 }
 
-/// Normalises every channel of `x` (`[n, c, inner]`) with its own statistics, and gives these: the mean, the biased
-/// variance, and the reciprocal standard deviation, which the backward pass wants.
-pub fn batch_norm<T: Math>(
-    x: &[T],
-    n: usize,
-    c: usize,
-    inner: usize,
-    weight: Option<&[T]>,
-    bias: Option<&[T]>,
-    eps: f64,
-    out: &mut [T],
-    mean: &mut [T],
-    var: &mut [T],
-    rstd: &mut [T],
-) {
-    channel_stats(x, n, c, inner, mean, var);
-    for (rstd, &var) in rstd.iter_mut().zip(var.iter()) {
-        *rstd = invstd(var, eps);
-    }
-    batch_norm_eval(x, c, inner, mean, rstd, weight, bias, out);
-}
-
-/// Normalises with given statistics: `(x - mean) * rstd * weight + bias`.
-pub fn batch_norm_eval<T: Math>(
+/// Normalises every channel of `x` (`[n, c, inner]`) with given statistics.
+pub fn batch_norm<T: Number>(
     x: &[T],
     c: usize,
     inner: usize,
@@ -291,30 +272,30 @@ pub fn batch_norm_eval<T: Math>(
 
 multiversion! { version = Version::worth::<T>();
     /// The sums of `dy` and of `dy * (x - center)` over whole runs.
-    fn run_sums[T: Math](dy: &[T], x: &[T], center: &[T], inner: usize, sums: &mut [T]) {
+    fn run_sums[T: Number](dy: &[T], x: &[T], center: &[T], inner: usize, sums: &mut [T]) {
         for (((dy, x), &center), sums) in dy.chunks_exact(inner).zip(x.chunks_exact(inner)).zip(center).zip(sums.chunks_exact_mut(2)) {
-            let pair = sum_pairs(dy, x, |g, x| [g, g * (x - center)]);
-            sums.copy_from_slice(&pair);
+            sums.copy_from_slice(&sum_pairs(dy, x, |g, x| terms(g, x, center)));
         }
     }
 }
 
 multiversion! { version = Version::worth::<T>();
     /// As [`run_sums`] over the columns of some samples; `sums` holds the sums of `dy`, then the others.
-    fn column_sums[T: Math](dy: &[T], x: &[T], center: &[T], sums: &mut [T]) {
+    fn column_sums[T: Number](dy: &[T], x: &[T], center: &[T], sums: &mut [T]) {
         let w = center.len();
         let (plain, product) = sums.split_at_mut(w);
         for (dy, x) in dy.chunks_exact(w).zip(x.chunks_exact(w)) {
             for ((((p, q), &dy), &x), &center) in plain.iter_mut().zip(product.iter_mut()).zip(dy).zip(x).zip(center) {
-                *p += dy;
-                *q += dy * (x - center);
+                let [plain, product] = terms(dy, x, center);
+                *p += plain;
+                *q += product;
             }
         }
     }
 }
 
 /// The sums of `dy` and of `dy * (x - center)` over each run, in pairs; `center` has one value per run.
-fn sums_of_runs<T: Math>(dy: &[T], x: &[T], center: &[T], inner: usize) -> Vec<T> {
+fn sums_of_runs<T: Number>(dy: &[T], x: &[T], center: &[T], inner: usize) -> Vec<T> {
     let mut sums = vec![T::ZERO; 2 * center.len()];
     let grain = rows_of(x.len(), inner);
     for_chunks_mut(&mut sums, 2 * grain, |i, sums| {
@@ -326,7 +307,14 @@ fn sums_of_runs<T: Math>(dy: &[T], x: &[T], center: &[T], inner: usize) -> Vec<T
 }
 
 /// The sums of `dy` and of `dy * (x - mean)` over each channel.
-fn sums_of_channels<T: Math>(dy: &[T], x: &[T], n: usize, c: usize, inner: usize, mean: &[T]) -> Vec<[T; 2]> {
+fn sums_of_channels<T: Number>(
+    dy: &[T],
+    x: &[T],
+    n: usize,
+    c: usize,
+    inner: usize,
+    mean: &[T],
+) -> Vec<[T; 2]> {
     let mut total = vec![[T::ZERO; 2]; c];
     if inner >= SHORT_RUN {
         let center: Vec<T> = (0..n * c).map(|run| mean[run % c]).collect();
@@ -355,9 +343,9 @@ fn sums_of_channels<T: Math>(dy: &[T], x: &[T], n: usize, c: usize, inner: usize
     total
 }
 
-/// The gradients of [`batch_norm`] (`training`) or [`batch_norm_eval`], from the statistics that it used. The
+/// The gradients of [`batch_norm`], from the statistics that it used, which are those of `x` where `training`. The
 /// gradients of weight and bias are per channel.
-pub fn batch_norm_backward<T: Math>(
+pub fn batch_norm_backward<T: Number>(
     dy: &[T],
     x: &[T],
     n: usize,
@@ -377,7 +365,8 @@ pub fn batch_norm_backward<T: Math>(
         return;
     }
     let weight = or_filled(weight, c, T::ONE);
-    for (ch, [plain, product]) in sums_of_channels(dy, x, n, c, inner, mean).into_iter().enumerate() {
+    let sums = sums_of_channels(dy, x, n, c, inner, mean);
+    for (ch, &[plain, product]) in sums.iter().enumerate() {
         (dbias[ch], dweight[ch]) = (plain, product * rstd[ch]);
     }
     if !training {
@@ -386,15 +375,17 @@ pub fn batch_norm_backward<T: Math>(
     }
     let count = T::of((n * inner) as f64);
     let k = Coefficients::per_channel(c, inner, |ch| {
-        let scale = rstd[ch] * weight[ch];
-        [mean[ch], scale, scale * rstd[ch] * dweight[ch] / count, scale * dbias[ch] / count]
+        // A channel has one weight, and the sums over it are those of its gradients.
+        let sums = [sums[ch][0] * weight[ch], sums[ch][1] * weight[ch]];
+        let [along, shift] = passed_back(sums, rstd[ch], count);
+        [mean[ch], rstd[ch] * weight[ch], along, shift]
     });
     apply_backward(dy, x, &k, dx);
 }
 
 /// Normalises each group of channels of each sample of `x` (`[n, c, inner]`, `groups` dividing `c`); `mean` and
 /// `rstd` are `[n, groups]`.
-pub fn group_norm<T: Math>(
+pub fn group_norm<T: Number>(
     x: &[T],
     n: usize,
     c: usize,
@@ -410,7 +401,7 @@ pub fn group_norm<T: Math>(
     let members = c / groups.max(1);
     let count = T::of((members * inner) as f64);
     moments(x, ReduceDims::rows(n * groups, members * inner), mean, rstd);
-    rstd.iter_mut().for_each(|v| *v = invstd(*v / count, eps));
+    rstd.iter_mut().for_each(|v| *v = reciprocal_deviation(*v / count, T::of(eps)));
     if x.is_empty() {
         return;
     }
@@ -423,7 +414,7 @@ pub fn group_norm<T: Math>(
 }
 
 /// The gradients of [`group_norm`]; those of weight and bias are per channel.
-pub fn group_norm_backward<T: Math>(
+pub fn group_norm_backward<T: Number>(
     dy: &[T],
     x: &[T],
     n: usize,
@@ -458,8 +449,20 @@ pub fn group_norm_backward<T: Math>(
     let count = T::of((members * inner) as f64);
     let k = Coefficients::per_channel(n * c, inner, |run| {
         let (group, r) = (run / members, rstd[run / members]);
-        let [plain, product] = passed[group];
-        [mean[group], r * weight[run % c], r * r * r * product / count, r * plain / count]
+        let [along, shift] = passed_back(passed[group], r, count);
+        [mean[group], r * weight[run % c], along, shift]
     });
     apply_backward(dy, x, &k, dx);
+}
+
+/// `old * kept + new * taken`, rounded once.
+pub fn follow(old: View, new: View, kept: f64, taken: f64, out: View) {
+    let read = |v: View| {
+        let mut values = vec![0.0f64; v.layout.numel()];
+        Reader::new(v, 0).read(&mut values);
+        values
+    };
+    let values: Vec<f64> =
+        read(old).iter().zip(read(new)).map(|(old, new)| kept * old + taken * new).collect();
+    Reader::new(out, 0).write(&values);
 }

@@ -27,6 +27,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::error::Patience;
+
 /// How long a thread polls for work, or for the last chunks, before it sleeps. Waking a sleeper takes longer than
 /// most regions, and operations of one training step follow each other within this time.
 const SPIN: Duration = Duration::from_micros(40);
@@ -161,7 +163,14 @@ fn run(chunks: usize, f: &dyn Job) {
             return pool.run(chunks, f);
         }
     }
-    (0..chunks).for_each(|i| f.chunk(i));
+    if chunks <= 1 {
+        return (0..chunks).for_each(|i| f.chunk(i));
+    }
+    let mut patience = Patience::new();
+    for i in 0..chunks {
+        f.chunk(i);
+        patience.unwind();
+    }
 }
 
 /// The work of a region. The closure lives as long as the region: see Note [Regions].
@@ -287,7 +296,11 @@ impl Pool {
             let _guard = self.guard();
             (1..chunks).take(sleepers).for_each(|_| self.work.notify_one());
         }
-        while self.run_chunk(End::First) {}
+        let mut patience = Patience::new();
+        while self.run_chunk(End::First) {
+            // The user's wish to stop ends a region as a panic in it does.
+            self.guarded(|| patience.unwind());
+        }
         self.wait_for_chunks(chunks);
         let panic = if self.panicked.swap(false, Relaxed) {
             self.panic.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -316,12 +329,7 @@ impl Pool {
         let Some(task) = (unsafe { *self.task.get() }) else { return false };
         if !self.panicked.load(Relaxed) {
             // SAFETY: the closure lives until the region's caller has seen this chunk finished.
-            let call = || unsafe { (*task.closure).chunk(chunk) };
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
-                let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
-                first.get_or_insert(panic);
-                self.panicked.store(true, Relaxed);
-            }
+            self.guarded(|| unsafe { (*task.closure).chunk(chunk) });
         }
         // From the last increment on, the region may be gone; the pool is not.
         if self.finished.0.fetch_add(1, SeqCst) + 1 == task.chunks && self.caller_sleeps.load(SeqCst) {
@@ -329,6 +337,15 @@ impl Pool {
             self.done.notify_all();
         }
         true
+    }
+
+    /// Calls `f`, and keeps a panic of it for the end of the region, whose other chunks are then skipped.
+    fn guarded(&self, f: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
+            let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
+            first.get_or_insert(panic);
+            self.panicked.store(true, Relaxed);
+        }
     }
 
     /// The life of a worker.
@@ -438,6 +455,37 @@ mod tests {
             })
         });
         counts.into_iter().map(AtomicUsize::into_inner).collect()
+    }
+
+    #[test]
+    fn the_users_wish_ends_a_loop_where_somebody_waits_for_it() {
+        static WISH: AtomicBool = AtomicBool::new(false);
+        crate::error::set_interrupt_check(|| match WISH.load(Relaxed) {
+            true => Err(crate::error::Error::Runtime("stop".into())),
+            false => Ok(()),
+        });
+        for threads in [1, 2] {
+            with_threads(threads, || {
+                let done = AtomicUsize::new(0);
+                let count = || {
+                    parallel_for(200, 1, |_| {
+                        thread::sleep(Duration::from_millis(1));
+                        done.fetch_add(1, Relaxed);
+                    });
+                    Ok(())
+                };
+                WISH.store(true, Relaxed);
+                let ended = crate::error::interruptible(count).map_err(|e| e.to_string());
+                assert_eq!(ended, Err("stop".into()));
+                assert!(done.swap(0, Relaxed) < 200);
+                // Nobody around it takes the error.
+                count().unwrap();
+                assert_eq!(done.swap(0, Relaxed), 200);
+                WISH.store(false, Relaxed);
+                crate::error::interruptible(count).unwrap();
+                assert_eq!(done.swap(0, Relaxed), 200);
+            });
+        }
     }
 
     #[test]

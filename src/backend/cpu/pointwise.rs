@@ -21,7 +21,7 @@ use crate::storage::Storage;
 impl<T: Copy, O: Copy + Zeroable> Loop<T, O> {
     /// Runs over all of `out`; the inputs are as long.
     #[inline]
-    fn run(self, ins: &[&[T]], params: &[T], out: &mut [O]) {
+    pub(super) fn run(self, ins: &[&[T]], params: &[T], out: &mut [O]) {
         let whole = out.len() - out.len() % GROUP;
         if whole > 0 {
             (self.0)(ins, params, out);
@@ -111,7 +111,7 @@ fn period(layout: &Layout) -> Option<usize> {
 
 /// Where the driver takes an operand from. All but numbers, periods and blocks are of the computed type; all but
 /// blocks are not overwritten before they are read.
-enum Source<'a> {
+pub(super) enum Source<'a> {
     /// Contiguous: used as it lies.
     Direct(View<'a>),
     /// Made of long contiguous runs, which are used as they lie: a slice of columns.
@@ -128,7 +128,7 @@ enum Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    fn of<T: Lane>(operand: Option<&Operand<'a>>, out: View) -> Self {
+    pub(super) fn of<T: Lane>(operand: Option<&Operand<'a>>, out: View) -> Self {
         match operand {
             None | Some(Operand::Unread) => Source::Unread,
             Some(Operand::Number(s)) => Source::Number(*s),
@@ -155,6 +155,15 @@ impl<'a> Source<'a> {
         match banded_columns(v.layout) {
             Some(cols) => Source::Bands(v, cols),
             None => Source::Blocks(v),
+        }
+    }
+
+    /// Elements of a chunk: whole bands, where there are any.
+    pub(super) fn grain(all: &[Self], usual: usize) -> usize {
+        let widest = all.iter().map(|s| if let Source::Bands(_, cols) = s { *cols } else { 0 }).max();
+        match widest {
+            Some(cols) if cols > 0 => (2 * usual).div_ceil(SIDE * cols) * SIDE * cols,
+            _ => usual,
         }
     }
 }
@@ -188,12 +197,7 @@ fn drive<T: Lane, E: Element>(
             l.run(&ins[..count], params, bytemuck::cast_slice_mut(dst));
         });
     }
-    // Chunks of whole bands, where there are any.
-    let widest = sources.iter().map(|s| if let Source::Bands(_, cols) = s { *cols } else { 0 }).max();
-    let grain = match widest {
-        Some(cols) if cols > 0 => (2 * GRAIN).div_ceil(SIDE * cols) * SIDE * cols,
-        _ => GRAIN,
-    };
+    let grain = Source::grain(&sources, GRAIN);
     parallel_for(n, grain, |range| drive_blocks::<T, E>(l, &sources, count, params, out, direct_out, range));
 }
 
@@ -378,7 +382,7 @@ fn stand_ins(sources: &[Source; ARGS], count: usize) -> [usize; ARGS] {
 }
 
 /// A source on its way through a range of positions.
-enum Feed<'a, T: Lane> {
+pub(super) enum Feed<'a, T: Lane> {
     Unread,
     Direct(View<'a>),
     Runs(Reader<'a>),
@@ -389,7 +393,7 @@ enum Feed<'a, T: Lane> {
 }
 
 impl<'a, T: Lane> Feed<'a, T> {
-    fn new(source: &Source<'a>, range: &Range<usize>) -> Self {
+    pub(super) fn new(source: &Source<'a>, range: &Range<usize>) -> Self {
         match source {
             Source::Unread => Feed::Unread,
             Source::Direct(v) => Feed::Direct(*v),
@@ -412,7 +416,7 @@ impl<'a, T: Lane> Feed<'a, T> {
 
     /// How many elements it can show together from position `at` on.
     #[inline]
-    fn left(&self, at: usize) -> usize {
+    pub(super) fn left(&self, at: usize) -> usize {
         match self {
             Feed::Unread | Feed::Direct(_) => usize::MAX,
             Feed::Runs(reader) => reader.run_left(),
@@ -424,7 +428,7 @@ impl<'a, T: Lane> Feed<'a, T> {
 
     /// Prepares the `n` elements from position `at` on.
     #[inline]
-    fn reach(&mut self, at: usize, n: usize) {
+    pub(super) fn reach(&mut self, at: usize, n: usize) {
         match self {
             Feed::Bands(bands) => bands.reach(at),
             Feed::Blocks(reader, block) => {
@@ -435,7 +439,7 @@ impl<'a, T: Lane> Feed<'a, T> {
     }
 
     #[inline]
-    fn get(&self, at: usize, n: usize) -> &[T] {
+    pub(super) fn get(&self, at: usize, n: usize) -> &[T] {
         match self {
             Feed::Unread => &[],
             Feed::Direct(v) => dense(v, at, n),
@@ -447,7 +451,7 @@ impl<'a, T: Lane> Feed<'a, T> {
     }
 
     #[inline]
-    fn pass(&mut self, n: usize) {
+    pub(super) fn pass(&mut self, n: usize) {
         if let Feed::Runs(reader) = self {
             reader.skip(n);
         }

@@ -13,7 +13,9 @@ use super::parallel::for_chunks_mut;
 use crate::backend::cpu::simd::{Isa, Version};
 use crate::backend::random::Philox;
 use crate::dtype::{DType, Element, Real};
+use crate::error::Result;
 use crate::multiversion;
+use crate::storage::empty_vec;
 
 /// Blocks computed side by side, one per lane of a vector register or several.
 const LANES: usize = 32;
@@ -324,8 +326,12 @@ pub fn fill_exponential<T: Real>(p: Philox, lambda: f64, out: &mut [T]) {
 }
 
 /// A permutation of 0..n, by Fisher and Yates: position i, from the last down, swaps with one at or before it.
-pub fn permutation(p: Philox, n: usize) -> Vec<i64> {
-    let mut out: Vec<i64> = (0..n as i64).collect();
+///
+/// # Errors
+/// `RuntimeError` where there is no memory for it.
+pub fn permutation(p: Philox, n: usize) -> Result<Vec<i64>> {
+    let mut out = empty_vec(n)?;
+    out.extend(0..n as i64);
     let mut random = [0; BATCH];
     for (g, last) in (0..n).rev().step_by(BATCH / 2).enumerate() {
         words(p.skip(g * (BATCH / 4)), &mut random);
@@ -333,7 +339,7 @@ pub fn permutation(p: Philox, n: usize) -> Vec<i64> {
             out.swap(i, ((join(w[0], w[1]) as u128 * (i as u128 + 1)) >> 64) as usize);
         }
     }
-    out
+    Ok(out)
 }
 
 #[cfg(test)]
@@ -496,16 +502,17 @@ mod tests {
     #[test]
     fn a_permutation_has_every_index_once_and_is_made_by_its_stream() {
         for n in [0, 1, 2, 3, 1023, 1024, 1025, 5000] {
-            let mut x = permutation(P, n);
-            assert_eq!(x, permutation(P, n));
-            assert!(n < 1000 || x != permutation(Philox { seed: 1, ..P }, n));
+            let drawn = |p| permutation(p, n).unwrap();
+            let mut x = drawn(P);
+            assert_eq!(x, drawn(P));
+            assert!(n < 1000 || x != drawn(Philox { seed: 1, ..P }));
             x.sort_unstable();
             assert_eq!(x, (0..n as i64).collect::<Vec<_>>());
         }
         // Each of the six orders of three comes a sixth of the time.
         let mut counts = std::collections::HashMap::new();
         for offset in 0..6000 {
-            *counts.entry(permutation(Philox { seed: 3, offset }, 3)).or_insert(0) += 1;
+            *counts.entry(permutation(Philox { seed: 3, offset }, 3).unwrap()).or_insert(0) += 1;
         }
         assert!(counts.len() == 6 && counts.values().all(|c| (850..1150).contains(c)), "{counts:?}");
     }

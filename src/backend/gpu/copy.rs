@@ -7,17 +7,12 @@ use crate::backend::pointwise::Kernel;
 use crate::backend::pointwise::{Operand, Program, compute_type};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
-use crate::formula::record::Step;
+use crate::formula::recorded;
 use crate::layout::Layout;
 use crate::storage::Storage;
 
 /// The formula that returns its argument.
-const IDENTITY: Program = Program {
-    name: "copy",
-    part: 0,
-    kernel: Kernel::Same { f32: None, f64: None, i32: None, i64: None },
-    steps: &|| vec![Step::Arg(0)],
-};
+const IDENTITY: Program = Program { name: "copy", kernel: Kernel::NONE, formula: &|| recorded!(|a| a[0]) };
 
 /// An integer type of the same width: copying it keeps every bit.
 pub const fn bits(dtype: DType) -> DType {

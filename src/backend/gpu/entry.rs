@@ -3,13 +3,15 @@
 use super::{
     conv, copy, device, divide, factor, index, mask, matmul, plane, pointwise, random, reduce, scan, softmax,
 };
-use super::{sort, svd, triangle};
+use super::{fused, norm, optim, sort, svd, triangle};
 use crate::backend::conv::{ConvShape, Product};
 use crate::backend::factor::Factor;
 use crate::backend::index::{Combine, Found, IndexGrid, Pick};
 use crate::backend::interface::Backend;
+use crate::backend::norm::{self as norms, Made, Stats};
+use crate::backend::optim::Group;
 use crate::backend::plane::{Map, PoolShape, ResizeShape};
-use crate::backend::pointwise::{Kernel, Operand, Program};
+use crate::backend::pointwise::{Kernel, Operand, Primitives, Program};
 use crate::backend::random::{Draw, Philox};
 use crate::backend::reduce::{ReduceDims, ReduceOp};
 use crate::backend::scan::Running;
@@ -19,7 +21,7 @@ use crate::backend::{View, copy as any};
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
-use crate::formula::record::{Prim, Step};
+use crate::formula::{ARGS, Formula, Num, recorded};
 use crate::layout::Layout;
 use crate::storage::Storage;
 
@@ -27,12 +29,8 @@ use crate::storage::Storage;
 pub struct Wgpu;
 
 /// The formula of integer powers.
-const INTEGER_POWER: Program = Program {
-    name: "pow",
-    part: 0,
-    kernel: Kernel::Same { f32: None, f64: None, i32: None, i64: None },
-    steps: &|| vec![Step::Arg(0), Step::Arg(1), Step::Do(Prim::Pow, [0, 1, 0])],
-};
+const INTEGER_POWER: Program =
+    Program { name: "pow", kernel: Kernel::NONE, formula: &|| recorded!(|a| a[0].pow(a[1])) };
 
 impl Backend for Wgpu {
     // ---- memory
@@ -99,6 +97,26 @@ impl Backend for Wgpu {
         pointwise::run(program, compute, operands, params, out).map(|()| true)
     }
 
+    fn pointwise_all(
+        &self,
+        name: &'static str,
+        formula: &Formula,
+        _: Primitives,
+        compute: DType,
+        operands: &[Operand],
+        params: &[Scalar],
+        outs: &[View],
+    ) -> Result<()> {
+        match outs {
+            // One result is stored in wider words.
+            [out] if operands.len() <= ARGS && (0..operands.len()).all(|k| formula.reads(k)) => {
+                let program = Program { name, kernel: Kernel::NONE, formula: &|| formula };
+                pointwise::run(&program, compute, operands, params, *out)
+            }
+            _ => fused::run(name, formula, compute, operands, params, outs),
+        }
+    }
+
     fn expect_divisors(&self, x: View) -> Result<()> {
         divide::expect_divisors(x)
     }
@@ -123,6 +141,10 @@ impl Backend for Wgpu {
     }
 
     fn norm_of_all(&self, order: f64, tensors: &[View], out: View) -> Result<()> {
+        // Sums are of float32 alone.
+        if out.dtype != DType::F32 {
+            out.on_host()?;
+        }
         reduce::norm_of_all(order, tensors, out)
     }
 
@@ -303,5 +325,45 @@ impl Backend for Wgpu {
 
     fn svd(&self, m: &Matrices, w: View, out: View) -> Result<()> {
         svd::decompose(m, w, out)
+    }
+
+    // ---- normalisation and optimizers
+
+    fn norm_forward(
+        &self,
+        kind: norms::Kind,
+        x: View,
+        affine: [Option<View>; 2],
+        eps: f64,
+        out: View,
+        stats: Stats,
+    ) -> Result<bool> {
+        let Some(d) = norm::lanes_of(kind, x)? else { return Ok(false) };
+        norm::lanes(x, affine, eps, d, [out, stats.mean, stats.rstd]).map(|()| true)
+    }
+
+    fn norm_backward(
+        &self,
+        kind: norms::Kind,
+        g: View,
+        x: View,
+        stats: [View; 2],
+        weight: Option<View>,
+        out: [View; 3],
+    ) -> Result<Made> {
+        let Some(d) = norm::lanes_of(kind, x)? else { return Ok(Made::Nothing) };
+        norm::lanes_backward(g, x, stats, weight, d, out[0]).map(|()| Made::Input)
+    }
+
+    fn follow(&self, old: View, new: View, kept: f64, taken: f64, out: View) -> Result<()> {
+        norm::follow(old, new, kept, taken, out)
+    }
+
+    fn optimizer_step(&self, groups: &[Group]) -> Result<()> {
+        optim::step(groups)
+    }
+
+    fn scale(&self, tensors: &[View], factor: View, found: Option<View>) -> Result<()> {
+        optim::scale(tensors, factor, found)
     }
 }

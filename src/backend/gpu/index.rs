@@ -19,8 +19,8 @@ use crate::backend::pointwise::Kernel;
 use crate::backend::pointwise::{Operand, Program, compute_type};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
-use crate::formula::record::{Prim, Step};
 use crate::formula::template::{binding, encode, lanes, line, mask, place, stored};
+use crate::formula::{Arith, recorded};
 use crate::layout::{Dims, Layout};
 use crate::storage::Storage;
 
@@ -518,17 +518,8 @@ pub fn scatter_flat(values: View, positions: &Storage, n: usize, out: View) -> R
 /// The mean from a sum and a count of at least 1.
 const MEAN: Program = Program {
     name: "embedding_dense_backward",
-    part: 0,
-    kernel: Kernel::Same { f32: None, f64: None, i32: None, i64: None },
-    steps: &|| {
-        vec![
-            Step::Arg(0),
-            Step::Arg(1),
-            Step::Lit(1.0),
-            Step::Do(Prim::Maximum, [1, 2, 0]),
-            Step::Do(Prim::Div, [0, 3, 0]),
-        ]
-    },
+    kernel: Kernel::NONE,
+    formula: &|| recorded!(|a| a[0] / a[1].maximum(Arith::one())),
 };
 
 pub fn sum_rows(g: View, index: View, padding: Option<usize>, by_frequency: bool, out: View) -> Result<()> {

@@ -11,8 +11,8 @@ use crate::backend::pointwise::Kernel;
 use crate::backend::pointwise::{Operand, Program, compute_type};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
-use crate::formula::record::{Prim, Step};
 use crate::formula::template::binding;
+use crate::formula::{Arith, recorded};
 use crate::layout::{Dims, Layout};
 use crate::storage::Storage;
 
@@ -97,23 +97,11 @@ pub fn positions(at: &Storage, out: View) -> Result<()> {
     copy::copy(View { storage: at, layout: &layout, dtype: DType::I32 }, out)
 }
 
-const NO_KERNEL: Kernel = Kernel::Same { f32: None, f64: None, i32: None, i64: None };
-
 /// A number where the mask is not 0, else the element.
 const FILL: Program = Program {
     name: "masked_fill",
-    part: 0,
-    kernel: NO_KERNEL,
-    steps: &|| {
-        vec![
-            Step::Arg(0),
-            Step::Lit(0.0),
-            Step::Do(Prim::Eq, [0, 1, 0]),
-            Step::Arg(1),
-            Step::Arg(2),
-            Step::Do(Prim::Select, [2, 3, 4]),
-        ]
-    },
+    kernel: Kernel::NONE,
+    formula: &|| recorded!(|a| Arith::select(a[0].eq(Arith::zero()), a[1], a[2])),
 };
 
 /// Sets the elements of `out` at which a mask of its shape is true.
@@ -125,17 +113,8 @@ pub fn fill(out: View, mask: View, value: Scalar) -> Result<()> {
 /// The first number divided by the second, modulo the third.
 const UNRAVEL: Program = Program {
     name: "unravel_index",
-    part: 0,
-    kernel: NO_KERNEL,
-    steps: &|| {
-        vec![
-            Step::Arg(0),
-            Step::Param(0),
-            Step::Do(Prim::FloorDiv, [0, 1, 0]),
-            Step::Param(1),
-            Step::Do(Prim::Remainder, [2, 3, 0]),
-        ]
-    },
+    kernel: Kernel::NONE,
+    formula: &|| recorded!(|a, p| a[0].floor_div(p[0]).remainder(p[1])),
 };
 
 pub fn unravel(positions: View, step: usize, size: usize, out: View) -> Result<()> {

@@ -41,6 +41,7 @@ mod entry;
 mod error;
 pub mod factor;
 mod fault;
+pub mod fused;
 pub mod index;
 pub mod instance;
 pub mod mask;

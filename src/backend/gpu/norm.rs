@@ -1,21 +1,24 @@
 //! Normalisation: in one launch where statistics are those of lanes; else what is left to do element by element once they
 //! are known.
 
+use std::sync::LazyLock;
+
 use smallvec::SmallVec;
 
 use super::device::of;
 use super::params::Params;
 use super::pipeline::Launch;
-use super::pointwise::formula;
+use super::pointwise::run;
 use super::softmax::{GROUP, LONG, Walk, no_type};
 use super::window::by_rows;
 use crate::backend::View;
-use crate::backend::norm::Lanes;
-use crate::dtype::Scalar;
+use crate::backend::norm::{Kind, Lanes, gradient, normalize, passed_back, reciprocal_deviation, terms};
+use crate::backend::pointwise::{Kernel, Operand, Program, compute_type};
+use crate::dtype::{DType, Scalar};
 use crate::error::Result;
-use crate::formula::ARGS;
-use crate::formula::record::{Prim, Step, Steps};
+use crate::formula::record::record_all;
 use crate::formula::template::{self, binding, stored};
+use crate::formula::{Formula, recorded, wgsl};
 
 const NORM: &str = crate::formula::shader_text!("norm.wgsl");
 
@@ -24,48 +27,35 @@ const MOST: usize = 2048;
 /// Elements of all lanes up to which software goes through them alone.
 const SMALL: usize = 1 << 13;
 
-pub fn normalize(x: View, mean: View, rstd: View, affine: [Option<View>; 2], out: View) -> Result<()> {
-    let operands: SmallVec<[View; ARGS]> =
-        [x, mean, rstd].into_iter().chain(affine.into_iter().flatten()).collect();
-    let [scales, shifts] = affine.map(|v| v.is_some());
-    let steps = || {
-        let mut steps = vec![Step::Arg(0), Step::Arg(1), Step::Do(Prim::Sub, [0, 1, 0])];
-        let then = [(true, Prim::Mul), (scales, Prim::Mul), (shifts, Prim::Add)];
-        for (arg, (_, prim)) in then.into_iter().filter(|t| t.0).enumerate() {
-            let before = steps.len() - 1;
-            steps.push(Step::Arg(2 + arg));
-            steps.push(Step::Do(prim, [before, before + 1, 0]));
-        }
-        steps
+/// How running statistics follow a batch.
+pub fn follow(old: View, new: View, kept: f64, taken: f64, out: View) -> Result<()> {
+    let program = Program {
+        name: "batch_norm",
+        kernel: Kernel::NONE,
+        formula: &|| recorded!(|a, p| a[0] * p[0] + a[1] * p[1]),
     };
-    formula("normalize", scales as u8 | (shifts as u8) << 1, &steps, &operands, out)
+    let numbers = [Scalar::Float(kept), Scalar::Float(taken)];
+    run(&program, compute_type(out.dtype), &[Operand::View(old), Operand::View(new)], &numbers, out)
 }
 
-pub fn centre(operands: [View; 5], out: View) -> Result<()> {
-    let steps = || {
-        let mut steps: Steps = (0..5).map(Step::Arg).collect();
-        steps.extend([
-            Step::Do(Prim::Mul, [2, 3, 0]),
-            Step::Do(Prim::Sub, [0, 1, 0]),
-            Step::Do(Prim::Sub, [6, 5, 0]),
-            Step::Do(Prim::Mul, [7, 4, 0]),
-        ]);
-        steps
-    };
-    formula("centre", 0, &steps, &operands, out)
-}
-
-pub fn weight_terms(operands: [View; 4], out: View) -> Result<()> {
-    let steps = || {
-        let mut steps: Steps = (0..4).map(Step::Arg).collect();
-        steps.extend([
-            Step::Do(Prim::Sub, [1, 2, 0]),
-            Step::Do(Prim::Mul, [4, 3, 0]),
-            Step::Do(Prim::Mul, [5, 0, 0]),
-        ]);
-        steps
-    };
-    formula("weight_terms", 0, &steps, &operands, out)
+/// The functions of the formulas that the bodies call.
+fn functions(compute: DType) -> String {
+    let one = recorded!(|a| normalize(a[0], a[1], a[2], a[3]));
+    static TERMS: LazyLock<Formula> =
+        LazyLock::new(|| record_all(3, 0, |a, _| terms(a[0], a[1], a[2]).to_vec()));
+    static PASSED_BACK: LazyLock<Formula> =
+        LazyLock::new(|| record_all(4, 0, |a, _| passed_back([a[0], a[1]], a[2], a[3]).to_vec()));
+    static GRADIENT: LazyLock<Formula> =
+        LazyLock::new(|| record_all(6, 0, |a, _| vec![gradient(a[0], a[1], a[2], a[3], [a[4], a[5]])]));
+    let deviation = recorded!(|a| reciprocal_deviation(a[0], a[1]));
+    let all = [
+        ("normalize", one),
+        ("terms", &TERMS),
+        ("passed_back", &PASSED_BACK),
+        ("gradient", &GRADIENT),
+        ("reciprocal_deviation", deviation),
+    ];
+    all.into_iter().map(|(name, f)| wgsl::function(name, f, compute)).collect()
 }
 
 /// A loop over a thread's elements of a lane, element `k` of which lies at `i` from the start.
@@ -84,7 +74,20 @@ fn walk(x: View, d: Lanes) -> Result<Walk> {
     Ok(if together { Walk::Together } else { Walk::Alone })
 }
 
-pub fn in_lanes(x: View, d: Lanes) -> Result<bool> {
+/// The lanes that statistics are taken over, if those are beside one another and a launch goes through them.
+pub fn lanes_of(kind: Kind, x: View) -> Result<Option<Lanes>> {
+    let numel = x.layout.numel();
+    let d = match kind {
+        Kind::Layer { n } if n > 0 => Lanes { count: numel / n, n, inner: 1, groups: 1 },
+        Kind::Group { n, c, inner, groups } => {
+            Lanes { count: n * groups, n: c / groups * inner, inner, groups }
+        }
+        Kind::Layer { .. } | Kind::Batch { .. } => return Ok(None),
+    };
+    Ok((numel > 0 && in_lanes(x, d)?).then_some(d))
+}
+
+fn in_lanes(x: View, d: Lanes) -> Result<bool> {
     // On software, passes in wide words are faster than a lane's elements one by one, but for what starting them costs.
     let most = match walk(x, d)? {
         Walk::Together => GROUP * MOST,
@@ -113,16 +116,16 @@ pub fn lanes_by(
         s += &each("total += x[params.first + i];");
         s += "    let mean = sum(total) / T(params.n);\n    var square = T(0);\n";
         s += &each("let centred = x[params.first + i] - mean;\n        square += centred * centred;");
-        s += "    let rstd = T(1) / m_sqrt(sum(square) / T(params.n) + params.eps);
+        s += "    let rstd = reciprocal_deviation(sum(square) / T(params.n), params.eps);
     if begin == 0u {
         means[params.first_mean + lane] = mean;
         rstds[params.first_rstd + lane] = rstd;
     }
 ";
         let scale = if scale { " * weight[params.first_weight + channel(origin, k)]" } else { "" };
-        let shift = if shift { " + bias[params.first_bias + channel(origin, k)]" } else { "" };
+        let shift = if shift { "bias[params.first_bias + channel(origin, k)]" } else { "T(0)" };
         s + &each(&format!(
-            "result[params.first_result + i] = (x[params.first + i] - mean) * rstd{scale}{shift};"
+            "result[params.first_result + i] = normalize(x[params.first + i], mean, rstd{scale}, {shift});"
         ))
     };
     let [result, mean, rstd] = out;
@@ -153,21 +156,23 @@ pub fn lanes_backward_by(
 ) -> Result<()> {
     let scale = if weight.is_some() { " * weight[params.first_weight + channel(origin, k)]" } else { "" };
     let body = || {
-        let terms = format!(
-            "let slope = g[params.first_gradient + i]{scale};
-        let along = (x[params.first + i] - mean) * rstd;
-        "
-        );
+        let slope = format!("let slope = g[params.first_gradient + i]{scale};\n        ");
         let mut s = String::from(
             "    let mean = means[params.first_mean + lane];
     let rstd = rstds[params.first_rstd + lane];
     var total = T(0);
-    var total_along = T(0);
+    var total_product = T(0);
 ",
         );
-        s += &each(&(terms.clone() + "total += slope;\n        total_along += slope * along;"));
-        s += "    let shift = sum(total) / T(params.n);\n    let tilt = sum(total_along) / T(params.n);\n";
-        s + &each(&(terms + "result[params.first_result + i] = (slope - shift - along * tilt) * rstd;"))
+        s += &each(&format!(
+            "{slope}let pair = terms(slope, x[params.first + i], mean);
+        total += pair.r0;
+        total_product += pair.r1;"
+        ));
+        s += "    let back = passed_back(sum(total), sum(total_product), rstd, T(params.n));\n";
+        s + &each(&format!(
+            "{slope}result[params.first_result + i] = gradient(slope, x[params.first + i], mean, rstd, back.r0, back.r1);"
+        ))
     };
     let tensors = Tensors { result: out, mean: stats[0], rstd: stats[1], x, g: Some(g), weight, bias: None };
     run_lanes("norm_backward", walk, &body, 0.0, d, tensors)
@@ -229,11 +234,12 @@ fn run_lanes(
                 }
             };
             let (place, together) = walk.slots();
-            let body = body();
+            let (body, functions) = (body(), functions(dtype));
             let slots = [
                 ("bindings", &*bindings),
                 ("together", together),
                 ("channel", channel),
+                ("formulas", &*functions),
                 ("place", place),
                 ("body", &*body),
             ];

@@ -66,10 +66,13 @@ pub struct Pipeline {
     pub group_layout: BindGroupLayout,
 }
 
+/// Bytes that a kernel's variant has without a heap block: a formula's identity, its types and its form.
+pub(super) const KEY: usize = 40;
+
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
     kernel: &'static str,
-    variant: SmallVec<[u8; 24]>,
+    variant: SmallVec<[u8; KEY]>,
     writable: u32,
 }
 

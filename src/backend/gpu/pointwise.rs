@@ -2,21 +2,20 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::device::of;
+use super::device::{Gpu, of};
 use super::params::{MAX_PARAMS, Params};
-use super::pipeline::Launch;
+use super::pipeline::{KEY, Launch};
 use super::window::{fits, pieces};
 use crate::backend::View;
-use crate::backend::pointwise::Kernel;
-use crate::backend::pointwise::{Operand, Program, compute_type};
+use crate::backend::pointwise::{Kernel, Operand, Program, compute_type};
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::{Error, Result};
-use crate::formula::ARGS;
 use crate::formula::blocks::Blocks;
-use crate::formula::record::{Prim, Step, Steps};
+use crate::formula::record::{Prim, Step};
 use crate::formula::template::lanes;
 use crate::formula::wgsl::{Form, Input, Pointwise};
+use crate::formula::{ARGS, Formula, recorded};
 use crate::layout::collapse;
 
 /// Invocations in a workgroup of `shaders/pointwise.wgsl`.
@@ -26,16 +25,15 @@ const GROUP: usize = 64;
 type Collapsed = (SmallVec<[usize; 6]>, [SmallVec<[isize; 6]>; ARGS + 1]);
 
 /// Applies a formula that only this device has.
-pub(super) fn formula(
-    name: &'static str,
-    part: u8,
-    steps: &dyn Fn() -> Steps,
-    operands: &[View],
-    out: View,
-) -> Result<()> {
-    let kernel = Kernel::Same { f32: None, f64: None, i32: None, i64: None };
+pub(super) fn formula(name: &'static str, formula: &Formula, operands: &[View], out: View) -> Result<()> {
     let operands: SmallVec<[Operand; ARGS]> = operands.iter().map(|v| Operand::View(*v)).collect();
-    run(&Program { name, part, kernel, steps }, compute_type(out.dtype), &operands, &[], out)
+    run(
+        &Program { name, kernel: Kernel::NONE, formula: &|| formula },
+        compute_type(out.dtype),
+        &operands,
+        &[],
+        out,
+    )
 }
 
 /// Applies a formula, all of whose operands it reads.
@@ -77,12 +75,8 @@ pub fn run(
 const BLOCKS: usize = 1 << 16;
 
 /// The sum of two numbers.
-const SUM: Program = Program {
-    name: "sum_of_parts",
-    part: 0,
-    kernel: Kernel::Same { f32: None, f64: None, i32: None, i64: None },
-    steps: &|| vec![Step::Arg(0), Step::Arg(1), Step::Do(Prim::Add, [0, 1, 0])],
-};
+const SUM: Program =
+    Program { name: "sum_of_parts", kernel: Kernel::NONE, formula: &|| recorded!(|a| a[0] + a[1]) };
 
 /// Adds a tensor to one of its shape and dtype.
 pub fn add_to(out: View, x: View) -> Result<()> {
@@ -138,27 +132,22 @@ fn whole(
         Form::Scattered(_) => n,
         Form::Dense | Form::Strided(_) => n.div_ceil(lanes(out.dtype).0),
     };
+    let formula = (program.formula)();
     let source = || {
-        let steps = (program.steps)();
         let shader = Pointwise {
-            steps: &steps,
+            formula,
             inputs: &inputs,
             params: numbers.len(),
             compute,
-            result: out.dtype,
+            results: &[out.dtype],
             form,
         };
-        shader.render().map_err(|why| {
-            Error::NotImplemented(format!(
-                "'{}' is not implemented on {}: {why}; cast the tensor, or move it with .cpu()",
-                program.name, gpu.caps.name
-            ))
-        })
+        shader.render().map_err(|why| not_here(gpu, program.name, &why))
     };
     let launch = Launch {
         op: program.name,
-        kernel: program.name,
-        variant: &variant(program.part, compute, &inputs, out.dtype, form),
+        kernel: "pointwise",
+        variant: &variant(formula, numbers.len(), compute, &inputs, out.dtype, form),
         source: &source,
         written: &[out],
         read: &views,
@@ -177,7 +166,7 @@ fn collapsed(operands: &[Operand], out: View) -> Collapsed {
 }
 
 /// Whether words of the result from its first element on hold nothing but its elements, or padding at the end.
-fn owns_its_words(out: View, lanes: usize, n: usize) -> bool {
+pub(super) fn owns_its_words(out: View, lanes: usize, n: usize) -> bool {
     let (first, size) = (out.layout.offset, out.dtype.size());
     first.is_multiple_of(lanes) && (n.is_multiple_of(lanes) || (first + n) * size == out.storage.len())
 }
@@ -233,7 +222,7 @@ fn blocks(
     (shape, strides): &Collapsed,
     n: usize,
 ) -> Option<Form> {
-    let steps = (program.steps)();
+    let steps = (program.formula)().steps();
     let short = steps.len() <= 10 && steps.iter().all(|s| !matches!(s, Step::Do(p, _) if !is_simple(*p)));
     let views = || operands.iter().enumerate().filter_map(|(k, o)| Some((k, read(o)?)));
     if !out.layout.is_contiguous() {
@@ -344,7 +333,7 @@ fn layout_params(
     }
     let mut all = |k: usize, by: isize| {
         for d in 0..rank {
-            // Strides may be negative: the sums wrap. ReduceDims vectors they lie beside one another.
+            // Strides may be negative: the sums wrap. Along vectors they lie beside one another.
             let stride = strides[k].get(d).copied().unwrap_or(0);
             p.u32(if d + 1 == rank { stride } else { stride / by } as u32);
         }
@@ -357,7 +346,14 @@ fn layout_params(
 }
 
 /// What tells the shaders of one formula apart.
-fn variant(part: u8, compute: DType, inputs: &[Input], result: DType, form: Form) -> SmallVec<[u8; 24]> {
+fn variant(
+    formula: &Formula,
+    params: usize,
+    compute: DType,
+    inputs: &[Input],
+    result: DType,
+    form: Form,
+) -> SmallVec<[u8; KEY]> {
     let (tag, rank, splat) = match form {
         Form::Dense => (0, 0, 0),
         Form::Quads => (1, 0, 0),
@@ -366,14 +362,28 @@ fn variant(part: u8, compute: DType, inputs: &[Input], result: DType, form: Form
         Form::Rows(rank, splat) => (4, rank as u8, splat),
         Form::Blocks(b) => (5, b.rank as u8, b.splat),
     };
-    let mut v: SmallVec<[u8; 24]> = smallvec![part, compute as u8, result as u8, tag, rank, splat];
+    let mut v: SmallVec<[u8; KEY]> = smallvec![params as u8, compute as u8, result as u8, tag, rank, splat];
+    v.extend(formula.identity().to_le_bytes());
     if let Form::Blocks(b) = form {
         v.extend([b.run as u8, b.once, b.level]);
     }
-    v.extend(inputs.iter().map(|i| match i {
+    v.extend(inputs.iter().map(input_tag));
+    v
+}
+
+/// What tells an input from others in the key of a pipeline.
+pub(super) fn input_tag(i: &Input) -> u8 {
+    match i {
         Input::Unread => 0,
         Input::Number => 1,
         Input::Tensor(dtype) => 2 + *dtype as u8,
-    }));
-    v
+    }
+}
+
+#[cold]
+pub(super) fn not_here(gpu: &Gpu, name: &str, why: &str) -> Error {
+    Error::NotImplemented(format!(
+        "'{name}' is not implemented on {}: {why}; cast the tensor, or move it with .cpu()",
+        gpu.caps.name
+    ))
 }

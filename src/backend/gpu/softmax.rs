@@ -13,8 +13,8 @@ use crate::backend::View;
 use crate::backend::reduce::ReduceOp;
 use crate::backend::softmax::{Kind, ReduceDims, Targets};
 use crate::error::{Error, Result};
-use crate::formula::record::{Prim, Step, Steps};
 use crate::formula::template::{self, binding, stored};
+use crate::formula::{Num, recorded};
 use crate::layout::Layout;
 
 const SOFTMAX: &str = crate::formula::shader_text!("softmax.wgsl");
@@ -83,24 +83,15 @@ fn softmax_in_passes(kind: Kind, x: View, d: ReduceDims, out: View) -> Result<()
     let whole = [x, out].map(|v| whole(v, d));
     let [x_all, out_all] = [View { layout: &whole[0], ..x }, View { layout: &whole[1], ..out }];
     fold(ReduceOp::Max, x, d, top.values.view())?;
-    let term =
-        || vec![Step::Arg(0), Step::Arg(1), Step::Do(Prim::Sub, [0, 1, 0]), Step::Do(Prim::Exp, [2, 0, 0])];
-    formula("softmax", 0, &term, &[x_all, top.spread()], out_all)?;
+    let term = recorded!(|a| (a[0] - a[1]).exp());
+    formula("softmax", term, &[x_all, top.spread()], out_all)?;
     fold(ReduceOp::Sum, out, d, total.values.view())?;
     if kind == Kind::Softmax {
-        let share = || vec![Step::Arg(0), Step::Arg(1), Step::Do(Prim::Div, [0, 1, 0])];
-        return formula("softmax", 1, &share, &[out_all, total.spread()], out_all);
+        let share = recorded!(|a| a[0] / a[1]);
+        return formula("softmax", share, &[out_all, total.spread()], out_all);
     }
-    let logarithm = || {
-        let mut steps: Steps = (0..3).map(Step::Arg).collect();
-        steps.extend([
-            Step::Do(Prim::Sub, [0, 1, 0]),
-            Step::Do(Prim::Log, [2, 0, 0]),
-            Step::Do(Prim::Sub, [3, 4, 0]),
-        ]);
-        steps
-    };
-    formula("softmax", 2, &logarithm, &[x_all, top.spread(), total.spread()], out_all)
+    let logarithm = recorded!(|a| a[0] - a[1] - a[2].log());
+    formula("softmax", logarithm, &[x_all, top.spread(), total.spread()], out_all)
 }
 
 /// A value of each lane.
@@ -149,24 +140,16 @@ fn softmax_backward_in_passes(kind: Kind, g: View, y: View, d: ReduceDims, out: 
     let total = Lanes::new(out, d)?;
     let whole = [g, y, out].map(|v| whole(v, d));
     let [g_all, y_all, out_all] = [(g, 0), (y, 1), (out, 2)].map(|(v, i)| View { layout: &whole[i], ..v });
-    let args = |n: usize| (0..n).map(Step::Arg).collect::<Steps>();
-    let then = |mut steps: Steps, more: [Step; 2]| {
-        steps.extend(more);
-        steps
-    };
     if kind == Kind::Softmax {
-        let product = || vec![Step::Arg(0), Step::Arg(1), Step::Do(Prim::Mul, [0, 1, 0])];
-        formula("softmax_backward", 0, &product, &[g_all, y_all], out_all)?;
+        let product = recorded!(|a| a[0] * a[1]);
+        formula("softmax_backward", product, &[g_all, y_all], out_all)?;
         fold(ReduceOp::Sum, out, d, total.values.view())?;
-        let rest = || then(args(3), [Step::Do(Prim::Sub, [0, 2, 0]), Step::Do(Prim::Mul, [3, 1, 0])]);
-        return formula("softmax_backward", 1, &rest, &[g_all, y_all, total.spread()], out_all);
+        let rest = recorded!(|a| (a[0] - a[2]) * a[1]);
+        return formula("softmax_backward", rest, &[g_all, y_all, total.spread()], out_all);
     }
     fold(ReduceOp::Sum, g, d, total.values.view())?;
-    let rest = || {
-        let steps = then(args(3), [Step::Do(Prim::Exp, [1, 0, 0]), Step::Do(Prim::Mul, [3, 2, 0])]);
-        [steps, vec![Step::Do(Prim::Sub, [0, 4, 0])]].concat()
-    };
-    formula("softmax_backward", 2, &rest, &[g_all, y_all, total.spread()], out_all)
+    let rest = recorded!(|a| a[0] - a[1].exp() * a[2]);
+    formula("softmax_backward", rest, &[g_all, y_all, total.spread()], out_all)
 }
 
 /// As [`softmax_backward`], by a walk of choice.

@@ -4,7 +4,7 @@ use super::device::Gpu;
 use crate::backend::View;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::layout::Layout;
+use crate::layout::{Dims, Layout};
 use crate::storage::Storage;
 
 /// A dense row of elements. It may be dropped as soon as the last launch that uses it is recorded; see Note [Reuse in
@@ -17,8 +17,12 @@ pub struct Temporary {
 
 impl Temporary {
     pub fn new(gpu: &'static Gpu, n: usize, dtype: DType) -> Result<Temporary> {
-        let layout = Layout::contiguous([n].into());
-        Ok(Temporary { storage: gpu.allocate(n * dtype.size())?, layout, dtype })
+        Temporary::of_shape(gpu, &[n].into(), dtype)
+    }
+
+    pub fn of_shape(gpu: &'static Gpu, shape: &Dims, dtype: DType) -> Result<Temporary> {
+        let layout = Layout::contiguous(shape.clone());
+        Ok(Temporary { storage: gpu.allocate(layout.numel() * dtype.size())?, layout, dtype })
     }
 
     pub fn view(&self) -> View<'_> {

@@ -30,7 +30,8 @@ fn bincount(t: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tens
         Some(w) if w.dtype() == DType::F32 => w.detach(),
         Some(w) => w.copied(DType::F64)?,
     };
-    let counts = Tensor::zeros_on([(highest + 1).max(minlength) as usize], weights.dtype(), t.device())?;
+    let counts =
+        Tensor::zeros_on([highest.saturating_add(1).max(minlength) as usize], weights.dtype(), t.device())?;
     index_add(&counts, 0, &index, &weights, Scalar::Int(1))
 }
 

@@ -6,7 +6,7 @@ use crate::backend::{copy, index as kernel};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
-use crate::layout::{Dims, MemoryFormat, broadcast};
+use crate::layout::{Dims, MemoryFormat, broadcast, checked_numel};
 use crate::ops::index::take;
 use crate::ops::pointwise::{Arg, result_type};
 use crate::ops::schema::{Args, Out};
@@ -315,7 +315,7 @@ fn unravel_index(a: &Args) -> Result<Out> {
         "expected 'indices' to be an integer type, but got {}",
         indices.dtype()
     );
-    let n = shape.numel() as i64;
+    let n = checked_numel(&shape)? as i64;
     if let Some(i) = first_outside(indices, n)? {
         bail!(Value, "index {i} is out of bounds for array of size {n}");
     }

@@ -50,7 +50,7 @@ pub(super) fn kron(a: &Args) -> Result<Out> {
         let (m, n) = (size(x, d), size(y, d));
         left.extend([m, 1]);
         right.extend([1, n]);
-        whole.push(m * n);
+        whole.push(m.saturating_mul(n));
     }
     let blocks = arith::mul(&view::reshape_to(x, &left)?, &view::reshape_to(y, &right)?)?;
     Ok(view::reshape_to(&blocks, &whole)?.into())

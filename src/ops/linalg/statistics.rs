@@ -1,13 +1,14 @@
 //! Covariances, correlations, and matrices of powers.
 
 use crate::dtype::{DType, Scalar, promote};
-use crate::error::{Result, warn};
+use crate::error::{Patience, Result, warn};
 use crate::layout::Dims;
 use crate::ops::reduce::sum_mask;
 use crate::ops::schema::{Args, Out};
 use crate::ops::view::copies::flip;
 use crate::ops::view::cut::diagonal;
 use crate::ops::{arith, join, matmul, reduce, rows, scan, view};
+use crate::storage::empty_vec;
 use crate::tensor::Tensor;
 use crate::{ensure, table};
 
@@ -158,6 +159,15 @@ fn linalg_vander(a: &Args) -> Result<Out> {
     Ok(powers(&x, n, promote(x.dtype(), DType::I64))?.into())
 }
 
+/// In how many ways `k` things can be taken out of `n`; `usize::MAX` where there are more.
+fn binomial(n: usize, k: usize) -> usize {
+    let Some(rest) = n.checked_sub(k) else { return 0 };
+    let (small, large) = (k.min(rest) as u128, k.max(rest) as u128);
+    // Each step at least doubles the product, so that those that would be many overflow first.
+    let product = (1..=small).try_fold(1u128, |p, i| Some(p.checked_mul(large + i)? / i));
+    product.and_then(|p| usize::try_from(p).ok()).unwrap_or(usize::MAX)
+}
+
 /// All ways to take `r` elements of a vector in order, each once or again and again, a row each.
 fn combinations(t: &Tensor, r: i64, again: bool) -> Result<Tensor> {
     ensure!(t.rank() == 1, Runtime, "Expect a 1D vector, but got shape {}", t.shape());
@@ -166,13 +176,22 @@ fn combinations(t: &Tensor, r: i64, again: bool) -> Result<Tensor> {
         return t.new_empty([0]);
     }
     let (n, r) = (t.numel(), r as usize);
-    let (mut chosen, mut count) = (Vec::new(), 0);
+    let rows = if again { binomial((n + r).saturating_sub(1), r) } else { binomial(n, r) };
+    let mut chosen = empty_vec(rows.saturating_mul(r))?;
+    if rows == 0 || n == 0 {
+        return t.new_empty([0, r]);
+    }
+    let mut patience = Patience::new();
+    let mut count = 0usize;
     let mut row: Vec<usize> = (0..r).map(|i| if again { 0 } else { i }).collect();
     // How far the index at a place may go, so that those after it have room.
     let highest = |place: usize| if again { n } else { (n + place + 1).saturating_sub(r) };
     while row.iter().enumerate().all(|(place, &i)| i < highest(place)) {
         chosen.extend(row.iter().map(|&i| i as i64));
         count += 1;
+        if count.is_multiple_of(1 << 12) {
+            patience.ask()?;
+        }
         let Some(place) = (0..r).rev().find(|&place| row[place] + 1 < highest(place)) else { break };
         let next = row[place] + 1;
         for (after, i) in row[place..].iter_mut().enumerate() {

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::layout::Dims;
 use crate::ops::schema::{Args, Call, Op, Out, Overload, Surface};
 use crate::ops::{arith, rows};
+use crate::storage::expect_room;
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
@@ -168,6 +169,7 @@ fn resize(t: &Tensor, axes: &[Resize], mode: Mode, align_corners: bool) -> Resul
                 return resize_image(t, axes, mode, align_corners);
             }
             let compute = float_compute(name, t.dtype())?;
+            expect_taps(axes)?;
             let along = |(a, r): (usize, &Resize)| Taps {
                 dim: lead + a,
                 n: r.from,
@@ -179,10 +181,18 @@ fn resize(t: &Tensor, axes: &[Resize], mode: Mode, align_corners: bool) -> Resul
     }
 }
 
+/// Errors where there is no memory for the taps of a result.
+fn expect_taps(axes: &[Resize]) -> Result<()> {
+    let results = axes.iter().fold(0usize, |sum, r| sum.saturating_add(r.to));
+    // At most four neighbours each, and the list that holds them.
+    expect_room::<[(usize, f64); 6]>(results).map(drop)
+}
+
 /// Bytes, as images have them: one axis after the other from the last, each with weights of 16 bits, and each result
 /// rounded to a byte again.
 fn resize_image(t: &Tensor, axes: &[Resize], mode: Mode, align_corners: bool) -> Result<Tensor> {
     let lead = t.rank() - axes.len();
+    expect_taps(axes)?;
     let mut out = arith::to_dtype(t, DType::F64)?;
     for (a, r) in axes.iter().enumerate().rev() {
         let mut next = out.shape().clone();

@@ -33,7 +33,7 @@ pub fn pad_constant(t: &Tensor, pads: &[i64], value: Scalar) -> Result<Tensor> {
     let mut inside: SmallVec<[(usize, usize, usize); 6]> = SmallVec::new();
     for (k, pad) in pads.chunks_exact(2).enumerate() {
         let (dim, size) = (rank - 1 - k, t.shape()[rank - 1 - k] as i64);
-        let new = size + pad[0] + pad[1];
+        let new = (size as i128) + pad[0] as i128 + pad[1] as i128;
         ensure!(
             new >= 0,
             Runtime,
@@ -42,9 +42,11 @@ pub fn pad_constant(t: &Tensor, pads: &[i64], value: Scalar) -> Result<Tensor> {
             pad[0],
             pad[1]
         );
-        shape[dim] = new as usize;
-        let kept = (size + pad[0].min(0) + pad[1].min(0)).max(0) as usize;
-        from = from.slice(dim, (-pad[0]).max(0) as usize, kept, 1);
+        shape[dim] = usize::try_from(new).unwrap_or(usize::MAX);
+        let kept = size.saturating_add(pad[0].min(0)).saturating_add(pad[1].min(0)).max(0) as usize;
+        // Where more is cropped than there is, nothing is read.
+        let first = pad[0].saturating_neg().clamp(0, size);
+        from = from.slice(dim, first as usize, kept, 1);
         inside.push((dim, pad[0].max(0) as usize, kept));
     }
     let out = if inside.iter().all(|&(dim, _, kept)| kept == shape[dim]) {

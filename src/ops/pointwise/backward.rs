@@ -11,8 +11,8 @@ use crate::bail;
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::{Error, Result};
-use crate::formula::ARGS;
-use crate::formula::record::{Prim, Step, Steps};
+use crate::formula::record::{Prim, Step};
+use crate::formula::{ARGS, Formula};
 use crate::graph::{
     Attribute, Cx, Edges, Function, Grads, ModeGuard, SavedTensor, Visit, grad_enabled, record,
 };
@@ -216,8 +216,8 @@ impl PointwiseBackward {
             };
         }
         let views = &views[..operands.len()];
-        let steps = || self.row.plan().grads[k].clone();
-        let program = self.row.program(k as u8 + 1, self.row.grads[k], &steps);
+        let formula = || &self.row.plan().grads[k];
+        let program = self.row.program(self.row.grads[k], &formula);
         let done = run(&program, compute_type(self.common), views, &self.params, out.raw())?;
         ensure!(done, Error::DtypeNotImplemented { op: self.row.name, dtype: self.common });
         Ok(out)
@@ -388,13 +388,13 @@ fn few<'a>(t: &'a Tensor, g: &Tensor) -> Option<Few<'a>> {
 }
 
 /// Runs recorded steps as operations on tensors, which are recorded in turn.
-fn replay(steps: &Steps, operands: &[Option<Arg>], params: &[Scalar], like: &Tensor) -> Result<Tensor> {
+fn replay(formula: &Formula, operands: &[Option<Arg>], params: &[Scalar], like: &Tensor) -> Result<Tensor> {
     enum Val<'a> {
         Owned(Tensor),
         Arg(Arg<'a>),
     }
-    let mut values: Vec<Val> = Vec::with_capacity(steps.len());
-    for step in steps {
+    let mut values: Vec<Val> = Vec::with_capacity(formula.steps().len());
+    for step in formula.steps() {
         let v = match *step {
             Step::Arg(a) => match operands.get(a) {
                 Some(Some(a)) => Val::Arg(*a),
@@ -427,7 +427,7 @@ fn replay(steps: &Steps, operands: &[Option<Arg>], params: &[Scalar], like: &Ten
         };
         values.push(v);
     }
-    match values.pop() {
+    match formula.results().first().map(|&r| values.swap_remove(r)) {
         Some(Val::Owned(t)) => Ok(t),
         Some(Val::Arg(Arg::T(t))) => Ok(t.clone()),
         Some(Val::Arg(Arg::S(s))) => like.new_full(like.shape().clone(), s),

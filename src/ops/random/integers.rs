@@ -102,7 +102,7 @@ pub(super) fn randperm(a: &Args) -> Result<Out> {
             dtype.scalar_name()
         );
     }
-    let order = permutation(stream(a.opt_generator(1)?, n as usize), n as usize);
+    let order = permutation(stream(a.opt_generator(1)?, n as usize), n as usize)?;
     finish(a, 2, Tensor::from_slice(&order, [n as usize])?.dense(dtype)?)
 }
 

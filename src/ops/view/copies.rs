@@ -7,9 +7,10 @@ use crate::backend::copy;
 use crate::dtype::DType;
 use crate::error::{Result, warn};
 use crate::graph::{Attribute, Cx, Function, Grads, Visit, record};
-use crate::layout::{Dims, Layout, MemoryFormat, infer_shape, wrap_dim};
+use crate::layout::{Dims, Layout, MemoryFormat, checked_numel, infer_shape, wrap_dim};
 use crate::ops::schema::{Args, Out};
 use crate::ops::{arith, index, reduce};
+use crate::storage::empty_vec;
 use crate::tensor::Tensor;
 use crate::{bail, ensure, table};
 
@@ -97,7 +98,13 @@ impl Function for Roll {
 
     fn backward(&self, _: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
-        let back: SmallVec<[i64; 6]> = self.shifts.iter().map(|s| -s).collect();
+        let back: SmallVec<[i64; 6]> = (self.shifts.iter().enumerate())
+            .map(|(i, s)| {
+                let dim = self.dims.get(i).and_then(|&d| wrap_dim(d, g.rank()).ok());
+                let n = dim.map_or(g.numel(), |d| g.shape().get(d).copied().unwrap_or(1));
+                -(s % n.max(1) as i64)
+            })
+            .collect();
         Ok(smallvec![Some(roll(g, &back, &self.dims)?)])
     }
 
@@ -114,7 +121,7 @@ fn rot90(t: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
     ensure!(rank >= 2, Runtime, "expected total dims >= 2, but got total dims = {rank}");
     let n = rank as i64;
     ensure!(
-        dims[0] != dims[1] && (dims[0] - dims[1]).abs() != n,
+        dims[0] != dims[1] && dims[0].abs_diff(dims[1]) != rank as u64,
         Runtime,
         "expected rotation dims to be different, but got dim0 = {} and dim1 = {}",
         dims[0],
@@ -147,13 +154,15 @@ pub fn repeat(t: &Tensor, repeats: &[i64]) -> Result<Tensor> {
     let mut from = Layout { offset: t.layout().offset, ..Layout::default() };
     for (d, &times) in repeats.iter().enumerate() {
         let (n, stride) = if d < lead { (1, 0) } else { (t.shape()[d - lead], t.strides()[d - lead]) };
-        whole.push(times as usize * n);
+        whole.push(n.saturating_mul(times as usize));
         for (n, stride) in [(times as usize, 0), (n, stride)] {
             interleaved.push(n);
             from.shape.push(n);
             from.strides.push(stride);
         }
     }
+    // Empty where there are no repeats, and then the sizes may be any.
+    checked_numel(&interleaved)?;
     let out = t.new_empty(whole)?;
     let to = Layout::contiguous(interleaved.clone());
     copy::copy(t.with_layout(from).raw(), out.with_layout(to).raw())?;
@@ -219,9 +228,12 @@ fn repeated_indices(repeats: &Tensor) -> Result<Tensor> {
     // The shape of the result depends on the numbers, so the host waits for them.
     let counts = repeats.values::<i64>()?;
     ensure!(counts.iter().all(|&n| n >= 0), Runtime, "repeats can not be negative");
-    let indices: Vec<i64> =
-        counts.iter().enumerate().flat_map(|(i, &n)| std::iter::repeat_n(i as i64, n as usize)).collect();
-    Tensor::from_slice(&indices, [indices.len()])?.on_device(repeats.device())
+    let total = counts.iter().fold(0usize, |sum, &n| sum.saturating_add(n as usize));
+    let mut indices = empty_vec(total)?;
+    for (i, &n) in counts.iter().enumerate() {
+        indices.resize(indices.len() + n as usize, i as i64);
+    }
+    Tensor::from_slice(&indices, [total])?.on_device(repeats.device())
 }
 
 fn repeat_interleave_by_tensor(a: &Args) -> Result<Out> {

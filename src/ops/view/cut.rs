@@ -8,7 +8,7 @@ use super::reshaped;
 use crate::backend::copy;
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Cx, Function, Grads, Visit, record};
-use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
+use crate::layout::{Dims, Layout, MemoryFormat, checked_numel, wrap_dim};
 use crate::ops::arith;
 use crate::ops::schema::{Args, Out};
 use crate::tensor::{Tensor, as_view};
@@ -56,13 +56,15 @@ impl Cut {
 
 fn diagonal_layout(whole: &Layout, offset: i64, dim1: usize, dim2: usize) -> Layout {
     let (n1, n2) = (whole.shape[dim1] as i64, whole.shape[dim2] as i64);
-    let length = (if offset >= 0 { n1.min(n2 - offset) } else { n2.min(n1 + offset) }).max(0) as usize;
+    let length =
+        (if offset >= 0 { n1.min(n2 - offset) } else { n2.min(n1.saturating_add(offset)) }).max(0) as usize;
     let mut out = whole.clone();
     if length > 0 {
         let along = if offset >= 0 { whole.strides[dim2] } else { whole.strides[dim1] };
-        out.offset = (whole.offset as isize + offset.unsigned_abs() as isize * along) as usize;
+        let first = (offset.unsigned_abs() as isize).saturating_mul(along);
+        out.offset = (whole.offset as isize).saturating_add(first).max(0) as usize;
     }
-    let step = whole.strides[dim1] + whole.strides[dim2];
+    let step = whole.strides[dim1].saturating_add(whole.strides[dim2]);
     for d in [dim1.max(dim2), dim1.min(dim2)] {
         out.shape.remove(d);
         out.strides.remove(d);
@@ -81,7 +83,7 @@ fn unfold_layout(whole: &Layout, dim: usize, size: usize, step: usize) -> Layout
     }
     let stride = whole.strides[dim];
     out.shape[dim] = (whole.shape[dim] - size) / step + 1;
-    out.strides[dim] = stride * step as isize;
+    out.strides[dim] = stride.saturating_mul(step as isize);
     out.shape.push(size);
     out.strides.push(stride);
     out
@@ -269,7 +271,9 @@ pub fn unfold(t: &Tensor, dim: i64, size: i64, step: i64) -> Result<Tensor> {
     ensure!(size >= 0, Runtime, "size is {size} but must be >= 0");
     ensure!(size <= n, Runtime, "maximum size for tensor at dimension {d} is {n} but size is {size}");
     ensure!(step > 0, Runtime, "step is {step} but must be > 0");
-    take(t, Cut::Unfold { dim: d, size: size as usize, step: step as usize })
+    let cut = Cut::Unfold { dim: d, size: size as usize, step: step as usize };
+    checked_numel(&cut.layout(t.layout()).shape)?;
+    take(t, cut)
 }
 
 fn narrow_op(a: &Args) -> Result<Out> {
@@ -324,7 +328,7 @@ pub fn diag_embed(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tenso
     let rank = t.rank() + 1;
     let (a, b) = (wrap_dim(dim1, rank)?, wrap_dim(dim2, rank)?);
     ensure!(a != b, Runtime, "diagonal dimensions cannot be identical {dim1}, {dim2}");
-    let n = t.shape()[t.rank() - 1] + offset.unsigned_abs() as usize;
+    let n = t.shape()[t.rank() - 1].saturating_add(offset.unsigned_abs() as usize);
     let mut rest = t.shape()[..t.rank() - 1].iter().copied();
     let shape: Dims =
         (0..rank).map(|d| if d == a || d == b { n } else { rest.next().unwrap_or(1) }).collect();

@@ -18,6 +18,7 @@ const UNBIND: &str = "UnbindBackward0";
 pub fn unbind(t: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     ensure!(t.rank() > 0, Index, "Dimension specified as {dim} but tensor has no dimensions");
     let d = wrap_dim(dim, t.rank())?;
+    expect_pieces(t.shape()[d], "unbind")?;
     let cuts = (0..t.shape()[d]).map(|index| Cut::Select { dim: d, index });
     parts(t, d, cuts, UNBIND)
 }
@@ -106,6 +107,7 @@ pub fn split(t: &Tensor, size: i64, dim: i64) -> Result<Vec<Tensor>> {
         "split_size can only be 0 if dimension size is 0, but got dimension size of {n}"
     );
     let count = if size == 0 { 1 } else { n.div_ceil(size).max(1) };
+    expect_pieces(count, "split")?;
     pieces(t, d, (0..count).map(|i| size.min(n - i * size)), "SplitBackward0")
 }
 
@@ -120,7 +122,7 @@ pub fn split_with_sizes(t: &Tensor, sizes: &[i64], dim: i64) -> Result<Vec<Tenso
         "split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={sizes:?}"
     );
     ensure!(
-        sizes.iter().sum::<i64>() == n,
+        sizes.iter().fold(0i64, |sum, &s| sum.saturating_add(s)) == n,
         Runtime,
         "split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {dim}), but got \
          split_sizes={sizes:?}"
@@ -136,14 +138,19 @@ pub fn chunk(t: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
     let n = t.shape()[d];
     let size = n.div_ceil(chunks as usize);
     if size == 0 {
-        ensure!(chunks <= MOST_PIECES, Runtime, "chunk: {chunks} pieces are more than {MOST_PIECES}");
+        expect_pieces(chunks as usize, "chunk")?;
         return split_with_sizes(t, &vec![0; chunks as usize], dim);
     }
     split(t, size as i64, dim)
 }
 
-/// More empty pieces than this are a mistake, and would only exhaust the memory.
-const MOST_PIECES: i64 = 1 << 24;
+/// More pieces than this, of empty or of repeated elements, are a mistake, and would only exhaust the memory.
+const MOST_PIECES: usize = 1 << 24;
+
+fn expect_pieces(count: usize, op: &str) -> Result<()> {
+    ensure!(count <= MOST_PIECES, Runtime, "{op}: {count} pieces are more than {MOST_PIECES}");
+    Ok(())
+}
 
 /// Views of `sections` nearly equal parts, the first of which are longer by one where the size does not divide.
 fn tensor_split(t: &Tensor, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
@@ -154,11 +161,7 @@ fn tensor_split(t: &Tensor, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
     );
     let d = wrap_dim(dim, t.rank())?;
     ensure!(sections > 0, Runtime, "number of sections must be larger than 0, got {sections}");
-    ensure!(
-        sections <= MOST_PIECES,
-        Runtime,
-        "tensor_split: {sections} sections are more than {MOST_PIECES}"
-    );
+    expect_pieces(sections as usize, "tensor_split")?;
     let (n, mut start) = (t.shape()[d] as i64, 0);
     (0..sections)
         .map(|i| {
@@ -199,7 +202,7 @@ fn tensor_split_by_tensor(a: &Args) -> Result<Out> {
     Ok(Out::Tuple(match by.rank() {
         0 => tensor_split(t, by.item()?.to_i64(), a.int(2)?)?,
         // The shapes of the parts depend on it: the host waits for one that is on a device.
-        1 => tensor_split_at(t, &by.on_device(Device::Cpu)?.to_vec::<i64>(), a.int(2)?)?,
+        1 => tensor_split_at(t, &by.on_device(Device::Cpu)?.values::<i64>()?, a.int(2)?)?,
         r => bail!(
             Runtime,
             "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but \

@@ -191,8 +191,8 @@ class HookMixin:
                         result = replacement
                 except Exception as error:
                     warnings.warn(
-                        "module forward hook with ``always_call=True`` raised an exception that was silenced "
-                        f"as another error was raised in forward: {error!s}",
+                        "module forward hook with ``always_call=True`` raised an exception that was silenced, as "
+                        f"forward had raised another before: {error!s}",
                         stacklevel=2,
                     )
             raise
@@ -237,7 +237,7 @@ def _hook_last_node(module: Any, args: tuple, result: Any, hooks: list) -> None:
     if missing is not None:
         warnings.warn(
             f"Using {missing[0]} is deprecated and will be removed in future versions. This hook will be missing some "
-            f"{missing[1]}. Please use register_full_backward_hook to get the documented behavior.",
+            f"{missing[1]}: register_full_backward_hook makes one that sees all of them.",
             FutureWarning,
             stacklevel=2,
         )
@@ -287,8 +287,8 @@ class _BackwardBoundary:
     def leave(self, result: Any) -> Any:
         if not isinstance(result, (tuple, _C.Tensor)):
             warnings.warn(
-                "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors "
-                f"but received {type(result)}",
+                "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors, not "
+                f"{type(result)}",
                 stacklevel=3,
             )
             return result
@@ -315,9 +315,8 @@ class _BackwardBoundary:
             # No input needs a gradient, so nothing will call `_input_gradients`.
             if self.hooks:
                 warnings.warn(
-                    "Full backward hook is firing when gradients are computed with respect to module outputs since no "
-                    "inputs require gradients. See https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html"
-                    "#torch.nn.Module.register_full_backward_hook for more details.",
+                    "Full backward hook is firing when gradients are computed with respect to module outputs: since "
+                    "no inputs require gradients, nothing more will be known, and grad_input holds None.",
                     stacklevel=5,
                 )
             self._run_hooks((None,) * self.input_count)
@@ -341,9 +340,8 @@ class _BackwardBoundary:
                 if isinstance(replacement, tuple) and all(g is None for g in replacement):
                     continue
                 raise RuntimeError(
-                    "Backward hook for Modules where no input requires gradient should always return None "
-                    "or None "
-                    "for all gradients."
+                    "Backward hook for Modules where no input requires gradient has nothing to replace: it should "
+                    "always return None or None for all gradients."
                 )
             grad_input = _as_gradients(replacement, grad_input, "input")
         return grad_input

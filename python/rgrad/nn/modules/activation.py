@@ -165,7 +165,15 @@ class Hardsigmoid(_InPlace):
 
 
 class LeakyReLU(Module):
-    """``x`` where positive, ``negative_slope * x`` elsewhere."""
+    """``x`` where positive, ``negative_slope * x`` elsewhere.
+
+    Args:
+        negative_slope: the slope for negative elements.
+        inplace: whether to write to the input.
+
+    >>> rgrad.nn.LeakyReLU(0.5)(rgrad.tensor([-2.0, 2.0]))
+    tensor([-1.,  2.])
+    """
 
     def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
         super().__init__()
@@ -180,7 +188,13 @@ class LeakyReLU(Module):
 
 
 class RReLU(Module):
-    """Leaky ReLU whose slope is drawn from U(lower, upper) in training, and is their mean in evaluation."""
+    """Leaky ReLU whose slope is drawn from U(lower, upper) in training, and is their mean in evaluation.
+
+    Args:
+        lower: least slope for negative elements.
+        upper: largest slope, not below the least.
+        inplace: whether to write to the input.
+    """
 
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
         super().__init__()
@@ -224,7 +238,12 @@ class PReLU(Module):
 
 
 class ELU(Module):
-    """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere."""
+    """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere.
+
+    Args:
+        alpha: minus this is the limit for large negative elements.
+        inplace: whether to write to the input.
+    """
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
@@ -239,7 +258,12 @@ class ELU(Module):
 
 
 class CELU(Module):
-    """``x`` where positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere."""
+    """``x`` where positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere.
+
+    Args:
+        alpha: minus this is the limit for large negative elements; the slope at 0 is 1 for any.
+        inplace: whether to write to the input.
+    """
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
@@ -272,7 +296,12 @@ class GELU(Module):
 
 
 class Softplus(Module):
-    """``log(1 + exp(beta * x)) / beta``, and ``x`` where ``beta * x`` exceeds ``threshold``."""
+    """``log(1 + exp(beta * x)) / beta``, and ``x`` where ``beta * x`` exceeds ``threshold``.
+
+    Args:
+        beta: how sharply the curve bends at 0.
+        threshold: from where on the curve is taken for its asymptote.
+    """
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
@@ -313,7 +342,15 @@ class Hardshrink(_Shrink):
 
 
 class Hardtanh(Module):
-    """``x``, held between ``min_val`` and ``max_val``."""
+    """``x``, held between ``min_val`` and ``max_val``.
+
+    Args:
+        min_val: lower bound.
+        max_val: upper bound, above the lower one.
+        inplace: whether to write to the input.
+        min_value: older form of ``min_val``.
+        max_value: older form of ``max_val``.
+    """
 
     def __init__(
         self,
@@ -355,7 +392,16 @@ class ReLU6(Hardtanh):
 
 
 class Threshold(Module):
-    """``x`` where it exceeds ``threshold``, ``value`` elsewhere."""
+    """``x`` where it exceeds ``threshold``, ``value`` elsewhere.
+
+    Args:
+        threshold: the largest element that is replaced.
+        value: by what.
+        inplace: whether to write to the input.
+
+    >>> rgrad.nn.Threshold(1.0, 7.0)(rgrad.tensor([1.0, 2.0]))
+    tensor([7., 2.])
+    """
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__()

@@ -42,35 +42,60 @@ class Dropout(_DropoutNd):
 
 
 class Dropout1d(_DropoutNd):
-    """Zeroes whole channels of ``(N, C, L)`` or ``(C, L)``."""
+    """Zeroes whole channels of ``(N, C, L)`` or ``(C, L)`` in training, and divides the others by ``1 - p``.
+
+    Args:
+        p: probability of zeroing a channel, between 0 and 1.
+        inplace: whether to write to the input.
+    """
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
 class Dropout2d(_DropoutNd):
-    """Zeroes whole channels of ``(N, C, H, W)``."""
+    """Zeroes whole channels of ``(N, C, H, W)`` in training, and divides the others by ``1 - p``.
+
+    Args:
+        p: probability of zeroing a channel, between 0 and 1.
+        inplace: whether to write to the input.
+    """
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
 class Dropout3d(_DropoutNd):
-    """Zeroes whole channels of ``(N, C, D, H, W)`` or ``(C, D, H, W)``."""
+    """Zeroes whole channels of ``(N, C, D, H, W)`` or ``(C, D, H, W)`` in training; others are divided by ``1 - p``.
+
+    Args:
+        p: probability of zeroing a channel, between 0 and 1.
+        inplace: whether to write to the input.
+    """
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout for SELU networks: it keeps mean 0 and variance 1."""
+    """Dropout for SELU networks: it keeps mean 0 and variance 1.
+
+    Args:
+        p: probability of zeroing an element, between 0 and 1.
+        inplace: whether to write to the input.
+    """
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
         return F.alpha_dropout(input, self.p, self.training, self.inplace)
 
 
 class FeatureAlphaDropout(_DropoutNd):
-    """:class:`AlphaDropout` of whole channels."""
+    """:class:`AlphaDropout` of whole channels.
+
+    Args:
+        p: probability of zeroing a channel, between 0 and 1.
+        inplace: whether to write to the input.
+    """
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
         return F.feature_alpha_dropout(input, self.p, self.training, self.inplace)

@@ -70,15 +70,33 @@ class _ConstantPadNd(_PadNd):
 
 
 class ConstantPad1d(_ConstantPadNd, dims=1):
-    """Adds elements of a constant value around the last dimension."""
+    """Adds elements of a constant value around the last dimension.
+
+    Args:
+        padding: how many elements on every side, or ``(left, right)``.
+        value: the constant.
+
+    >>> rgrad.nn.ConstantPad1d((1, 0), 7.0)(rgrad.zeros(1, 2))
+    tensor([[7., 0., 0.]])
+    """
 
 
 class ConstantPad2d(_ConstantPadNd, dims=2):
-    """Adds elements of a constant value around the last two dimensions."""
+    """Adds elements of a constant value around the last two dimensions.
+
+    Args:
+        padding: how many elements on every side, or ``(left, right, top, bottom)``.
+        value: the constant.
+    """
 
 
 class ConstantPad3d(_ConstantPadNd, dims=3):
-    """Adds elements of a constant value around the last three dimensions."""
+    """Adds elements of a constant value around the last three dimensions.
+
+    Args:
+        padding: how many elements on every side, or ``(left, right, top, bottom, front, back)``.
+        value: the constant.
+    """
 
 
 class _ZeroPadNd(_ConstantPadNd):
@@ -92,15 +110,27 @@ class _ZeroPadNd(_ConstantPadNd):
 
 
 class ZeroPad1d(_ZeroPadNd, ConstantPad1d):
-    """Adds zeros around the last dimension."""
+    """Adds zeros around the last dimension.
+
+    Args:
+        padding: how many elements on every side, or ``(left, right)``.
+    """
 
 
 class ZeroPad2d(_ZeroPadNd, ConstantPad2d):
-    """Adds zeros around the last two dimensions."""
+    """Adds zeros around the last two dimensions.
+
+    Args:
+        padding: how many elements on every side, or ``(left, right, top, bottom)``.
+    """
 
 
 class ZeroPad3d(_ZeroPadNd, ConstantPad3d):
-    """Adds zeros around the last three dimensions."""
+    """Adds zeros around the last three dimensions.
+
+    Args:
+        padding: how many elements on every side, or ``(left, right, top, bottom, front, back)``.
+    """
 
 
 class _ReflectionPadNd(_PadNd):
@@ -108,15 +138,30 @@ class _ReflectionPadNd(_PadNd):
 
 
 class ReflectionPad1d(_ReflectionPadNd, dims=1):
-    """Mirrors the input at its edges, without repeating them, along the last dimension."""
+    """Mirrors the input at its edges, without repeating them, along the last dimension.
+
+    Args:
+        padding: how many elements on every side, or ``(left, right)``.
+
+    >>> rgrad.nn.ReflectionPad1d(1)(rgrad.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[2., 1., 2., 3., 2.]])
+    """
 
 
 class ReflectionPad2d(_ReflectionPadNd, dims=2):
-    """Mirrors the input at its edges, without repeating them, along the last two dimensions."""
+    """Mirrors the input at its edges, without repeating them, along the last two dimensions.
+
+    Args:
+        padding: how many elements on every side, or ``(left, right, top, bottom)``.
+    """
 
 
 class ReflectionPad3d(_ReflectionPadNd, dims=3):
-    """Mirrors the input at its edges, without repeating them, along the last three dimensions."""
+    """Mirrors the input at its edges, without repeating them, along the last three dimensions.
+
+    Args:
+        padding: how many elements on every side, or ``(left, right, top, bottom, front, back)``.
+    """
 
 
 class _ReplicationPadNd(_PadNd):
@@ -124,15 +169,27 @@ class _ReplicationPadNd(_PadNd):
 
 
 class ReplicationPad1d(_ReplicationPadNd, dims=1):
-    """Repeats the edge of the last dimension."""
+    """Repeats the edges of the last dimension.
+
+    Args:
+        padding: how many elements on every side, or ``(left, right)``.
+    """
 
 
 class ReplicationPad2d(_ReplicationPadNd, dims=2):
-    """Repeats the edges of the last two dimensions."""
+    """Repeats the edges of the last two dimensions.
+
+    Args:
+        padding: how many elements on every side, or ``(left, right, top, bottom)``.
+    """
 
 
 class ReplicationPad3d(_ReplicationPadNd, dims=3):
-    """Repeats the edges of the last three dimensions."""
+    """Repeats the edges of the last three dimensions.
+
+    Args:
+        padding: how many elements on every side, or ``(left, right, top, bottom, front, back)``.
+    """
 
 
 class _CircularPadNd(_PadNd):
@@ -146,12 +203,27 @@ class _CircularPadNd(_PadNd):
 
 
 class CircularPad1d(_CircularPadNd, dims=1):
-    """Continues the input with its other end along the last dimension."""
+    """Continues the input with its other end along the last dimension.
+
+    Args:
+        padding: how many elements on every side, or ``(left, right)``.
+
+    >>> rgrad.nn.CircularPad1d(1)(rgrad.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[3., 1., 2., 3., 1.]])
+    """
 
 
 class CircularPad2d(_CircularPadNd, dims=2):
-    """Continues the input with its other end along the last two dimensions."""
+    """Continues the input with its other end along the last two dimensions.
+
+    Args:
+        padding: how many elements on every side, or ``(left, right, top, bottom)``.
+    """
 
 
 class CircularPad3d(_CircularPadNd, dims=3):
-    """Continues the input with its other end along the last three dimensions."""
+    """Continues the input with its other end along the last three dimensions.
+
+    Args:
+        padding: how many elements on every side, or ``(left, right, top, bottom, front, back)``.
+    """

@@ -44,11 +44,8 @@ def get_total_norm(
             total = rgrad.stack(norms).norm(norm_type)
         if error_if_nonfinite and not rgrad.isfinite(total):
             raise RuntimeError(
-                f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so "
-                f"it cannot "
-                "be clipped. To disable this error and scale the gradients by the non-finite norm anyway, "
-                "set "
-                "`error_if_nonfinite=False`"
+                f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
+                "clipped. With `error_if_nonfinite=False` the gradients are scaled by it all the same."
             )
     return total
 

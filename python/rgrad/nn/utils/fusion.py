@@ -77,7 +77,7 @@ def fuse_linear_bn_eval(linear: M, bn: Any) -> M:
     layer: Any = linear
     if layer.out_features != bn.num_features and bn.num_features != 1:
         raise AssertionError(
-            "To fuse, linear.out_features == bn.num_features or bn.num_features == 1, "
-            f"got linear.out_features={layer.out_features} and bn.num_features={bn.num_features}"
+            "To fuse, linear.out_features == bn.num_features or bn.num_features == 1 must hold, and they are "
+            f"{layer.out_features} and {bn.num_features}"
         )
     return _fused(linear, bn, transpose=False)

@@ -56,11 +56,8 @@ class PackedSequence(_Fields):
             data, batch_sizes = data
         elif batch_sizes.device.type != "cpu":
             raise ValueError(
-                "batch_sizes should always be on CPU. "
-                "Instances of PackedSequence should never be created manually. "
-                "They should be instantiated by functions like pack_sequence "
-                "and pack_padded_sequences in nn.utils.rnn. "
-                "https://pytorch.org/docs/stable/nn.html#torch.nn.utils.rnn.pack_sequence"
+                "batch_sizes should always be on CPU, where pack_sequence and pack_padded_sequence, which make a "
+                "PackedSequence, put them."
             )
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)  # type: ignore[call-arg]
 
@@ -205,8 +202,8 @@ def pad_packed_sequence(
     if total_length is not None:
         if total_length < length:
             raise ValueError(
-                "Expected total_length to be at least the length of the longest sequence in input, but got "
-                f"total_length={total_length} and max sequence length being {length}"
+                "Expected total_length to be at least the length of the longest sequence in input, which is "
+                f"{length}, but got total_length={total_length}"
             )
         length = total_length
     lengths = rgrad.tensor([sum(n > b for n in counts) for b in range(counts[0])])

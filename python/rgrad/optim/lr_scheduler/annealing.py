@@ -23,7 +23,16 @@ def _positive(name: str, value: Any) -> int:
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Let the rate fall to `eta_min` along half a cosine of `T_max` epochs, and rise again."""
+    """Lets the rate fall to `eta_min` along half a cosine of `T_max` epochs, and rise again.
+
+    In epoch t it is ``eta_min + (lr - eta_min) * (1 + cos(pi * t / T_max)) / 2`` (arXiv:1608.03983, equation 5).
+
+    Args:
+        optimizer: whose groups' `lr` is set.
+        T_max: epochs from the highest rate to the lowest.
+        eta_min: the lowest rate.
+        last_epoch: the last epoch already done; -1 to start.
+    """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:  # noqa: N803
         self.T_max = T_max
@@ -55,8 +64,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """Cosine annealing that starts anew after `T_0` epochs, then after `T_mult` times as many each time.
 
     `step` also takes fractional epochs, so that it can follow single batches. In a period of `T_i` epochs of which
-    `T_cur` have passed, the rate is ``eta_min + (lr - eta_min) * (1 + cos(pi * T_cur / T_i)) / 2`` (Loshchilov and
-    Hutter, 2017, equation 5).
+    `T_cur` have passed, the rate is ``eta_min + (lr - eta_min) * (1 + cos(pi * T_cur / T_i)) / 2`` (arXiv:1608.03983,
+    equation 5).
 
     Args:
         optimizer: whose groups' `lr` is set.

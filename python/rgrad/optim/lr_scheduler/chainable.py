@@ -26,7 +26,23 @@ class _FactorLR(LRScheduler):
 
 
 class StepLR(_FactorLR):
-    """Multiply the rate by `gamma` every `step_size` epochs."""
+    """Multiplies the rate by `gamma` every `step_size` epochs: in epoch t it is ``lr * gamma ** (t // step_size)``.
+
+    Args:
+        optimizer: whose groups' `lr` is set.
+        step_size: epochs between two changes.
+        gamma: the factor.
+        last_epoch: the last epoch already done; -1 to start.
+
+    >>> import rgrad as torch
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+    >>> for _ in range(3):
+    ...     optimizer.step()
+    ...     schedule.step()
+    >>> schedule.get_last_lr()
+    [0.1]
+    """
 
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
@@ -43,7 +59,14 @@ class StepLR(_FactorLR):
 
 
 class MultiStepLR(_FactorLR):
-    """Multiply the rate by `gamma` at each of the `milestones`."""
+    """Multiplies the rate by `gamma` at each of the `milestones`.
+
+    Args:
+        optimizer: whose groups' `lr` is set.
+        milestones: the epochs; one that is given twice counts twice.
+        gamma: the factor.
+        last_epoch: the last epoch already done; -1 to start.
+    """
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -62,7 +85,13 @@ class MultiStepLR(_FactorLR):
 
 
 class ExponentialLR(_FactorLR):
-    """Multiply the rate by `gamma` every epoch."""
+    """Multiplies the rate by `gamma` every epoch: in epoch t it is ``lr * gamma ** t``.
+
+    Args:
+        optimizer: whose groups' `lr` is set.
+        gamma: the factor.
+        last_epoch: the last epoch already done; -1 to start.
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -83,7 +112,17 @@ def _check_factor(which: str, factor: float, zero: bool) -> None:
 
 
 class ConstantLR(_FactorLR):
-    """Multiply the rate by `factor` for the first `total_iters` epochs."""
+    """Multiplies the rate by `factor` for the first `total_iters` epochs.
+
+    Args:
+        optimizer: whose groups' `lr` is set.
+        factor: between 0 and 1.
+        total_iters: the epoch from which on the rate is whole.
+        last_epoch: the last epoch already done; -1 to start.
+
+    Raises:
+        ValueError: the factor is out of its range.
+    """
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
@@ -103,7 +142,20 @@ class ConstantLR(_FactorLR):
 
 
 class LinearLR(_FactorLR):
-    """Move a factor of the rate from `start_factor` to `end_factor` over `total_iters` epochs."""
+    """Moves a factor of the rate from `start_factor` to `end_factor` over `total_iters` epochs.
+
+    In epoch t the factor is ``start + (end - start) * min(t, total_iters) / total_iters``.
+
+    Args:
+        optimizer: whose groups' `lr` is set.
+        start_factor: above 0, at most 1.
+        end_factor: between 0 and 1.
+        total_iters: how many epochs the way takes.
+        last_epoch: the last epoch already done; -1 to start.
+
+    Raises:
+        ValueError: a factor is out of its range.
+    """
 
     def __init__(
         self,
@@ -135,7 +187,14 @@ class LinearLR(_FactorLR):
 
 
 class PolynomialLR(_FactorLR):
-    """Let the rate fall to 0 over `total_iters` epochs along a polynomial."""
+    """Lets the rate fall to 0: in epoch t it is ``lr * (1 - min(t, total_iters) / total_iters) ** power``.
+
+    Args:
+        optimizer: whose groups' `lr` is set.
+        total_iters: how many epochs the way takes.
+        power: 1 for a straight line.
+        last_epoch: the last epoch already done; -1 to start.
+    """
 
     def __init__(
         self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
@@ -194,7 +253,16 @@ class _FunctionLR(LRScheduler):
 
 
 class LambdaLR(_FunctionLR):
-    """Multiply the initial rate by a function of the epoch."""
+    """Multiplies the initial rate by a function of the epoch.
+
+    Args:
+        optimizer: whose groups' `lr` is set.
+        lr_lambda: the function, or a list of one for each group.
+        last_epoch: the last epoch already done; -1 to start.
+
+    Raises:
+        ValueError: there are not as many functions as groups.
+    """
 
     def get_lr(self) -> list[Any]:
         """Compute the next rate of each group; for use by `step`."""
@@ -204,7 +272,10 @@ class LambdaLR(_FunctionLR):
 
 
 class MultiplicativeLR(_FunctionLR):
-    """Multiply the current rate by a function of the epoch."""
+    """Multiplies the current rate by a function of the epoch.
+
+    The arguments are those of :class:`LambdaLR`.
+    """
 
     def get_lr(self) -> list[Any]:
         """Compute the next rate of each group; for use by `step`."""

@@ -50,7 +50,18 @@ class _CompositeLR(LRScheduler):
 
 
 class SequentialLR(_CompositeLR):
-    """One schedule after the other, changing at the `milestones`."""
+    """One schedule after the other, changing at the `milestones`.
+
+    Args:
+        optimizer: whose groups' `lr` is set.
+        schedulers: the schedules, all of this optimizer.
+        milestones: the epochs at which the next schedule begins, in rising order, one fewer than there are schedules.
+        last_epoch: the last epoch already done; -1 to start.
+
+    Raises:
+        ValueError: there are too many or too few milestones, or a schedule belongs to another optimizer or follows a
+            metric.
+    """
 
     def __init__(
         self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
@@ -96,7 +107,15 @@ def _undo(scheduler: LRScheduler) -> None:
 
 
 class ChainedScheduler(_CompositeLR):
-    """Several chainable schedules at once."""
+    """Several chainable schedules at once, whose factors multiply.
+
+    Args:
+        schedulers: the schedules, all of one optimizer.
+        optimizer: theirs; by default that of the first.
+
+    Raises:
+        ValueError: there is no schedule, or one belongs to another optimizer or follows a metric.
+    """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         self._check(optimizer, schedulers, " to be chained")  # type: ignore[arg-type]

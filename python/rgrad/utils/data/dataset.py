@@ -129,8 +129,8 @@ class StackDataset(Dataset[Any]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args and kwargs:
             raise ValueError(
-                "Supported either ``tuple``- (via ``args``) or``dict``- (via ``kwargs``) like input/output, "
-                "but both types are given."
+                "Supported either datasets by position, for samples that are tuples, or by name, for samples that are "
+                "dicts, but got both"
             )
         if not args and not kwargs:
             raise ValueError("At least one dataset should be passed")

@@ -35,7 +35,7 @@ class DistributedSampler(Sampler[int]):
     ) -> None:
         if num_replicas is None or rank is None:
             raise ValueError(
-                "Default process group has not been initialized, please make sure to call init_process_group."
+                "Default process group has not been initialized: there are none here. Give num_replicas and rank."
             )
         if rank >= num_replicas or rank < 0:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")

@@ -1,16 +1,17 @@
 //! Double precision: exponentials, logarithms, and what is made of them.
 
 use super::dd::{Dd, fast_two_sum, split, two_prod, two_sum};
+use crate::formula::coefficients::double;
 
 /// Added to |x| < 2^51, it rounds x to an integer, which then stands in the low bits of the sum.
 const ROUND: f64 = 6755399441055744.0;
 /// The upper 40 bits of ln 2, so that products with an exponent are exact, and the rest.
-const LN2_HI: f64 = 0.6931471805592082;
-const LN2_LO: f64 = 7.371002565167799e-13;
-const LOG2_E: Dd = Dd { hi: std::f64::consts::LOG2_E, lo: 2.0355273740931033e-17 };
-const LOG10_E: Dd = Dd { hi: std::f64::consts::LOG10_E, lo: 1.098319650216765e-17 };
-const LOG10_2: Dd = Dd { hi: std::f64::consts::LOG10_2, lo: -2.8037281277851704e-18 };
-const LN_2: Dd = Dd { hi: std::f64::consts::LN_2, lo: 2.3190468138462996e-17 };
+const LN2_HI: f64 = double::LN2_HI;
+const LN2_LO: f64 = double::LN2_LO;
+const LOG2_E: Dd = Dd { hi: std::f64::consts::LOG2_E, lo: double::LOG2_E_REST };
+const LOG10_E: Dd = Dd { hi: std::f64::consts::LOG10_E, lo: double::LOG10_E_REST };
+const LOG10_2: Dd = Dd { hi: std::f64::consts::LOG10_2, lo: double::LOG10_2_REST };
+const LN_2: Dd = Dd { hi: std::f64::consts::LN_2, lo: double::LN2_REST };
 /// Results of arguments below this are the argument, for the odd functions with slope 1 at zero.
 const TINY: f64 = 7.450580596923828e-9; // 2^-27
 
@@ -70,22 +71,7 @@ fn reduce_exp(x: f64, xl: f64) -> (f64, f64, f64) {
     let (a, b) = (x - n * LN2_HI, n * LN2_LO - xl);
     let r = a - b;
     let rl = (a - r) - b;
-    let q = poly(
-        r,
-        [
-            0.5,
-            0.16666666666666685,
-            0.04166666666666673,
-            0.008333333333316739,
-            0.0013888888888858428,
-            0.00019841269897059863,
-            2.4801587373702355e-05,
-            2.7557234236107333e-06,
-            2.7557233416056126e-07,
-            2.5112240020425072e-08,
-            2.092692288803174e-09,
-        ],
-    );
+    let q = poly(r, double::EXP);
     (n, r, (rl + r * rl) + r * r * q)
 }
 
@@ -186,18 +172,7 @@ fn log_terms(f: f64) -> (f64, f64) {
     // With s = f / (2 + f), rest = s·(h + s²·P(s²)): the rounding of s weighs little.
     let s = f / (2.0 + f);
     let (z, h) = (s * s, 0.5 * f * f);
-    let p = z * poly(
-        z,
-        [
-            0.6666666666666734,
-            0.399999999994143,
-            0.2857142874247897,
-            0.22222198563131837,
-            0.18183564883178302,
-            0.1531403543691255,
-            0.14796109336156382,
-        ],
-    );
+    let p = z * poly(z, double::LOG);
     (h, s * (h + p))
 }
 
@@ -255,21 +230,10 @@ fn log_dd(x: f64, xl: f64) -> Dd {
     let f = two_sum(m - 1.0, xl * pow2(-at_least(at_most(k, 1022.0), -1022.0)));
     let s = f.div(fast_two_sum(2.0, f.hi).add(Dd { hi: f.lo, lo: 0.0 }));
     let z = s.mul(s);
-    let p = poly(
-        z.hi,
-        [
-            0.40000000000002256,
-            0.28571428570099316,
-            0.22222222519966092,
-            0.18181784363551284,
-            0.15386757488375064,
-            0.13256814218961563,
-            0.13196360515563998,
-        ],
-    );
+    let p = poly(z.hi, double::LOG_PAIR);
     // log = 2s + s·z·(2/3 + z·p)
     let t = fast_two_sum(2.0 / 3.0, z.hi * p);
-    let t = Dd { hi: t.hi, lo: t.lo + 3.700743415417188e-17 };
+    let t = Dd { hi: t.hi, lo: t.lo + double::TWO_THIRDS_REST };
     Dd { hi: k * LN2_HI, lo: k * LN2_LO }.add(s.scale(2.0).add(s.mul(z.mul(t))))
 }
 

@@ -3,12 +3,13 @@
 
 use super::double::{at_least, at_most, integer_bits, log_ends, nearest, poly, pow_ends, pow2, reduce_log};
 use super::trig::{acos_with, asin_with, atan2_with};
+use crate::formula::coefficients::{double, single};
 
 /// Added to |x| < 2^22, it rounds x to an integer, which then stands in the low bits of the sum.
 const ROUND: f32 = 12582912.0;
 /// The upper 16 bits of ln 2, so that products with an exponent are exact, and the rest.
-const LN2_HI: f32 = 0.69314575;
-const LN2_LO: f32 = 1.4286068e-6;
+const LN2_HI: f32 = single::LN2_HI;
+const LN2_LO: f32 = single::LN2_LO;
 
 /// The polynomial with the coefficients `c`, the constant one first.
 #[inline(always)]
@@ -50,7 +51,7 @@ fn scale32(x: f32, n: f32) -> f32 {
 /// e^r = 1 + r + tail for |r| <= ln 2 / 2.
 #[inline(always)]
 fn exp_tail(r: f32) -> f32 {
-    r * r * poly32(r, [0.5, 0.16666518, 0.041666206, 0.008368889, 0.0013950504])
+    r * r * poly32(r, single::EXP)
 }
 
 #[inline(always)]
@@ -99,20 +100,7 @@ fn reduce_log32(x: f32) -> (f32, f32) {
 #[inline(always)]
 fn log_of_reduced(k: f32, f: f32) -> f32 {
     let h = 0.5 * f * f;
-    let p = poly32(
-        f,
-        [
-            0.3333331,
-            -0.24999987,
-            0.20002227,
-            -0.16669251,
-            0.1421866,
-            -0.12384348,
-            0.11872961,
-            -0.1178981,
-            0.06915405,
-        ],
-    );
+    let p = poly32(f, single::LOG);
     k * LN2_HI + (f - (h - (f * f * f * p + k * LN2_LO)))
 }
 
@@ -155,14 +143,15 @@ pub fn tanh_f32(x: f32) -> f32 {
     let z = a * a;
     let near = a + a
         * z
-        * ((-0.33333284 + 0.13331491 * z)
-            + z * z * ((-0.053743497 + 0.020650584 * z) - 0.0057170414 * (z * z)));
+        * ((single::TANH[0] + single::TANH[1] * z)
+            + z * z * ((single::TANH[2] + single::TANH[3] * z) + single::TANH[4] * (z * z)));
     // As `exp_f32`, of an argument whose power of two goes to the exponent.
     let n = a * (2.0 * std::f32::consts::LOG2_E) + ROUND;
     let k = n - ROUND;
     let r = (2.0 * a - k * LN2_HI) - k * LN2_LO;
     let s = r * r;
-    let tail = s * ((0.5 + 0.16666518 * r) + s * ((0.041666206 + 0.008368889 * r) + 0.0013950504 * s));
+    let tail =
+        s * ((0.5 + single::EXP[1] * r) + s * ((single::EXP[2] + single::EXP[3] * r) + single::EXP[4] * s));
     let e = f32::from_bits((1.0 + (r + tail)).to_bits().wrapping_add(n.to_bits() << 23));
     let far = 1.0 - 2.0 / (e + 1.0);
     // A NaN goes the near way, whose bits are not tampered with.
@@ -178,17 +167,18 @@ pub fn erf_f32(x: f32) -> f32 {
     // erfc(4) is beyond the last place of 1.
     let a = if a > 4.0 { 4.0 } else { a };
     let z = a * a;
-    let near = a + a * poly32(z, [0.12837915, -0.37612414, 0.11279462, -0.026573736, 0.0044049034]);
-    let y = -1.6281148 * a
-        + z * ((-0.91711646 - 0.15188287 * a) + z * ((0.033022836 - 0.0046327054 * a) + 0.00030728895 * z));
+    let near = a + a * poly32(z, single::ERF_NEAR);
+    let y = single::ERFC_EXPONENT[0] * a
+        + z * ((single::ERFC_EXPONENT[1] + single::ERFC_EXPONENT[2] * a)
+            + z * ((single::ERFC_EXPONENT[3] + single::ERFC_EXPONENT[4] * a) + single::ERFC_EXPONENT[5] * z));
     // 2^y = 2^n·2^r: the low bits of the rounded sum are n, which goes to the exponent.
     let n = y + ROUND;
     let r = y - (n - ROUND);
     let s = r * r;
     let p = 1.0
         + (std::f32::consts::LN_2 * r
-            + s * ((0.24022648 + 0.055503324 * r)
-                + s * ((0.009618437 + 0.0013398875 * r) + 0.00015353362 * s)));
+            + s * ((single::EXP2[0] + single::EXP2[1] * r)
+                + s * ((single::EXP2[2] + single::EXP2[3] * r) + single::EXP2[4] * s)));
     let far = 1.0 - f32::from_bits(p.to_bits().wrapping_add(n.to_bits() << 23));
     // A NaN goes the near way, whose bits are not tampered with.
     (if a >= 0.65 { far } else { near }).copysign(x)
@@ -201,14 +191,18 @@ pub fn erf_f32(x: f32) -> f32 {
 pub fn normal_cdf_f32(x: f32) -> f32 {
     let a = x.abs();
     let z = a * a;
-    let y = ((-1.0 - 1.1511061 * a) + z * (-0.45919725 - 0.052540127 * a))
+    let y = ((-1.0 + single::NORMAL_EXPONENT[0] * a)
+        + z * (single::NORMAL_EXPONENT[1] + single::NORMAL_EXPONENT[2] * a))
         + (z * z)
-            * ((0.0071431943 - 0.00021110322 * a)
-                + z * ((-0.00014977953 + 3.0460167e-05 * a) - 1.9807012e-06 * z));
+            * ((single::NORMAL_EXPONENT[3] + single::NORMAL_EXPONENT[4] * a)
+                + z * ((single::NORMAL_EXPONENT[5] + single::NORMAL_EXPONENT[6] * a)
+                    + single::NORMAL_EXPONENT[7] * z));
     let n = y + ROUND;
     let r = y - (n - ROUND);
     let p = (1.0 + std::f32::consts::LN_2 * r)
-        + (r * r) * ((0.24022242 + 0.055507336 * r) + (r * r) * (0.009671513 + 0.0013264727 * r));
+        + (r * r)
+            * ((single::NORMAL_EXP2[0] + single::NORMAL_EXP2[1] * r)
+                + (r * r) * (single::NORMAL_EXP2[2] + single::NORMAL_EXP2[3] * r));
     let below = f32::from_bits(p.to_bits().wrapping_add(n.to_bits() << 23));
     let below = if a <= 10.0 { below } else { 0.0 };
     if x > 0.0 { 1.0 - below } else { below }
@@ -220,18 +214,7 @@ fn exp_mid(x: f64) -> f64 {
     let x = at_least(at_most(x, 400.0), -400.0);
     let n = nearest(x * std::f64::consts::LOG2_E);
     let r = x - n * std::f64::consts::LN_2;
-    let q = poly(
-        r,
-        [
-            0.4999999999951943,
-            0.16666666786646753,
-            0.04166666705395977,
-            0.008333281265743476,
-            0.0013888796475366092,
-            0.00019909247059349706,
-            2.4887584962871003e-05,
-        ],
-    );
+    let q = poly(r, double::MID_EXP);
     (1.0 + (r + r * r * q)) * pow2(n)
 }
 
@@ -242,16 +225,7 @@ fn log_parts_mid(x: f64) -> (f64, f64) {
     let f = m - 1.0;
     let s = f / (2.0 + f);
     let z = s * s;
-    let p = poly(
-        z,
-        [
-            0.6666666667580432,
-            0.3999999562080168,
-            0.28572109257567413,
-            0.2217618490636352,
-            0.19584201848338892,
-        ],
-    );
+    let p = poly(z, double::MID_LOG);
     (k, 2.0 * s + s * z * p)
 }
 
@@ -332,37 +306,16 @@ fn half_turns(x: f32) -> (f64, f64, f64) {
         if g2 { high } else { low }
     };
     let m = x * pick([1.0, 1.4901161193847656e-8, 2.220446049250313e-16, 3.308722450212111e-24]);
-    let p0 = m * pick([0.31830988451838493, 0.86176348477602, 0.6613751165568829, 0.9178809300065041]);
-    let p1 = m * pick([
-        1.6654057369280828e-09,
-        2.4046766591845348e-09,
-        2.5016208202166546e-09,
-        1.5386096147151918e-09,
-    ]);
-    let p2 = m * pick([
-        1.138005036539198e-18,
-        2.5825855998448508e-18,
-        2.110388259055884e-18,
-        5.872204099908064e-18,
-    ]);
+    let p0 = m * pick(double::TURNS_HIGH);
+    let p1 = m * pick(double::TURNS_MIDDLE);
+    let p2 = m * pick(double::TURNS_LOW);
     (p0 - ((p0 + ROUND_EVEN) - ROUND_EVEN), p1 - ((p1 + ROUND_EVEN) - ROUND_EVEN), p2)
 }
 
 /// sin πt for |t| <= 1/2.
 #[inline(always)]
 fn sin_pi(t: f64) -> f64 {
-    t * poly(
-        t * t,
-        [
-            3.1415926535895964,
-            -5.167712779977139,
-            2.550164035410411,
-            -0.5992644255695357,
-            0.08214473072585159,
-            -0.007363779708267617,
-            0.0004471926988400635,
-        ],
-    )
+    t * poly(t * t, double::MID_SIN_PI)
 }
 
 /// `v` with the sign flipped for odd n.
@@ -399,44 +352,24 @@ pub fn tan_f32(x: f32) -> f32 {
     if x == 0.0 { x } else { v }
 }
 
-/// (atan q - q) / q³ in powers of q², for |q| <= tan π/8.
-const ATAN: [f64; 6] = [
-    -0.3333333251415804,
-    0.19999905143953695,
-    -0.14282040771071441,
-    0.11045076497811775,
-    -0.0847830617047084,
-    0.04748058852847011,
-];
-/// (asin s - s) / s³ in powers of s², for |s| <= 1/2.
-const ASIN: [f64; 7] = [
-    0.16666667191513962,
-    0.07499948010715175,
-    0.04466020496826828,
-    0.03010971484680508,
-    0.024621869168847375,
-    0.007457947947560722,
-    0.03470683201603164,
-];
-
 #[inline(always)]
 pub fn asin_f32(x: f32) -> f32 {
-    asin_with(x as f64, ASIN) as f32
+    asin_with(x as f64, double::MID_ASIN) as f32
 }
 
 #[inline(always)]
 pub fn acos_f32(x: f32) -> f32 {
-    acos_with(x as f64, ASIN) as f32
+    acos_with(x as f64, double::MID_ASIN) as f32
 }
 
 #[inline(always)]
 pub fn atan_f32(x: f32) -> f32 {
-    atan2_with(x as f64, 1.0, ATAN) as f32
+    atan2_with(x as f64, 1.0, double::MID_ATAN) as f32
 }
 
 #[inline(always)]
 pub fn atan2_f32(y: f32, x: f32) -> f32 {
-    atan2_with(y as f64, x as f64, ATAN) as f32
+    atan2_with(y as f64, x as f64, double::MID_ATAN) as f32
 }
 
 /// erfc through e^(-x²) / (1 + 2x) times a polynomial in (x - 4)/(x + 4), which maps all x >= 1/2 to a short interval.
@@ -445,35 +378,9 @@ pub fn erfc_f32(x: f32) -> f32 {
     let x = x as f64;
     let a = at_most(x.abs(), 10.5);
     let z = a * a;
-    let near = poly(
-        z,
-        [
-            1.1283791670826107,
-            -0.3761263852963319,
-            0.11283774140522708,
-            -0.026863157288488235,
-            0.005200478867975891,
-            -0.000769557615215449,
-        ],
-    );
+    let near = poly(z, double::MID_ERFC_NEAR);
     let b = at_least(a, 0.5);
-    let p = poly(
-        (b - 4.0) / (b + 4.0),
-        [
-            1.2329951188405555,
-            -0.13962111759249066,
-            0.015379607901792255,
-            0.06809708365764314,
-            -0.10103758075981599,
-            0.0937332830305197,
-            -0.06634811806219722,
-            0.03715031493933643,
-            -0.016113067529785332,
-            0.005165774379513412,
-            -0.0008668513952097844,
-            -0.0005149435433429086,
-        ],
-    );
+    let p = poly((b - 4.0) / (b + 4.0), double::MID_ERFC_FAR);
     let far = exp_mid(-b * b) * p / (1.0 + 2.0 * b);
     let v = if a < 0.5 { 1.0 - a * near } else { far };
     (if x < 0.0 { 2.0 - v } else { v }) as f32
@@ -492,37 +399,8 @@ pub fn pow_f32(x: f32, y: f32) -> f32 {
 pub fn erfinv_f32(x: f32) -> f32 {
     let x = x as f64;
     let w = -log_mid((1.0 - x) * (1.0 + x));
-    let near = poly(
-        w,
-        [
-            0.8862269274514648,
-            0.23201355602958998,
-            0.011550335399423855,
-            -0.002338540345789589,
-            -0.00012200285340648895,
-            4.0486889634077856e-05,
-            5.83561225602367e-06,
-            -2.4978847860217115e-06,
-            3.0979875565963217e-07,
-            -1.716160331145573e-08,
-            3.355530275020257e-10,
-        ],
-    );
-    let far = poly(
-        w.sqrt(),
-        [
-            -1.5244225831701663,
-            8.087774546621146,
-            -11.478132005656084,
-            9.547236902676758,
-            -4.79140293087677,
-            1.5444450613553231,
-            -0.3239020864472038,
-            0.042927967245299646,
-            -0.003277024772951216,
-            0.00011009861856337408,
-        ],
-    );
+    let near = poly(w, double::MID_ERFINV_NEAR);
+    let far = poly(w.sqrt(), double::MID_ERFINV_FAR);
     let v = x * if w < 5.0 { near } else { far };
     let v = if x.abs() == 1.0 { x * f64::INFINITY } else { v };
     (if x.abs() <= 1.0 { v } else { f64::NAN }) as f32

@@ -2,10 +2,11 @@
 
 use super::dd::{Dd, fast_two_sum, two_prod, two_sum};
 use super::double::{integer_bits, nearest, poly};
+use crate::formula::coefficients::double;
 
-const PI: Dd = Dd { hi: std::f64::consts::PI, lo: 1.2246467991473532e-16 };
-const FRAC_PI_2: Dd = Dd { hi: std::f64::consts::FRAC_PI_2, lo: 6.123233995736766e-17 };
-const FRAC_PI_4: Dd = Dd { hi: std::f64::consts::FRAC_PI_4, lo: 3.061616997868383e-17 };
+const PI: Dd = Dd { hi: std::f64::consts::PI, lo: double::PI_REST };
+const FRAC_PI_2: Dd = Dd { hi: std::f64::consts::FRAC_PI_2, lo: double::HALF_PI_REST };
+const FRAC_PI_4: Dd = Dd { hi: std::f64::consts::FRAC_PI_4, lo: double::QUARTER_PI_REST };
 
 /// The angle minus the nearest multiple of π/2, and that multiple modulo 4 in the low two bits.
 #[inline(always)]
@@ -71,17 +72,7 @@ fn reduce_large_angle(x: f64) -> (Dd, u64) {
 #[inline(always)]
 pub(super) fn sin_parts(r: Dd) -> Dd {
     let z = r.hi * r.hi;
-    let p = poly(
-        z,
-        [
-            -0.16666666666666632,
-            0.008333333333322413,
-            -0.00019841269829807778,
-            2.755731369191555e-06,
-            -2.5050758115698192e-08,
-            1.5896795713489568e-10,
-        ],
-    );
+    let p = poly(z, double::SIN);
     Dd { hi: r.hi, lo: r.hi * z * p + r.lo * (1.0 - 0.5 * z) }
 }
 
@@ -89,17 +80,7 @@ pub(super) fn sin_parts(r: Dd) -> Dd {
 #[inline(always)]
 pub(super) fn cos_parts(r: Dd) -> Dd {
     let z = r.hi * r.hi;
-    let p = poly(
-        z,
-        [
-            0.0416666666666666,
-            -0.0013888888888874125,
-            2.480158728948234e-05,
-            -2.7557314352372173e-07,
-            2.0875723278132235e-09,
-            -1.13596480422716e-11,
-        ],
-    );
+    let p = poly(z, double::COS);
     let h = 0.5 * z;
     let hi = 1.0 - h;
     Dd { hi, lo: ((1.0 - hi) - h) + (z * z * p - r.hi * r.lo) }
@@ -139,44 +120,17 @@ pub fn tan_f64(x: f64) -> f64 {
 }
 
 /// (atan q - q) / q³ in powers of q², for |q| <= tan π/8.
-const ATAN: [f64; 12] = [
-    -0.33333333333333326,
-    0.19999999999997692,
-    -0.14285714285390708,
-    0.11111111088346269,
-    -0.09090908150616346,
-    0.07692282896535368,
-    -0.06666228796848431,
-    0.0587704180534775,
-    -0.0521853342226193,
-    0.04504075124928611,
-    -0.0334867201604519,
-    0.015207633488838641,
-];
+const ATAN: [f64; 12] = double::ATAN;
 /// (asin s - s) / s³ in powers of s², for |s| <= 1/2.
-const ASIN: [f64; 13] = [
-    0.16666666666666763,
-    0.074999999999701,
-    0.0446428571752842,
-    0.03038194267536432,
-    0.02237221590355906,
-    0.017351595542757704,
-    0.013981018009907982,
-    0.011397297476858578,
-    0.010789295728802686,
-    0.0036722827165789475,
-    0.021790407291922515,
-    -0.0211163785293054,
-    0.032701949027685466,
-];
+const ASIN: [f64; 13] = double::ASIN;
 
 /// The angle of the point (x, y) in the first quadrant, not both coordinates zero or infinite. `c` is [`ATAN`], or
 /// fewer coefficients for single precision.
 #[inline(always)]
 fn angle<const N: usize>(y: f64, x: f64, c: [f64; N]) -> f64 {
     // Turned by π/4 or π/2 where the angle is larger than π/8 or 3π/8.
-    let steep = y > x * 2.414213562373095;
-    let middle = (y > x * 0.41421356237309503) & !steep;
+    let steep = y > x * double::TAN_3_PI_8;
+    let middle = (y > x * double::TAN_PI_8) & !steep;
     let num = if steep {
         -x
     } else if middle {

@@ -1,0 +1,345 @@
+//! Optimizers and gradients of a whole model: one pass over memory and one parallel region for all tensors.
+//!
+//! Note [A region over many tensors]
+//! A model has many small parameters, and a loop or an operation per parameter would cost more than its arithmetic.
+//! The elements of all parameters are therefore numbered through, that range is cut into chunks for the threads, and
+//! each chunk is handed to the rule in the pieces that tensor boundaries leave of it. Dense tensors of the type that
+//! the rule computes in are updated where they lie; other geometries and half types go through blocks of float32 (or
+//! float64) that are read and written back.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use smallvec::SmallVec;
+
+use super::copy::{self, BLOCK, Reader, View};
+use super::parallel::{for_chunks_mut, parallel_for};
+use super::simd::{Isa, Version};
+use crate::backend::optim::{Group, NUMBERS, Number, Numbers, Part, Rule, WRITTEN};
+use crate::dtype::{DType, Element, Real, Scalar};
+use crate::error::Result;
+use crate::formula::Arith;
+use crate::layout::Layout;
+use crate::multiversion;
+use crate::storage::Storage;
+
+/// Elements per chunk that threads share.
+const GRAIN: usize = 1 << 14;
+
+multiversion! { version = if R::WIDE { Version::worth::<T>() } else { Version::up_to(Isa::Avx2) };
+    fn update_elements[R: Rule, T: Number](r: R, c: &[T; NUMBERS], g: &[T], written: &mut [&mut [T]]) {
+        let c = *c;
+        let z = <T as Arith>::zero();
+        match written {
+            [p] if R::WRITTEN == 1 => {
+                for (p, &g) in p.iter_mut().zip(g) {
+                    [*p, ..] = r.step(&c, g, [*p, z, z, z, z]);
+                }
+            }
+            [p, a] if R::WRITTEN == 2 => {
+                for ((p, a), &g) in p.iter_mut().zip(a.iter_mut()).zip(g) {
+                    [*p, *a, ..] = r.step(&c, g, [*p, *a, z, z, z]);
+                }
+            }
+            [p, a, b] if R::WRITTEN == 3 => {
+                for (((p, a), b), &g) in p.iter_mut().zip(a.iter_mut()).zip(b.iter_mut()).zip(g) {
+                    [*p, *a, *b, ..] = r.step(&c, g, [*p, *a, *b, z, z]);
+                }
+            }
+            [p, a, b, d] if R::WRITTEN == 4 => {
+                let state = a.iter_mut().zip(b.iter_mut()).zip(d.iter_mut());
+                for ((p, ((a, b), d)), &g) in p.iter_mut().zip(state).zip(g) {
+                    [*p, *a, *b, *d, ..] = r.step(&c, g, [*p, *a, *b, *d, z]);
+                }
+            }
+            [p, a, b, d, e] if R::WRITTEN == 5 => {
+                let state = a.iter_mut().zip(b.iter_mut()).zip(d.iter_mut()).zip(e.iter_mut());
+                for ((p, (((a, b), d), e)), &g) in p.iter_mut().zip(state).zip(g) {
+                    [*p, *a, *b, *d, *e] = r.step(&c, g, [*p, *a, *b, *d, *e]);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Applies a rule to corresponding elements of slices of one length.
+pub fn update<R: Rule, T: Number>(r: &R, numbers: &Numbers, g: &[T], written: &mut [&mut [T]]) {
+    update_elements(*r, &numbers.map(T::of), g, written);
+}
+
+/// What is done to corresponding elements of the tensors of part `i`.
+trait Update: Sync {
+    fn f32(&self, i: usize, g: &[f32], written: &mut [&mut [f32]]);
+    fn f64(&self, i: usize, g: &[f64], written: &mut [&mut [f64]]);
+}
+
+/// The types that elements are updated in.
+trait Updated: Real {
+    fn update(u: &impl Update, i: usize, g: &[Self], written: &mut [&mut [Self]]);
+}
+impl Updated for f32 {
+    fn update(u: &impl Update, i: usize, g: &[f32], written: &mut [&mut [f32]]) {
+        u.f32(i, g, written);
+    }
+}
+impl Updated for f64 {
+    fn update(u: &impl Update, i: usize, g: &[f64], written: &mut [&mut [f64]]) {
+        u.f64(i, g, written);
+    }
+}
+
+/// By part, its group.
+struct Steps<'a, 'g, 'v>(Vec<&'a Group<'g, 'v>>);
+
+impl Update for Steps<'_, '_, '_> {
+    fn f32(&self, i: usize, g: &[f32], written: &mut [&mut [f32]]) {
+        self.0[i].rule.run_f32(&self.0[i].numbers, g, written);
+    }
+    fn f64(&self, i: usize, g: &[f64], written: &mut [&mut [f64]]) {
+        self.0[i].rule.run_f64(&self.0[i].numbers, g, written);
+    }
+}
+
+pub fn step(groups: &[Group]) -> Result<()> {
+    let parts: Vec<&Part> = groups.iter().flat_map(|g| g.parts).collect();
+    let steps = Steps(groups.iter().flat_map(|g| g.parts.iter().map(move |_| g)).collect());
+    // A gradient that lies in memory that is about to be written is read from a copy.
+    let copies = parts
+        .iter()
+        .map(|p| match p.written.iter().any(|w| w.storage.overlaps(p.gradient.storage)) {
+            true => copied(p.gradient).map(Some),
+            false => Ok(None),
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let sizes = parts.iter().map(|p| p.written[0].layout.numel());
+    for_each_piece(sizes, |i, range| {
+        let p = parts[i];
+        let gradient = match &copies[i] {
+            Some((storage, layout)) => View { storage, layout, ..p.gradient },
+            None => p.gradient,
+        };
+        piece(&steps, i, range, Some(gradient), &p.written);
+    });
+    Ok(())
+}
+
+/// The elements of a view in memory of their own.
+fn copied(v: View) -> Result<(Storage, Layout)> {
+    let layout = Layout::contiguous(v.layout.shape.clone());
+    let storage = Storage::new(layout.numel() * v.dtype.size())?;
+    copy::copy(v, View { storage: &storage, layout: &layout, dtype: v.dtype });
+    Ok((storage, layout))
+}
+
+/// Calls `f(i, range)` with ranges of the elements of tensor i that together are all elements of all tensors; see
+/// Note [A region over many tensors].
+fn for_each_piece(sizes: impl Iterator<Item = usize>, f: impl Fn(usize, Range<usize>) + Sync) {
+    let starts = starts(sizes);
+    parallel_for(starts[starts.len() - 1], GRAIN, |r| pieces(&starts, r, &f));
+}
+
+/// The number of the first element of each tensor, and the total.
+fn starts(sizes: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut total = 0;
+    let ends = sizes.map(|n| {
+        total += n;
+        total
+    });
+    std::iter::once(0).chain(ends).collect()
+}
+
+fn pieces(starts: &[usize], chunk: Range<usize>, mut f: impl FnMut(usize, Range<usize>)) {
+    let mut i = starts.partition_point(|&s| s <= chunk.start) - 1;
+    let mut at = chunk.start;
+    while at < chunk.end {
+        let end = starts[i + 1].min(chunk.end);
+        if at < end {
+            f(i, at - starts[i]..end - starts[i]);
+        }
+        at = end;
+        i += 1;
+    }
+}
+
+/// Updates the elements `range` of the tensors of part `i`, in the type of the first.
+fn piece(u: &impl Update, i: usize, range: Range<usize>, gradient: Option<View>, written: &[View]) {
+    match written[0].dtype {
+        DType::F64 => piece_of::<f64>(u, i, range, gradient, written),
+        _ => piece_of::<f32>(u, i, range, gradient, written),
+    }
+}
+
+fn is_direct<T: Element>(v: &View) -> bool {
+    v.layout.is_contiguous() && v.dtype == T::DTYPE
+}
+
+fn piece_of<T: Updated>(
+    u: &impl Update,
+    i: usize,
+    range: Range<usize>,
+    gradient: Option<View>,
+    written: &[View],
+) {
+    if gradient.as_ref().is_none_or(is_direct::<T>) && written.iter().all(is_direct::<T>) {
+        let at = |v: &View| v.layout.offset + range.start..v.layout.offset + range.end;
+        let grad = gradient.as_ref().map_or(&[][..], |g| &g.storage.slice::<T>()[at(g)]);
+        let mut slices: SmallVec<[&mut [T]; WRITTEN]> =
+            written.iter().map(|v| &mut v.storage.slice_mut::<T>()[at(v)]).collect();
+        return T::update(u, i, grad, &mut slices);
+    }
+    let readers =
+        || written.iter().map(|v| Reader::new(*v, range.start)).collect::<SmallVec<[Reader; WRITTEN]>>();
+    let mut gradient = gradient.map(|g| (Reader::new(g, range.start), [T::ZERO; BLOCK]));
+    let (mut sources, mut targets) = (readers(), readers());
+    let mut blocks = vec![[T::ZERO; BLOCK]; written.len()];
+    let mut left = range.len();
+    while left > 0 {
+        let n = left.min(BLOCK);
+        let grad = gradient.as_mut().map_or(&[][..], |(reader, block)| {
+            reader.read(&mut block[..n]);
+            &block[..n]
+        });
+        blocks.iter_mut().zip(&mut sources).for_each(|(b, s)| s.read(&mut b[..n]));
+        let mut slices: Vec<&mut [T]> = blocks.iter_mut().map(|b| &mut b[..n]).collect();
+        T::update(u, i, grad, &mut slices);
+        blocks.iter().zip(&mut targets).for_each(|(b, t)| t.write(&b[..n]));
+        left -= n;
+    }
+}
+
+multiversion! { version = Version::up_to(Isa::Avx2);
+    /// Multiplies and tells whether all elements were finite.
+    fn scale_elements[T: Real](factor: T, x: &mut [T]) -> bool {
+        let mut finite = true;
+        for v in x {
+            finite &= v.abs() < T::INFINITY;
+            *v = *v * factor;
+        }
+        finite
+    }
+}
+
+struct Scale {
+    factor: f64,
+    found: AtomicBool,
+}
+
+impl Scale {
+    fn apply<T: Real>(&self, written: &mut [&mut [T]]) {
+        for x in written {
+            if !scale_elements(T::of(self.factor), x) {
+                self.found.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Update for Scale {
+    fn f32(&self, _: usize, _: &[f32], written: &mut [&mut [f32]]) {
+        self.apply(written);
+    }
+    fn f64(&self, _: usize, _: &[f64], written: &mut [&mut [f64]]) {
+        self.apply(written);
+    }
+}
+
+pub fn scale(tensors: &[View], factor: View, found: Option<View>) -> Result<()> {
+    let mut number = [0.0f64];
+    Reader::new(factor, 0).read(&mut number);
+    let scale = Scale { factor: number[0], found: AtomicBool::new(false) };
+    let sizes = tensors.iter().map(|v| v.layout.numel());
+    for_each_piece(sizes, |i, range| piece(&scale, i, range, None, &tensors[i..=i]));
+    if let (true, Some(found)) = (scale.found.load(Ordering::Relaxed), found) {
+        copy::fill(found, Scalar::Float(1.0));
+    }
+    Ok(())
+}
+
+const LANES: usize = 16;
+
+multiversion! { version = Version::up_to(Isa::Avx2);
+    fn sum_of[T: Real](order: f64, x: &[T]) -> f64 {
+        let mut lanes = [0.0f64; LANES];
+        let (blocks, rest) = x.as_chunks::<LANES>();
+        let power = |v: T| {
+            let v = v.to_f64();
+            if order == 2.0 { v * v } else if order == 1.0 { v.abs() } else { v.abs().powf(order) }
+        };
+        for block in blocks {
+            for (lane, &v) in lanes.iter_mut().zip(block) {
+                *lane += power(v);
+            }
+        }
+        for (lane, &v) in lanes.iter_mut().zip(rest) {
+            *lane += power(v);
+        }
+        lanes.iter().sum()
+    }
+}
+
+multiversion! { version = Version::up_to(Isa::Avx2);
+    /// The greatest magnitude; NaN if there is one.
+    fn greatest[T: Real](x: &[T]) -> f64 {
+        let mut lanes = [T::ZERO; LANES];
+        for block in x.chunks(LANES) {
+            for (lane, &v) in lanes.iter_mut().zip(block) {
+                let v = v.abs();
+                *lane = if v <= *lane { *lane } else { v };
+                // What is not comparable is kept.
+                *lane = if v.is_nan() { v } else { *lane };
+            }
+        }
+        lanes.iter().fold(0.0, |a, v| larger(a, v.to_f64()))
+    }
+}
+
+/// The larger number, or NaN.
+#[inline(always)]
+fn larger(a: f64, b: f64) -> f64 {
+    if a.is_nan() || a > b { a } else { b }
+}
+
+fn magnitude<T: Real>(x: &[T], order: f64) -> f64 {
+    if order == f64::INFINITY { greatest(x) } else { sum_of(order, x) }
+}
+
+/// The norm of a positive order of all elements of dense tensors of float32 or float64.
+pub fn norm_of_all(order: f64, tensors: &[View]) -> f64 {
+    let starts = starts(tensors.iter().map(|v| v.layout.numel()));
+    let total = starts[tensors.len()];
+    let combine = |a: f64, b: f64| if order == f64::INFINITY { larger(a, b) } else { a + b };
+    let mut partial = vec![0.0; total.div_ceil(GRAIN)];
+    for_chunks_mut(&mut partial, 1, |c, out| {
+        pieces(&starts, c * GRAIN..total.min((c + 1) * GRAIN), |i, range| {
+            let v = &tensors[i];
+            let at = v.layout.offset + range.start..v.layout.offset + range.end;
+            let of_piece = match v.dtype {
+                DType::F64 => magnitude(&v.storage.slice::<f64>()[at], order),
+                _ => magnitude(&v.storage.slice::<f32>()[at], order),
+            };
+            out[0] = combine(out[0], of_piece);
+        });
+    });
+    let sum = partial.into_iter().fold(0.0, combine);
+    match order {
+        f64::INFINITY => sum,
+        2.0 => sum.sqrt(),
+        _ => sum.powf(1.0 / order),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn pieces_cover_every_element_of_every_tensor_once() {
+        let sizes = [0, 5, 20_000, 0, 1, 40_000, 0];
+        let seen: Vec<Mutex<Vec<u8>>> = sizes.iter().map(|&n| Mutex::new(vec![0; n])).collect();
+        for_each_piece(sizes.into_iter(), |i, r| seen[i].lock().unwrap()[r].iter_mut().for_each(|v| *v += 1));
+        assert!(seen.iter().all(|t| t.lock().unwrap().iter().all(|&v| v == 1)));
+    }
+}

@@ -1,0 +1,335 @@
+//! The optimizers: settings, the formula of a step, and what of it changes from step to step. See Note [One formula per
+//! optimizer].
+
+use smallvec::SmallVec;
+
+use super::{Lists, count_steps, expect_length};
+use crate::backend::optim::{NUMBERS, Numbers, Rule, WRITTEN};
+use crate::error::Result;
+use crate::formula::Num;
+use crate::tensor::Tensor;
+
+/// Numbers in the order of a rule, the rest zero.
+fn numbers<const N: usize>(of: [f64; N]) -> Numbers {
+    let mut all = [0.0; NUMBERS];
+    all[..N].copy_from_slice(&of);
+    all
+}
+
+/// What is done to a gradient before any rule uses it.
+#[derive(Clone, Copy, PartialEq)]
+struct Prepare {
+    maximize: bool,
+    /// Whether weights decay through the gradient.
+    decays: bool,
+}
+
+impl Prepare {
+    fn of(maximize: bool, weight_decay: f64) -> Prepare {
+        Prepare { maximize, decays: weight_decay != 0.0 }
+    }
+
+    #[inline(always)]
+    fn gradient<E: Num>(self, decay: E, g: E, p: E) -> E {
+        let g = if self.maximize { -g } else { g };
+        if self.decays { g + decay * p } else { g }
+    }
+}
+
+// ---- SGD
+
+/// The settings of [`sgd`].
+#[derive(Clone, Copy, Debug)]
+pub struct Sgd {
+    pub lr: f64,
+    pub momentum: f64,
+    pub dampening: f64,
+    pub weight_decay: f64,
+    pub nesterov: bool,
+    pub maximize: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+struct SgdPlain(Prepare);
+
+impl Rule for SgdPlain {
+    const NAME: &'static str = "sgd";
+    const WRITTEN: usize = 1;
+    const WIDE: bool = true;
+    #[inline(always)]
+    fn step<E: Num>(&self, c: &[E; NUMBERS], g: E, w: [E; WRITTEN]) -> [E; WRITTEN] {
+        let [decay, lr, ..] = *c;
+        let [p, rest @ ..] = w;
+        let [a, b, d, e] = rest;
+        [p - lr * self.0.gradient(decay, g, p), a, b, d, e]
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+struct SgdMomentum {
+    prepare: Prepare,
+    /// The momentum starts with this step.
+    fresh: bool,
+    nesterov: bool,
+}
+
+impl Rule for SgdMomentum {
+    const NAME: &'static str = "sgd_momentum";
+    const WRITTEN: usize = 2;
+    const WIDE: bool = true;
+    #[inline(always)]
+    fn step<E: Num>(&self, c: &[E; NUMBERS], g: E, w: [E; WRITTEN]) -> [E; WRITTEN] {
+        let [decay, lr, momentum, take, ..] = *c;
+        let [p, b, x, y, z] = w;
+        let g = self.prepare.gradient(decay, g, p);
+        let b = if self.fresh { g } else { b * momentum + take * g };
+        let ahead = if self.nesterov { g + momentum * b } else { b };
+        [p - lr * ahead, b, x, y, z]
+    }
+}
+
+/// Stochastic gradient descent. Where `buffers` lacks a momentum, returns the whole list with new ones.
+pub fn sgd(
+    params: &[Tensor],
+    grads: &[Tensor],
+    buffers: &[Option<Tensor>],
+    s: Sgd,
+) -> Result<Option<Vec<Tensor>>> {
+    let prepare = Prepare::of(s.maximize, s.weight_decay);
+    if s.momentum == 0.0 {
+        let written = SmallVec::from_slice(&[params]);
+        let numbers = numbers([s.weight_decay, s.lr]);
+        Lists { grads, written }.apply(|_| (SgdPlain(prepare), numbers))?;
+        return Ok(None);
+    }
+    expect_length(buffers.len(), params.len())?;
+    let all = buffers
+        .iter()
+        .zip(params)
+        .map(|(b, p)| b.as_ref().map_or_else(|| p.empty_like(), |b| Ok(b.clone())))
+        .collect::<Result<Vec<_>>>()?;
+    let numbers = numbers([s.weight_decay, s.lr, s.momentum, 1.0 - s.dampening]);
+    let rule = |i: usize| SgdMomentum { prepare, fresh: buffers[i].is_none(), nesterov: s.nesterov };
+    let written = SmallVec::from_slice(&[params, &all[..]]);
+    Lists { grads, written }.apply(|i| (rule(i), numbers))?;
+    Ok(buffers.iter().any(Option::is_none).then_some(all))
+}
+
+// ---- Adam
+
+/// The settings of [`adam`].
+#[derive(Clone, Copy, Debug)]
+pub struct Adam {
+    pub lr: f64,
+    pub beta1: f64,
+    pub beta2: f64,
+    pub eps: f64,
+    pub weight_decay: f64,
+    pub amsgrad: bool,
+    pub maximize: bool,
+    /// Decay acts on the parameter itself, as in AdamW.
+    pub decoupled: bool,
+}
+
+/// `MAX` keeps the largest second moment and divides by that.
+#[derive(Clone, Copy, PartialEq)]
+struct AdamRule<const MAX: bool>(Prepare);
+
+impl<const MAX: bool> Rule for AdamRule<MAX> {
+    const NAME: &'static str = if MAX { "adam_max" } else { "adam" };
+    const WRITTEN: usize = if MAX { 4 } else { 3 };
+    const WIDE: bool = !MAX;
+    #[inline(always)]
+    fn step<E: Num>(&self, c: &[E; NUMBERS], g: E, w: [E; WRITTEN]) -> [E; WRITTEN] {
+        let [decay, keep, beta2, take1, take2, eps, size, unbias, ..] = *c;
+        let [p, m, v, u, rest] = w;
+        let g = self.0.gradient(decay, g, p);
+        let m = m + take1 * (g - m);
+        let v = v * beta2 + take2 * g * g;
+        // A NaN stays: it is not below anything.
+        let u = if MAX { E::select(v.lt(u), u, v) } else { u };
+        let second = if MAX { u } else { v };
+        [p * keep - size * m / (second.sqrt() * unbias + eps), m, v, u, rest]
+    }
+}
+
+/// Adam and AdamW. `max_exp_avg_sqs` is used with `amsgrad` only.
+pub fn adam(
+    params: &[Tensor],
+    grads: &[Tensor],
+    exp_avgs: &[Tensor],
+    exp_avg_sqs: &[Tensor],
+    max_exp_avg_sqs: &[Tensor],
+    steps: &[Tensor],
+    s: Adam,
+) -> Result<()> {
+    let (decay, keep) = if s.decoupled { (0.0, 1.0 - s.lr * s.weight_decay) } else { (s.weight_decay, 1.0) };
+    let numbers = count_steps(steps, params, |t| {
+        // One over the root of the second bias correction.
+        let unbias = 1.0 / (1.0 - s.beta2.powf(t)).sqrt();
+        let size = s.lr / (1.0 - s.beta1.powf(t));
+        numbers([decay, keep, s.beta2, 1.0 - s.beta1, 1.0 - s.beta2, s.eps, size, unbias])
+    })?;
+    let prepare = Prepare::of(s.maximize, decay);
+    let mut written: SmallVec<[&[Tensor]; WRITTEN]> = SmallVec::from_slice(&[params, exp_avgs, exp_avg_sqs]);
+    if s.amsgrad {
+        written.push(max_exp_avg_sqs);
+        return Lists { grads, written }.apply(|i| (AdamRule::<true>(prepare), numbers[i]));
+    }
+    Lists { grads, written }.apply(|i| (AdamRule::<false>(prepare), numbers[i]))
+}
+
+// ---- RMSprop
+
+/// The settings of [`rmsprop`].
+#[derive(Clone, Copy, Debug)]
+pub struct RmsProp {
+    pub lr: f64,
+    pub alpha: f64,
+    pub eps: f64,
+    pub weight_decay: f64,
+    pub momentum: f64,
+    pub centered: bool,
+    pub maximize: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+struct RmsPropRule<const CENTERED: bool, const MOMENTUM: bool>(Prepare);
+
+impl<const CENTERED: bool, const MOMENTUM: bool> Rule for RmsPropRule<CENTERED, MOMENTUM> {
+    const NAME: &'static str = "rmsprop";
+    const WRITTEN: usize = 2 + CENTERED as usize + MOMENTUM as usize;
+    #[inline(always)]
+    fn step<E: Num>(&self, c: &[E; NUMBERS], g: E, w: [E; WRITTEN]) -> [E; WRITTEN] {
+        let [decay, lr, alpha, take, eps, momentum, ..] = *c;
+        let [p, s, first, second, rest] = w;
+        // The average comes before the momentum where there are both.
+        let (average, b) = if CENTERED { (first, second) } else { (second, first) };
+        let g = self.0.gradient(decay, g, p);
+        let s = s * alpha + take * g * g;
+        let average = if CENTERED { average + take * (g - average) } else { average };
+        let variance = if CENTERED { s - average * average } else { s };
+        let d = g / (variance.sqrt() + eps);
+        let b = if MOMENTUM { b * momentum + d } else { b };
+        let p = p - lr * if MOMENTUM { b } else { d };
+        let (first, second) = if CENTERED { (average, b) } else { (b, average) };
+        [p, s, first, second, rest]
+    }
+}
+
+/// RMSprop. `grad_avgs` is used where centered, `momentum_buffers` where there is momentum.
+pub fn rmsprop(
+    params: &[Tensor],
+    grads: &[Tensor],
+    square_avgs: &[Tensor],
+    grad_avgs: &[Tensor],
+    momentum_buffers: &[Tensor],
+    steps: &[Tensor],
+    s: RmsProp,
+) -> Result<()> {
+    count_steps(steps, params, |_| ())?;
+    let mut written: SmallVec<[&[Tensor]; WRITTEN]> = SmallVec::from_slice(&[params, square_avgs]);
+    if s.centered {
+        written.push(grad_avgs);
+    }
+    if s.momentum > 0.0 {
+        written.push(momentum_buffers);
+    }
+    let lists = Lists { grads, written };
+    let prepare = Prepare::of(s.maximize, s.weight_decay);
+    let numbers = numbers([s.weight_decay, s.lr, s.alpha, 1.0 - s.alpha, s.eps, s.momentum]);
+    match (s.centered, s.momentum > 0.0) {
+        (false, false) => lists.apply(|_| (RmsPropRule::<false, false>(prepare), numbers)),
+        (false, true) => lists.apply(|_| (RmsPropRule::<false, true>(prepare), numbers)),
+        (true, false) => lists.apply(|_| (RmsPropRule::<true, false>(prepare), numbers)),
+        (true, true) => lists.apply(|_| (RmsPropRule::<true, true>(prepare), numbers)),
+    }
+}
+
+// ---- Adagrad
+
+/// The settings of [`adagrad`].
+#[derive(Clone, Copy, Debug)]
+pub struct Adagrad {
+    pub lr: f64,
+    pub lr_decay: f64,
+    pub eps: f64,
+    pub weight_decay: f64,
+    pub maximize: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+struct AdagradRule(Prepare);
+
+impl Rule for AdagradRule {
+    const NAME: &'static str = "adagrad";
+    const WRITTEN: usize = 2;
+    #[inline(always)]
+    fn step<E: Num>(&self, c: &[E; NUMBERS], g: E, w: [E; WRITTEN]) -> [E; WRITTEN] {
+        let [decay, size, eps, ..] = *c;
+        let [p, s, x, y, z] = w;
+        let g = self.0.gradient(decay, g, p);
+        let s = s + g * g;
+        [p - size * g / (s.sqrt() + eps), s, x, y, z]
+    }
+}
+
+pub fn adagrad(
+    params: &[Tensor],
+    grads: &[Tensor],
+    state_sums: &[Tensor],
+    steps: &[Tensor],
+    s: Adagrad,
+) -> Result<()> {
+    let numbers = count_steps(steps, params, |t| {
+        numbers([s.weight_decay, s.lr / (1.0 + (t - 1.0) * s.lr_decay), s.eps])
+    })?;
+    let rule = AdagradRule(Prepare::of(s.maximize, s.weight_decay));
+    let written = SmallVec::from_slice(&[params, state_sums]);
+    Lists { grads, written }.apply(|i| (rule, numbers[i]))
+}
+
+// ---- Adadelta
+
+/// The settings of [`adadelta`].
+#[derive(Clone, Copy, Debug)]
+pub struct Adadelta {
+    pub lr: f64,
+    pub rho: f64,
+    pub eps: f64,
+    pub weight_decay: f64,
+    pub maximize: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+struct AdadeltaRule(Prepare);
+
+impl Rule for AdadeltaRule {
+    const NAME: &'static str = "adadelta";
+    const WRITTEN: usize = 3;
+    #[inline(always)]
+    fn step<E: Num>(&self, c: &[E; NUMBERS], g: E, w: [E; WRITTEN]) -> [E; WRITTEN] {
+        let [decay, lr, rho, take, eps, ..] = *c;
+        let [p, s, a, y, z] = w;
+        let g = self.0.gradient(decay, g, p);
+        let s = s * rho + take * g * g;
+        let d = (a + eps).sqrt() / (s + eps).sqrt() * g;
+        let a = a * rho + take * d * d;
+        [p - lr * d, s, a, y, z]
+    }
+}
+
+pub fn adadelta(
+    params: &[Tensor],
+    grads: &[Tensor],
+    square_avgs: &[Tensor],
+    acc_deltas: &[Tensor],
+    steps: &[Tensor],
+    s: Adadelta,
+) -> Result<()> {
+    count_steps(steps, params, |_| ())?;
+    let rule = AdadeltaRule(Prepare::of(s.maximize, s.weight_decay));
+    let numbers = numbers([s.weight_decay, s.lr, s.rho, 1.0 - s.rho, s.eps]);
+    let written = SmallVec::from_slice(&[params, square_avgs, acc_deltas]);
+    Lists { grads, written }.apply(|_| (rule, numbers))
+}

@@ -1,16 +1,22 @@
 //! Where the arithmetic happens: a driver per kernel family, on memory and layouts, knowing nothing of graphs.
 //!
-//! A family that more than one device has stands here as a module of its own, which hands a call to `cpu` or to `gpu`
-//! by the device of the result. All operands must lie there.
+//! Each family stands here as a module of its own, which checks that all operands lie on one device and hands the call to
+//! the [`Backend`] of that device.
 
 pub mod calling;
 pub mod conv;
 pub mod copy;
 pub mod cpu;
+#[cfg(feature = "gpu")]
+pub mod custom_kernel;
+#[cfg(feature = "gpu")]
+pub mod device_info;
 pub mod factor;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 pub mod index;
+pub mod inspect;
+mod interface;
 pub mod matmul;
 pub mod memory;
 pub mod norm;
@@ -20,10 +26,14 @@ pub mod pointwise;
 pub mod random;
 pub mod reduce;
 pub mod scan;
+pub mod simd;
 pub mod softmax;
 pub mod sort;
 pub mod svd;
+pub mod threads;
 pub mod triangle;
+
+pub use interface::{Backend, of};
 
 use crate::device::Device;
 use crate::dtype::{DType, Element};
@@ -124,27 +134,6 @@ pub fn same_device<'a>(views: impl IntoIterator<Item = View<'a>>) -> Result<Devi
 }
 
 /// Whether a device computes in a dtype.
-#[cfg_attr(not(feature = "gpu"), expect(unused_variables, reason = "the host computes in all"))]
 pub fn computes(device: Device, dtype: DType) -> bool {
-    match device {
-        #[cfg(feature = "gpu")]
-        Device::Gpu(index) => gpu::device::gpu(index).is_ok_and(|gpu| gpu.expect("", dtype).is_ok()),
-        _ => true,
-    }
+    of(device).is_ok_and(|backend| backend.computes(device, dtype))
 }
-
-/// What runs on each kind of device; a build without a backend says that it has none.
-macro_rules! by_device {
-    ($device:expr, cpu => $cpu:expr, gpu => $gpu:expr) => {
-        match $device {
-            $crate::device::Device::Cpu => $cpu,
-            #[cfg(feature = "gpu")]
-            $crate::device::Device::Gpu(_) => $gpu,
-            #[cfg(not(feature = "gpu"))]
-            device => {
-                Err($crate::error::Error::DeviceNotImplemented { op: None, device, what: String::new() })
-            }
-        }
-    };
-}
-use by_device;

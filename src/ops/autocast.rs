@@ -54,13 +54,13 @@ pub fn install(casts: Casts) {
 
 /// The dtype that products on a kind of device are cast to on this thread.
 pub fn dtype(device: Device) -> Option<DType> {
-    casts().of(device.is_gpu())
+    casts().of(device != Device::Cpu)
 }
 
 /// Sets it and returns the one before.
 pub fn set(device: Device, dtype: Option<DType>) -> Option<DType> {
     let mut now = casts();
-    let slot = if device.is_gpu() { &mut now.gpu } else { &mut now.cpu };
+    let slot = if device == Device::Cpu { &mut now.cpu } else { &mut now.gpu };
     let before = std::mem::replace(slot, dtype);
     restore(now);
     before
@@ -133,7 +133,8 @@ impl Interpreter for Autocast {
 
     fn call(&self, call: &OpCall, values: &[Value], next: Next) -> Result<Out> {
         let mut values = values.to_vec();
-        let gpu = tensors(&mut values).any(|t| t.device().is_gpu());
+        let device = Device::of_result(tensors(&mut values).map(|t| t.device()));
+        let gpu = device != Device::Cpu;
         let cast = call.op.autocast.of(gpu);
         let Some(half) = casts().of(gpu).filter(|_| cast != Cast::Unchanged) else {
             return next.call(call, &values);
@@ -147,8 +148,9 @@ impl Interpreter for Autocast {
              case, combine the two layers using torch.nn.functional.binary_cross_entropy_with_logits\nor \
              torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are\nsafe to autocast."
         );
-        let takes_part =
-            |t: &Tensor| t.device().is_gpu() == gpu && t.dtype().is_float() && t.dtype() != DType::F64;
+        let takes_part = |t: &Tensor| {
+            t.device().kind() == device.kind() && t.dtype().is_float() && t.dtype() != DType::F64
+        };
         let mut any_full = || tensors(&mut values).any(|t| takes_part(t) && t.dtype() == DType::F32);
         let to = match cast {
             Cast::Lower => half,

@@ -6,7 +6,6 @@ use super::cast::format_or_preserve;
 use super::pointwise::Arg;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{default_device, default_dtype};
-use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::{copy, memory};
 use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar};
@@ -246,18 +245,11 @@ fn empty_permuted(a: &Args) -> Result<Out> {
 
 // ---- sequences
 
-/// Elements that one task fills.
-const CHUNK: usize = 1 << 14;
-
 /// A tensor of `n` elements, element i being `at(i)`.
 fn sequence<S: Scalars>(n: usize, dtype: DType, at: impl Fn(usize) -> S + Sync) -> Result<Tensor> {
     let out = Tensor::empty([n], dtype)?;
     with_dtype!(dtype, T => {
-        for_chunks_mut(out.slice_mut::<T>()?, CHUNK, |c, chunk| {
-            for (i, v) in chunk.iter_mut().enumerate() {
-                *v = at(c * CHUNK + i).element();
-            }
-        })
+        memory::fill_by_position::<T>(out.raw(), |i| at(i).element())?;
     });
     Ok(out)
 }

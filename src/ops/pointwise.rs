@@ -257,15 +257,13 @@ fn common_shape<'a>(args: &[Arg<'a>]) -> Option<&'a Tensor> {
 /// The device of the result: a GPU where any operand lies on one, for a 0-d tensor may come from the CPU.
 #[inline]
 fn common_device(args: &[Arg]) -> Device {
-    args.iter()
-        .find_map(|a| if let Arg::T(t) = a { Some(t.device()).filter(|d| d.is_gpu()) } else { None })
-        .unwrap_or_default()
+    Device::of_result(args.iter().filter_map(|a| if let Arg::T(t) = a { Some(t.device()) } else { None }))
 }
 
 /// An operand for a kernel on `device`: there a 0-d tensor of the CPU is a number.
 #[inline(always)]
 fn operand<'a>(t: &'a Tensor, layout: Option<&'a Layout>, device: Device) -> Result<Operand<'a>> {
-    if t.device() != device && t.rank() == 0 && !t.device().is_gpu() {
+    if t.device() != device && t.rank() == 0 && t.device() == Device::Cpu {
         return Ok(Operand::Number(t.item()?));
     }
     let view = t.raw();

@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 
 use super::pointwise::Row;
-use crate::backend::cpu::pointwise::{GROUP, Loop};
-use crate::backend::cpu::simd::{Isa, Version};
+use crate::backend::pointwise::{GROUP, Loop};
+use crate::backend::simd::{Isa, Version};
 use crate::dtype::Bool8;
 use crate::formula::{ARGS, Arith, Bits, Num, PARAMS};
 use crate::multiversion;
@@ -159,7 +159,7 @@ macro_rules! rows {
                 #[allow(unused_imports)]
                 use $crate::ops::autocast::CastPolicy;
                 use $crate::ops::{pointwise::{Class, Row, RowMeta, TorchNames}, row_macro::*};
-                use $crate::backend::cpu::pointwise::Kernel;
+                use $crate::backend::pointwise::Kernel;
                 struct Formula;
                 $crate::rows!(@formula $class Formula [$($x),+] [$($($p),+)?] $f);
                 $crate::rows!(@derivative [$($x),+] [$($($p),+)?] $($g $y [$($df),+])?);

@@ -6,7 +6,7 @@ use smallvec::smallvec;
 use super::nn::{float_compute, rounded};
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{arith, reduce, rows};
-use crate::backend::softmax::{self as kernel, Along, Kind};
+use crate::backend::softmax::{self as kernel, Kind, ReduceDims};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{self, Attribute, Cx, Function, Grads, SavedTensor, Visit, grad_enabled, record};
@@ -14,12 +14,12 @@ use crate::layout::wrap_dim;
 use crate::tensor::Tensor;
 
 /// Dimension `dim` of `t` as the kernels see it.
-pub fn lanes(t: &Tensor, dim: usize) -> Along {
+pub fn lanes(t: &Tensor, dim: usize) -> ReduceDims {
     if t.rank() == 0 {
-        return Along::rows(1, 1);
+        return ReduceDims::rows(1, 1);
     }
     let (outer, inner) = (&t.shape()[..dim], &t.shape()[dim + 1..]);
-    Along::new(outer.iter().product(), t.shape()[dim], inner.iter().product())
+    ReduceDims::new(outer.iter().product(), t.shape()[dim], inner.iter().product())
 }
 
 /// `exp(t) / sum(exp(t))` along `dim`.

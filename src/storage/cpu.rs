@@ -176,6 +176,11 @@ impl Storage {
         self.header().owner.is_some()
     }
 
+    /// Whether the memory came from an allocator of ours, so that there may be more of it in its place.
+    pub fn is_resizable(&self) -> bool {
+        !self.is_borrowed() || self.device() != Device::Cpu
+    }
+
     /// Whether this is the only handle to memory of our own.
     #[inline]
     pub fn is_unique(&self) -> bool {

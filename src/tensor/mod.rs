@@ -20,7 +20,6 @@ pub use inplace::{
 pub use view::{as_view, multi_view, scatter_view};
 
 use crate::backend::View;
-use crate::backend::cpu::copy::Reader;
 use crate::backend::memory;
 use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar};
@@ -299,12 +298,7 @@ impl Tensor {
         if out.is_empty() {
             return Ok(out);
         }
-        if self.device() == Device::Cpu {
-            Reader::new(self.raw(), 0).read(&mut out);
-        } else {
-            let (storage, layout) = memory::download(self.raw())?;
-            Reader::new(View { storage: &storage, layout: &layout, dtype: self.dtype() }, 0).read(&mut out);
-        }
+        memory::read(self.raw(), &mut out)?;
         Ok(out)
     }
 
@@ -328,9 +322,10 @@ impl Tensor {
         let element = Layout { offset: at, ..Layout::default() };
         with_dtype!(self.0.dtype, T => match self.0.storage.slice::<T>().get(at) {
             Some(v) => v.to_scalar(),
+            // Memory of others may begin anywhere.
             None => {
                 let mut out = [T::from_i64(0)];
-                Reader::new(View { layout: &element, ..self.raw() }, 0).read(&mut out);
+                memory::read_host(View { layout: &element, ..self.raw() }, &mut out);
                 out[0].to_scalar()
             }
         })

@@ -10,27 +10,11 @@ mod lattice;
 mod tile;
 mod weight;
 
+use crate::backend::conv::ConvShape;
 use crate::backend::cpu::parallel::for_chunks_mut;
 use correlate::Correlation;
 use lattice::Lattice;
 pub use tile::ConvElem;
-
-/// The sizes of a convolution. Lower ranks fill the leading spatial sizes with 1 (padding with 0).
-///
-/// Input `[n, c_in, input...]`, weight `[c_out, c_in / groups, kernel...]`, output `[n, c_out, output...]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConvShape {
-    pub n: usize,
-    pub c_in: usize,
-    pub c_out: usize,
-    pub groups: usize,
-    pub input: [usize; 3],
-    pub kernel: [usize; 3],
-    pub stride: [usize; 3],
-    pub padding: [usize; 3],
-    pub dilation: [usize; 3],
-    pub output: [usize; 3],
-}
 
 impl ConvShape {
     fn c_in_per_group(&self) -> usize {

@@ -12,6 +12,7 @@ use super::output::{Cells, Output};
 use super::parallel::{for_chunks_mut, for_parts_mut, for_ranges_mut, parallel_for};
 use crate::backend::cpu::simd::Version;
 use crate::backend::elements;
+use crate::backend::index::Combine;
 use crate::dtype::{Bool8, Element, Real, Scalar};
 use crate::error::Result;
 use crate::layout::{Layout, Odometer, collapse};
@@ -21,46 +22,10 @@ use crate::with_dtype;
 
 /// The elements of a tensor that a list of offsets picks. Position `[b, i, a]` lies where `b` points in the dimensions
 /// `before`, moved by `offsets[i]`, moved by where `a` points in the dimensions `after`, whose own offset is 0.
-pub struct Lattice<'a> {
+pub struct HostGrid<'a> {
     pub before: &'a Layout,
     pub offsets: &'a [isize],
     pub after: &'a Layout,
-}
-
-/// How a value meets the element that it is written to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Combine {
-    Set,
-    Add,
-    Mul,
-    Max,
-    Min,
-}
-
-impl Combine {
-    /// Combines in the element's own type: what is written repeatedly is rounded each time.
-    #[inline(always)]
-    pub fn apply<T: Element>(self, old: T, new: T) -> T {
-        match self {
-            Combine::Set => new,
-            Combine::Add if T::DTYPE.is_float() => T::from_f64(old.to_f64() + new.to_f64()),
-            Combine::Add => T::from_i64(old.to_i64().wrapping_add(new.to_i64())),
-            _ => self.apply_rare(old, new),
-        }
-    }
-
-    /// Out of line, so that no loop is compiled for each.
-    #[inline(never)]
-    fn apply_rare<T: Element>(self, old: T, new: T) -> T {
-        let nan = |v: T| T::DTYPE.is_float() && v.to_f64().is_nan();
-        let keeps = match self {
-            Combine::Mul if T::DTYPE.is_float() => return T::from_f64(old.to_f64() * new.to_f64()),
-            Combine::Mul => return T::from_i64(old.to_i64().wrapping_mul(new.to_i64())),
-            Combine::Max => old > new,
-            _ => old < new,
-        };
-        if nan(old) || keeps { old } else { new }
-    }
 }
 
 /// Runs an expression with `$T` bound to the type to combine in, and `$f` to what combines two elements.
@@ -107,7 +72,7 @@ impl Runs {
     }
 }
 
-impl Lattice<'_> {
+impl HostGrid<'_> {
     fn bases(&self) -> Odometer<1> {
         Odometer::new(&self.before.shape, [&self.before.strides], [self.before.offset as isize], 0)
     }
@@ -126,7 +91,7 @@ impl Lattice<'_> {
 }
 
 /// The picked elements, dense, into `out`.
-pub fn gather<T: Element>(x: &Storage, l: &Lattice, out: &mut [T]) {
+pub fn gather<T: Element>(x: &Storage, l: &HostGrid, out: &mut [T]) {
     let runs = Runs::new(l.after);
     let (blocks, width, n) = (l.block_starts(), runs.elements(), l.offsets.len());
     if out.is_empty() {
@@ -178,13 +143,13 @@ const TARGET_TASKS: isize = 16;
 ///
 /// # Errors
 /// `RuntimeError` where they may not be written; so for all that writes.
-pub fn scatter(x: View, l: &Lattice, values: View, how: Combine) -> Result<()> {
+pub fn scatter(x: View, l: &HostGrid, values: View, how: Combine) -> Result<()> {
     let cells = Cells::of(x)?;
     with_combination!(how, x.dtype, |T, f| scatter_with::<T>(&cells, l, elements(values), f));
     Ok(())
 }
 
-fn scatter_with<T: Element>(cells: &Cells, l: &Lattice, values: &[T], f: impl Fn(T, T) -> T + Copy + Sync) {
+fn scatter_with<T: Element>(cells: &Cells, l: &HostGrid, values: &[T], f: impl Fn(T, T) -> T + Copy + Sync) {
     let runs = Runs::new(l.after);
     let (blocks, width, n) = (l.block_starts(), runs.elements(), l.offsets.len());
     if values.is_empty() {
@@ -508,7 +473,7 @@ mod tests {
         let (rows, width, picks) = (40, 32, 4096);
         let offsets: Vec<isize> = (0..picks).map(|i| (i * i % rows * width) as isize).collect();
         let after = Layout::contiguous(Dims::from([width]));
-        let l = Lattice { before: &Layout::default(), offsets: &offsets, after: &after };
+        let l = HostGrid { before: &Layout::default(), offsets: &offsets, after: &after };
         let x = storage(&vec![0.0; rows * width]);
         let (layout, values) =
             (Layout::contiguous(Dims::from([rows, width])), storage(&vec![1.0; picks * width]));

@@ -13,32 +13,12 @@ use super::copy::{BLOCK, GRAIN, Reader, View, Writer};
 use super::output::{Cells, Output};
 use super::parallel::{for_ranges_mut, parallel_for};
 use super::transpose::{Bands, SIDE, banded_columns};
+use crate::backend::pointwise::{GROUP, Kernel, Loop, Operand};
 use crate::dtype::{Bool8, DType, Element, Scalar};
 use crate::error::Result;
 use crate::formula::{ARGS, Int, PARAMS};
 use crate::layout::{Layout, collapse};
 use crate::storage::Storage;
-
-/// A compiled loop: inputs, number parameters, output. It computes the whole groups of [`GROUP`] elements of its output
-/// and reads as many of each input: see Note [Whole groups].
-type Whole<T, O> = fn(&[&[T]], &[T], &mut [O]);
-
-/// Elements that a loop takes at a time: a multiple of what the vectoriser takes at a time of a formula of any length.
-pub const GROUP: usize = 16;
-
-// Note [Whole groups]: a loop that knows the number of its elements to be a multiple of its vectors is compiled to the
-// vectors alone. Without that each formula is there a second time, for single elements, which is a third of the code
-// and, for formulas of many steps, slower on the last 15 elements than on one more vector.
-
-/// The loop of a formula for one type.
-#[derive(Clone, Copy)]
-pub struct Loop<T, O>(Whole<T, O>);
-
-impl<T, O> Loop<T, O> {
-    pub const fn new(whole: Whole<T, O>) -> Self {
-        Loop(whole)
-    }
-}
 
 impl<T: Copy, O: Copy + Zeroable> Loop<T, O> {
     /// Runs over all of `out`; the inputs are as long.
@@ -66,50 +46,6 @@ impl<T: Copy, O: Copy + Zeroable> Loop<T, O> {
         let mut result = [O::zeroed(); GROUP];
         (self.0)(&views[..ins.len()], params, &mut result);
         out.copy_from_slice(&result[..out.len()]);
-    }
-}
-
-/// The loops of a formula, by the type that it computes in.
-#[derive(Clone, Copy)]
-pub enum Kernel {
-    /// A result of the type computed in.
-    Same {
-        f32: Option<Loop<f32, f32>>,
-        f64: Option<Loop<f64, f64>>,
-        i32: Option<Loop<Int<i32>, Int<i32>>>,
-        i64: Option<Loop<Int<i64>, Int<i64>>>,
-    },
-    /// A truth value.
-    Truth {
-        f32: Option<Loop<f32, Bool8>>,
-        f64: Option<Loop<f64, Bool8>>,
-        i32: Option<Loop<Int<i32>, Bool8>>,
-        i64: Option<Loop<Int<i64>, Bool8>>,
-    },
-}
-
-impl Kernel {
-    /// No loops: a formula that is only rendered, or interpreted.
-    pub const NONE: Kernel = Kernel::Same { f32: None, f64: None, i32: None, i64: None };
-}
-
-/// An operand of a formula.
-#[derive(Clone, Copy)]
-pub enum Operand<'a> {
-    /// Already expanded to the shape of the result.
-    View(View<'a>),
-    Number(Scalar),
-    /// Not read by the formula.
-    Unread,
-}
-
-/// The type that a formula computes in for a common dtype.
-pub const fn compute_type(dtype: DType) -> DType {
-    match dtype {
-        DType::F16 | DType::BF16 | DType::F32 => DType::F32,
-        DType::F64 => DType::F64,
-        DType::I64 => DType::I64,
-        _ => DType::I32,
     }
 }
 

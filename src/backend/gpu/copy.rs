@@ -3,7 +3,7 @@
 use super::device::{allocation, of};
 use super::pointwise;
 use crate::backend::View;
-use crate::backend::cpu::pointwise::Kernel;
+use crate::backend::pointwise::Kernel;
 use crate::backend::pointwise::{Operand, Program, compute_type};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};

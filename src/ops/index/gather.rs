@@ -20,7 +20,7 @@ use crate::tensor::Tensor;
 use crate::{bail, ensure, table};
 
 /// A 0-d layout as one of one dimension, which the kernels want.
-fn at_least_1d(l: &Layout) -> Layout {
+pub(in crate::ops) fn at_least_1d(l: &Layout) -> Layout {
     if l.rank() == 0 { l.unsqueeze(0) } else { l.clone() }
 }
 

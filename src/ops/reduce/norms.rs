@@ -4,7 +4,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::extremum::amin;
 use super::{amax, dim_mask, folded, reduced_count, restored, sum_mask};
-use crate::backend::reduce::Fold;
+use crate::backend::reduce::{ReduceOp, accumulate_dtype};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
@@ -42,7 +42,7 @@ pub fn vector_norm(
         expect_identity(t, p, mask, dims)?;
     }
     let x = arith::to_dtype(t, result)?;
-    let out = folded(Fold::Norm(p), &x, mask, keepdim, result)?;
+    let out = folded(ReduceOp::Norm(p), &x, mask, keepdim, result)?;
     record(out, &[&x], |y| NormBackward {
         input: SavedTensor::input(&x),
         result: SavedTensor::output(y),
@@ -332,7 +332,7 @@ pub fn logsumexp(t: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tens
         let shape = super::reduced_shape(t.shape(), mask, keepdim);
         t.new_full(shape, f64::NEG_INFINITY)?
     } else {
-        folded(Fold::LogSumExp, &t, mask, keepdim, t.dtype())?
+        folded(ReduceOp::LogSumExp, &t, mask, keepdim, t.dtype())?
     };
     record(out, &[&t], |y| LogsumexpBackward {
         input: SavedTensor::input(&t),
@@ -407,12 +407,8 @@ struct Renorm {
 impl Renorm {
     /// The norms of the parts, in the type that PyTorch accumulates in.
     fn norm(&self, x: &Tensor) -> Result<Tensor> {
-        let wide = match x.dtype() {
-            d if d.is_half() => Some(DType::F32),
-            DType::F32 if !x.device().is_gpu() => Some(DType::F64),
-            _ => None,
-        };
-        vector_norm(x, self.p, Some(&self.others), true, wide)
+        let wide = accumulate_dtype(x.raw())?;
+        vector_norm(x, self.p, Some(&self.others), true, Some(wide).filter(|&d| d != x.dtype()))
     }
 
     /// `yes` where a part has too large a norm.

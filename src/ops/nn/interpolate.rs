@@ -53,7 +53,7 @@ impl Mode {
     }
 }
 
-/// ReduceDims one axis: from how many elements to how many, and the scale factor if the user gave one.
+/// Along one axis: from how many elements to how many, and the scale factor if the user gave one.
 #[derive(Clone, Copy, Debug)]
 struct Resize {
     from: usize,

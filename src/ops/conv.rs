@@ -33,6 +33,9 @@ fn by(values: impl IntoIterator<Item = i64>) -> String {
     items.join(" x ")
 }
 
+/// No tensor reaches farther, and positions stay far from the ends of their type.
+const FARTHEST: i64 = 1 << 40;
+
 /// The elements from the first to the last that a kernel of `kernel` elements touches.
 fn reach(dilation: i64, kernel: i64) -> i128 {
     dilation as i128 * (kernel as i128 - 1) + 1
@@ -72,6 +75,13 @@ impl Options {
             "negative output_padding is not supported"
         );
         ensure!(self.groups > 0, Runtime, "non-positive groups is not supported");
+        let distances = [&self.stride, &self.padding, &self.dilation, &self.output_padding];
+        let largest = distances.into_iter().flatten().max().copied().unwrap_or(0);
+        ensure!(
+            largest <= FARTHEST,
+            Runtime,
+            "a convolution over distances of {largest} elements is not supported"
+        );
         Ok(())
     }
 

@@ -371,7 +371,8 @@ fn eye(a: &Args, columns: Option<i64>, options: usize) -> Result<Out> {
     ensure!(m >= 0, Runtime, "m must be greater or equal to 0, got {m}");
     let (n, m) = (n as usize, m as usize);
     let out = Tensor::zeros([n, m], dtype_or(a, options, default_dtype())?)?;
-    let diagonal = Layout { shape: [n.min(m)].into(), strides: [m as isize + 1].into(), offset: 0 };
+    let diagonal =
+        Layout { shape: [n.min(m)].into(), strides: [(m as isize).saturating_add(1)].into(), offset: 0 };
     copy::fill(out.with_layout(diagonal).raw(), Scalar::Int(1))?;
     finish(a, options, out)
 }

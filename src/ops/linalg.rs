@@ -67,7 +67,7 @@ fn identity(rows: usize, columns: usize, like: &Tensor) -> Result<Tensor> {
     let out = like.new_zeros([rows, columns])?;
     let diagonal = Layout {
         shape: Dims::from([rows.min(columns)]),
-        strides: Strides::from([columns as isize + 1]),
+        strides: Strides::from([(columns as isize).saturating_add(1)]),
         offset: 0,
     };
     crate::backend::copy::fill(out.with_layout(diagonal).raw(), 1i64.into())?;
@@ -80,7 +80,7 @@ pub fn trace(t: &Tensor) -> Result<Tensor> {
     let (rows, columns) = (t.shape()[0], t.shape()[1]);
     let diagonal = Layout {
         shape: Dims::from([rows.min(columns)]),
-        strides: Strides::from([t.strides()[0] + t.strides()[1]]),
+        strides: Strides::from([t.strides()[0].saturating_add(t.strides()[1])]),
         offset: t.layout().offset,
     };
     let out = sum_mask(&t.with_layout(diagonal), 1, false, None)?;

@@ -27,6 +27,12 @@ fn with_plane(t: &Tensor, plane: [usize; 3], n: usize) -> Dims {
     t.shape()[..t.rank() - n].iter().chain(&plane[3 - n..]).copied().collect()
 }
 
+/// No tensor reaches farther, and positions stay far from the ends of their type.
+const FARTHEST: i64 = 1 << 40;
+/// A window is walked element by element, also where it lies on nothing but padding.
+const MOST_PADDING: i64 = 1 << 24;
+const LONG_WINDOW: i64 = 1 << 20;
+
 /// Results along one axis, of windows that may reach past the end if `ceil`, but must start before it.
 fn results(input: usize, kernel: i64, stride: i64, pad: i64, dilation: i64, ceil: bool) -> i64 {
     let [input, kernel, stride, pad, dilation] =
@@ -106,6 +112,14 @@ impl Window<'_> {
                 dilation[a]
             );
         }
+        let largest = used.clone().map(|a| stride[a].max(dilation[a])).max().unwrap_or(0);
+        ensure!(
+            largest <= FARTHEST,
+            Runtime,
+            "pooling over distances of {largest} elements is not supported"
+        );
+        let most = used.clone().map(|a| padding[a]).max().unwrap_or(0);
+        ensure!(most <= MOST_PADDING, Runtime, "pooling with a padding of {most} elements is not supported");
         self.expect_planes(t)?;
         let (planes, input) = planes(t, n);
         let mut output = [1; 3];
@@ -122,6 +136,12 @@ impl Window<'_> {
                 sizes(channels, &output[3 - n..])
             );
         }
+        // What of a huge window lies behind the padding is no part of it.
+        let padded = |a: usize| input[a] as i64 + 2 * padding[a];
+        let kernel = std::array::from_fn(|a| match kernel[a] {
+            k if k > LONG_WINDOW => k.min((padded(a) - 1) / dilation[a] + 1),
+            k => k,
+        });
         let shape = PoolShape {
             planes,
             input,

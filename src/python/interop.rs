@@ -277,6 +277,8 @@ pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Te
     let mut leaf = data.clone();
     while let Some(n) = sequence_len(&leaf) {
         shape.push(n);
+        // A range, or whatever class counts as a sequence, says that it is longer than any list.
+        checked_numel(&shape).and_then(expect_room::<Scalar>).py()?;
         if n == 0 {
             break;
         }
@@ -409,7 +411,12 @@ fn collect(
     if let Ok(l) = obj.cast::<PyList>() {
         return l.iter().try_for_each(|x| collect(&x, shape, depth + 1, dtype, out, seen));
     }
-    (0..n).try_for_each(|i| collect(&obj.get_item(i)?, shape, depth + 1, dtype, out, seen))
+    (0..n).try_for_each(|i| {
+        if i % 4096 == 4095 {
+            obj.py().check_signals()?;
+        }
+        collect(&obj.get_item(i)?, shape, depth + 1, dtype, out, seen)
+    })
 }
 
 /// `torch.tensor`: always a copy, always a leaf.

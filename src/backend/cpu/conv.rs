@@ -49,7 +49,11 @@ pub fn forward<T: ConvElem>(s: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>,
 pub fn backward_input<T: ConvElem>(s: &ConvShape, grad_out: &[T], w: &[T], grad_x: &mut [T]) {
     let (c_in, c_out) = (s.c_in_per_group(), s.c_out_per_group());
     let weight = |group: usize, to: usize, from: usize| ((group * c_out + from) * c_in + to) * s.taps();
-    Correlation::new(s, Lattice::backward(s), c_out, c_in).run(grad_out, w, &weight, None, grad_x);
+    let (lattices, whole) = Lattice::backward(s);
+    if !whole {
+        grad_x.fill(T::ZERO);
+    }
+    Correlation::new(s, lattices, c_out, c_in).run(grad_out, w, &weight, None, grad_x);
 }
 
 /// The gradient of the weight, from that of the output and the input.

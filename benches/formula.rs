@@ -27,10 +27,10 @@ const CHAIN: &str = "%0 = x0
 return %9";
 
 fn by_rows(x: &Tensor, y: &Tensor) -> Result<Tensor> {
-    let t = rows::mul.call(&[x.into(), 1.5.into()], &[])?;
+    let t = rows::mul.call(&[x.into(), 1.5f64.into()], &[])?;
     let t = rows::add.call(&[(&t).into(), y.into()], &[])?;
     let t = rows::mul.call(&[(&t).into(), x.into()], &[])?;
-    let t = rows::sub.call(&[(&t).into(), 0.25.into()], &[])?;
+    let t = rows::sub.call(&[(&t).into(), 0.25f64.into()], &[])?;
     let t = rows::abs.call(&[(&t).into()], &[])?;
     rows::maximum.call(&[(&t).into(), y.into()], &[])
 }

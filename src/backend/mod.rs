@@ -115,9 +115,9 @@ fn elements<'a, T: Element>(v: View<'a>) -> &'a [T] {
     &v.storage.slice::<T>().get(v.layout.offset..).unwrap_or_default()[..v.layout.numel()]
 }
 
-/// As `elements`, for writing; see Note [Tensor data and aliasing].
-fn results<'a, T: Element>(v: View<'a>) -> &'a mut [T] {
-    cpu::output::lent(v)
+/// As `elements`, for writing; see Note [Outputs] in `cpu/output.rs`.
+fn results<T: Element>(v: View<'_>) -> Result<cpu::output::Output<'_, T>> {
+    cpu::output::Output::of(v)
 }
 
 /// Errors unless all views lie on one device, which is returned.

@@ -305,7 +305,7 @@ pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Te
     } else {
         natural_dtype(&values)
     });
-    let out = Tensor::empty(Dims::from(&shape[..]), dtype).py()?;
+    let mut out = Tensor::empty(Dims::from(&shape[..]), dtype).py()?;
     with_dtype!(dtype, T => {
         for (o, v) in out.slice_mut::<T>().py()?.iter_mut().zip(&values) {
             *o = T::from_scalar(stored(*v, dtype)?);

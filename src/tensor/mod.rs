@@ -267,12 +267,19 @@ impl Tensor {
         Ok(&self.0.storage.slice::<T>().get(self.0.layout.offset..).unwrap_or_default()[..self.numel()])
     }
 
-    /// As [`Tensor::slice`], for writing into a tensor that the caller just made and holds alone.
+    /// As [`Tensor::slice`], for writing into a tensor that nothing else refers to, such as one that the caller just made.
+    ///
+    /// # Errors
+    /// As for [`Tensor::slice`], and where the tensor or its memory has another handle.
     #[inline]
-    #[allow(clippy::mut_from_ref)] // see `lent`
-    pub(crate) fn slice_mut<T: Element>(&self) -> Result<&mut [T]> {
+    pub fn slice_mut<T: Element>(&mut self) -> Result<&mut [T]> {
         self.on_host()?.expect_dense(T::DTYPE)?;
-        Ok(crate::backend::cpu::output::lent(self.raw()))
+        let (at, n) = (self.0.layout.offset, self.numel());
+        let elements = Shared::get_mut(&mut self.0).and_then(|inner| inner.storage.slice_mut::<T>());
+        match elements.map(|all| all.get_mut(at..).unwrap_or_default()) {
+            Some(rest) => Ok(&mut rest[..n]),
+            None => bail!(Runtime, "the memory of this tensor is shared and cannot be written as a slice"),
+        }
     }
 
     fn expect_dense(&self, dtype: DType) -> Result<()> {

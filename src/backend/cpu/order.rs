@@ -5,6 +5,7 @@ use crate::backend::reduce::ReduceDims;
 use crate::backend::sort::{Interpolation, QuantileRanks, Statistic};
 use crate::backend::{View, results};
 use crate::dtype::{DType, Element};
+use crate::error::Result;
 
 /// Per row of `n` elements, the element that the statistic names in the sorted row, and where it stood.
 pub fn choose<T: Element>(what: Statistic, x: &[T], n: usize, values: &mut [T], indices: &mut [i64]) {
@@ -51,12 +52,12 @@ pub fn quantile_ranks(
     how: Interpolation,
     ignore_nan: bool,
     out: QuantileRanks,
-) {
+) -> Result<()> {
     let (mut values, mut quantiles) = (vec![0f64; sorted.layout.numel()], vec![0f64; q.layout.numel()]);
     super::copy::Reader::new(sorted, 0).read(&mut values);
     super::copy::Reader::new(q, 0).read(&mut quantiles);
-    let (lower, upper) = (results::<i64>(out.lower), results::<i64>(out.upper));
-    let (weight, scale) = (results::<f64>(out.weight), results::<f64>(out.scale));
+    let (lower, upper) = (&mut *results::<i64>(out.lower)?, &mut *results::<i64>(out.upper)?);
+    let (weight, scale) = (&mut *results::<f64>(out.weight)?, &mut *results::<f64>(out.scale)?);
     let narrow = sorted.dtype == DType::F32;
     for lane in 0..d.lanes() {
         let (outer, inner) = (lane / d.inner, lane % d.inner);
@@ -84,4 +85,5 @@ pub fn quantile_ranks(
             scale[place] = numbers.saturating_sub(1) as f64;
         }
     }
+    Ok(())
 }

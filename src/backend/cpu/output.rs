@@ -279,28 +279,6 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// All elements of a dense view that the caller made and nobody else sees, without a claim. What is asked for the same view
-/// twice aliases, which no caller does; [`Output`] is to take its place.
-#[allow(clippy::mut_from_ref)]
-pub(crate) fn lent<'a, T: Element>(v: View<'a>) -> &'a mut [T] {
-    let data = v.storage.data_ptr().cast::<T>();
-    let (at, n) = (v.layout.offset, v.layout.numel());
-    if n == 0 {
-        return &mut [];
-    }
-    let end = at.checked_add(n);
-    assert!(
-        end.is_some_and(|end| end <= v.storage.host_len() / size_of::<T>()),
-        "elements beyond the storage"
-    );
-    assert!(
-        v.storage.is_aligned(align_of::<T>()) && !v.storage.is_readonly(),
-        "memory that cannot be written"
-    );
-    // SAFETY: checked above; that nothing else refers to these elements is the caller's promise.
-    unsafe { std::slice::from_raw_parts_mut(data.add(at), n) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@ use crate::backend::cpu::matmul;
 use crate::backend::factor::Factor;
 use crate::backend::{View, elements, results};
 use crate::dtype::Element;
+use crate::error::Result;
 use crate::with_dtype;
 
 /// The matrix of the last two dimensions of the first batch entry.
@@ -13,14 +14,14 @@ fn matrix<'a, T: Element>(v: &View<'a>) -> matmul::MatRef<'a, T> {
     matmul::MatRef { data: &data[l.offset.min(data.len())..], rs: l.strides[r - 2], cs: l.strides[r - 1] }
 }
 
-pub(super) fn matmul(a: View, b: View, bias: Option<View>, out: View) {
+pub(super) fn matmul(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
     use matmul::{Activation, Bias, Epilogue, MatRef, batched_gemm, gemm, gemm_int};
     let r = a.layout.rank();
     let (m, k, n) = (a.layout.shape[r - 2], a.layout.shape[r - 1], b.layout.shape[r - 1]);
     let batch = if r == 3 { a.layout.shape[0] } else { 1 };
     let steps = if r == 3 { (a.layout.strides[0] as usize, b.layout.strides[0] as usize) } else { (0, 0) };
     with_dtype!(float out.dtype, T => {
-        let c = results::<T>(out);
+        let c = &mut *results::<T>(out)?;
         let bias = match &bias {
             Some(v) => Bias::Row(elements::<T>(*v)),
             None => Bias::None,
@@ -32,7 +33,7 @@ pub(super) fn matmul(a: View, b: View, bias: Option<View>, out: View) {
             batched_gemm::<T>(batch, m, n, k, matrix(&a), steps.0, matrix(&b), steps.1, c, ep);
         }
     }, else {
-        let c = results::<i64>(out);
+        let c = &mut *results::<i64>(out)?;
         for (i, c) in c.chunks_mut((m * n).max(1)).enumerate() {
             let (p, q) = (matrix::<i64>(&a), matrix::<i64>(&b));
             let (p, q) =
@@ -44,6 +45,7 @@ pub(super) fn matmul(a: View, b: View, bias: Option<View>, out: View) {
             c.chunks_mut(n.max(1)).for_each(|c| c.iter_mut().zip(row).for_each(|(c, b)| *c = c.wrapping_add(*b)));
         }
     });
+    Ok(())
 }
 
 /// The results of one matrix, which is used up.

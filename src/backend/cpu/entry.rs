@@ -350,7 +350,7 @@ impl Backend for Cpu {
         ignore_nan: bool,
         out: QuantileRanks,
     ) -> Result<bool> {
-        order::quantile_ranks(sorted, d, q, how, ignore_nan, out);
+        order::quantile_ranks(sorted, d, q, how, ignore_nan, out)?;
         Ok(true)
     }
 

@@ -610,6 +610,8 @@ pub fn view_dtype(t: &Tensor, dtype: crate::dtype::DType) -> Result<Tensor> {
             }
         }
         layout.shape[d] = bytes / to;
+        // The stride of a single element may have been any.
+        layout.strides[d] = 1;
         layout.offset = layout.offset.saturating_mul(from) / to;
         for k in 0..d {
             layout.strides[k] = layout.strides[k].saturating_mul(from as isize) / to as isize;

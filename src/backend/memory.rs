@@ -66,7 +66,7 @@ const CHUNK: usize = 1 << 14;
 /// Sets element `i` of dense memory of the host to `at(i)`.
 pub fn fill_by_position<T: Element>(out: View, at: impl Fn(usize) -> T + Sync) -> Result<()> {
     out.on_host()?;
-    for_chunks_mut(&mut *results::<T>(out)?, CHUNK, |c, chunk| {
+    for_chunks_mut(&mut results::<T>(out)?, CHUNK, |c, chunk| {
         for (i, v) in chunk.iter_mut().enumerate() {
             *v = at(c * CHUNK + i);
         }

@@ -16,7 +16,7 @@ pub fn dropout<T: Real>(x: View, mask: &[u8], scale: T, out: View) -> Result<()>
     };
     if x.dtype == T::DTYPE && out.dtype == T::DTYPE && x.layout.is_contiguous() {
         let x = elements::<T>(x);
-        for_chunks_mut(&mut *results::<T>(out)?, GRAIN, |i, out| {
+        for_chunks_mut(&mut results::<T>(out)?, GRAIN, |i, out| {
             kept(&x[i * GRAIN..], &mask[i * GRAIN..], out);
         });
         return Ok(());

@@ -150,15 +150,15 @@ impl Backend for Cpu {
     }
 
     fn integer_power(&self, base: View, exponent: View, out: View) -> Result<()> {
-        pointwise::integer_power(elements(base), elements(exponent), &mut *results(out)?);
+        pointwise::integer_power(elements(base), elements(exponent), &mut results(out)?);
         Ok(())
     }
 
     fn random(&self, draw: Draw, p: Philox, out: View) -> Result<()> {
         use random::{fill_bernoulli_u8, fill_exponential, fill_int, fill_normal, fill_uniform};
         match draw {
-            Draw::Bernoulli(prob) => fill_bernoulli_u8(p, prob, &mut *results(out)?),
-            Draw::Integers(from, to) => fill_int::<i64>(p, from, to, &mut *results(out)?),
+            Draw::Bernoulli(prob) => fill_bernoulli_u8(p, prob, &mut results(out)?),
+            Draw::Integers(from, to) => fill_int::<i64>(p, from, to, &mut results(out)?),
             _ => real!("random", out, T => {
                 let out = &mut *results::<T>(out)?;
                 match draw {
@@ -173,7 +173,7 @@ impl Backend for Cpu {
     }
 
     fn bernoulli_each(&self, p: Philox, probs: View, out: View) -> Result<()> {
-        real!("bernoulli", out, T => random::fill_bernoulli_each::<T>(p, elements(probs), &mut *results(out)?));
+        real!("bernoulli", out, T => random::fill_bernoulli_each::<T>(p, elements(probs), &mut results(out)?));
         Ok(())
     }
 
@@ -197,7 +197,7 @@ impl Backend for Cpu {
     }
 
     fn triangle(&self, x: View, rows: usize, columns: usize, k: i64, lower: bool, out: View) -> Result<()> {
-        with_dtype!(bits x.dtype, T => triangle::<T>(elements(x), rows, columns, k, lower, &mut *results(out)?));
+        with_dtype!(bits x.dtype, T => triangle::<T>(elements(x), rows, columns, k, lower, &mut results(out)?));
         Ok(())
     }
 
@@ -205,19 +205,19 @@ impl Backend for Cpu {
 
     fn reduce(&self, op: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<()> {
         match op {
-            ReduceOp::All => reduce::all::<Bool8>(elements(x), d, &mut *results(out)?),
-            ReduceOp::Any => reduce::any::<Bool8>(elements(x), d, &mut *results(out)?),
+            ReduceOp::All => reduce::all::<Bool8>(elements(x), d, &mut results(out)?),
+            ReduceOp::Any => reduce::any::<Bool8>(elements(x), d, &mut results(out)?),
             ReduceOp::Max | ReduceOp::Min => with_dtype!(ordered x.dtype, T => {
-                reduce::extremum::<T>(elements(x), d, op == ReduceOp::Max, &mut *results(out)?, None)
+                reduce::extremum::<T>(elements(x), d, op == ReduceOp::Max, &mut results(out)?, None)
             }),
             ReduceOp::Sum if x.dtype == DType::Bool => {
-                reduce::sum_int::<Bool8>(elements(x), d, &mut *results(out)?)
+                reduce::sum_int::<Bool8>(elements(x), d, &mut results(out)?)
             }
             ReduceOp::Sum if !x.dtype.is_float() => {
-                reduce::sum_int::<i64>(elements(x), d, &mut *results(out)?)
+                reduce::sum_int::<i64>(elements(x), d, &mut results(out)?)
             }
             ReduceOp::Product if !x.dtype.is_float() => {
-                reduce::prod_int::<i64>(elements(x), d, &mut *results(out)?)
+                reduce::prod_int::<i64>(elements(x), d, &mut results(out)?)
             }
             _ => real!("reduction", x, T => {
                 let (x, out) = (elements::<T>(x), &mut *results::<T>(out)?);
@@ -239,28 +239,28 @@ impl Backend for Cpu {
 
     fn extremum(&self, largest: bool, x: View, d: ReduceDims, values: View, indices: View) -> Result<()> {
         with_dtype!(ordered x.dtype, T => {
-            reduce::extremum::<T>(elements(x), d, largest, &mut *results(values)?, Some(&mut *results(indices)?))
+            reduce::extremum::<T>(elements(x), d, largest, &mut results(values)?, Some(&mut *results(indices)?))
         });
         Ok(())
     }
 
     fn moments(&self, x: View, d: ReduceDims, mean: View, squares: View) -> Result<()> {
-        real!("std_var", x, T => reduce::moments::<T>(elements(x), d, &mut *results(mean)?, &mut *results(squares)?));
+        real!("std_var", x, T => reduce::moments::<T>(elements(x), d, &mut results(mean)?, &mut results(squares)?));
         Ok(())
     }
 
     fn scan(&self, what: Running, x: View, d: ReduceDims, reverse: bool, out: View) -> Result<()> {
         if out.dtype == DType::I64 {
             with_dtype!(whole x.dtype, T => match what {
-                Running::Product => scan::cumprod_int::<T>(elements(x), d, &mut *results(out)?),
-                Running::Sum | Running::LogSumExp => scan::cumsum_int::<T>(elements(x), d, reverse, &mut *results(out)?),
+                Running::Product => scan::cumprod_int::<T>(elements(x), d, &mut results(out)?),
+                Running::Sum | Running::LogSumExp => scan::cumsum_int::<T>(elements(x), d, reverse, &mut results(out)?),
             });
             return Ok(());
         }
         real!("scan", out, T => match what {
-            Running::Sum => scan::cumsum::<T>(elements(x), d, reverse, &mut *results(out)?),
-            Running::Product => scan::cumprod::<T>(elements(x), d, &mut *results(out)?),
-            Running::LogSumExp => scan::logcumsumexp::<T>(elements(x), d, &mut *results(out)?),
+            Running::Sum => scan::cumsum::<T>(elements(x), d, reverse, &mut results(out)?),
+            Running::Product => scan::cumprod::<T>(elements(x), d, &mut results(out)?),
+            Running::LogSumExp => scan::logcumsumexp::<T>(elements(x), d, &mut results(out)?),
         });
         Ok(())
     }
@@ -274,14 +274,14 @@ impl Backend for Cpu {
         indices: View,
     ) -> Result<()> {
         with_dtype!(ordered x.dtype, T => {
-            scan::cum_extremum::<T>(elements(x), d, largest, &mut *results(values)?, &mut *results(indices)?);
+            scan::cum_extremum::<T>(elements(x), d, largest, &mut results(values)?, &mut results(indices)?);
         });
         Ok(())
     }
 
     fn sort(&self, x: View, n: usize, descending: bool, values: View, indices: View) -> Result<()> {
         with_dtype!(ordered x.dtype, T => {
-            sort::sort::<T>(elements(x), n, descending, &mut *results(values)?, &mut *results(indices)?);
+            sort::sort::<T>(elements(x), n, descending, &mut results(values)?, &mut results(indices)?);
         });
         Ok(())
     }
@@ -297,14 +297,14 @@ impl Backend for Cpu {
         indices: View,
     ) -> Result<()> {
         with_dtype!(ordered x.dtype, T => {
-            sort::topk::<T>(elements(x), n, k, largest, sorted, &mut *results(values)?, &mut *results(indices)?);
+            sort::topk::<T>(elements(x), n, k, largest, sorted, &mut results(values)?, &mut results(indices)?);
         });
         Ok(())
     }
 
     fn kthvalue(&self, x: View, n: usize, k: usize, values: View, indices: View) -> Result<()> {
         with_dtype!(ordered x.dtype, T => {
-            sort::kthvalue::<T>(elements(x), n, k, &mut *results(values)?, &mut *results(indices)?);
+            sort::kthvalue::<T>(elements(x), n, k, &mut results(values)?, &mut results(indices)?);
         });
         Ok(())
     }
@@ -324,7 +324,7 @@ impl Backend for Cpu {
             bail!(Index, "torch.searchsorted(): sorter index {bad} out of range");
         }
         with_dtype!(ordered sorted.dtype, T => {
-            sort::searchsorted::<T>(elements(sorted), n, order, elements(values), m, right, &mut *results(out)?);
+            sort::searchsorted::<T>(elements(sorted), n, order, elements(values), m, right, &mut results(out)?);
         });
         Ok(())
     }
@@ -337,7 +337,7 @@ impl Backend for Cpu {
         values: View,
         indices: View,
     ) -> Result<bool> {
-        with_dtype!(ordered x.dtype, T => order::choose::<T>(what, elements(x), n, &mut *results(values)?, &mut *results(indices)?));
+        with_dtype!(ordered x.dtype, T => order::choose::<T>(what, elements(x), n, &mut results(values)?, &mut results(indices)?));
         Ok(true)
     }
 
@@ -356,8 +356,8 @@ impl Backend for Cpu {
 
     fn softmax(&self, kind: Kind, x: View, d: ReduceDims, out: View) -> Result<()> {
         real!("softmax", x, T => match kind {
-            Kind::Softmax => softmax::softmax::<T>(elements(x), d, &mut *results(out)?),
-            Kind::LogSoftmax => softmax::log_softmax::<T>(elements(x), d, &mut *results(out)?),
+            Kind::Softmax => softmax::softmax::<T>(elements(x), d, &mut results(out)?),
+            Kind::LogSoftmax => softmax::log_softmax::<T>(elements(x), d, &mut results(out)?),
         });
         Ok(())
     }
@@ -375,7 +375,7 @@ impl Backend for Cpu {
 
     fn nll(&self, logp: View, d: ReduceDims, targets: Targets, losses: View) -> Result<TotalWeight> {
         real!("softmax", logp, T => {
-            let total = softmax::nll_forward::<T>(elements(logp), d, host_targets(&targets), &mut *results(losses)?);
+            let total = softmax::nll_forward::<T>(elements(logp), d, host_targets(&targets), &mut results(losses)?);
             Ok(TotalWeight::Known(total.map_err(out_of_bounds)?.to_f64()))
         })
     }
@@ -416,7 +416,7 @@ impl Backend for Cpu {
     fn gather_along(&self, x: View, dim: usize, pick: Pick, out: View) -> Result<()> {
         check(&pick)?;
         let shape = &pick.index.layout.shape;
-        with_dtype!(bits x.dtype, T => index::gather_along::<T>(x, dim, shape, elements(pick.index), &mut *results(out)?));
+        with_dtype!(bits x.dtype, T => index::gather_along::<T>(x, dim, shape, elements(pick.index), &mut results(out)?));
         Ok(())
     }
 
@@ -435,7 +435,7 @@ impl Backend for Cpu {
     ) -> Result<()> {
         let width = out.layout.shape[1];
         let rows = index::RowSums { index: elements(index), width, padding, by_frequency };
-        real!("embedding_dense_backward", out, T => rows.run::<T>(elements(g), &mut *results(out)?));
+        real!("embedding_dense_backward", out, T => rows.run::<T>(elements(g), &mut results(out)?));
         Ok(())
     }
 
@@ -444,19 +444,19 @@ impl Backend for Cpu {
     }
 
     fn positions(&self, mask: View, found: &Found, out: View) -> Result<()> {
-        index::positions(elements(mask), found.starts(), &mut *results(out)?);
+        index::positions(elements(mask), found.starts(), &mut results(out)?);
         Ok(())
     }
 
     fn compress(&self, x: View, mask: View, found: &Found, out: View) -> Result<()> {
         let starts = found.starts();
-        with_dtype!(bits x.dtype, T => index::compress::<T>(elements(x), elements(mask), starts, &mut *results(out)?));
+        with_dtype!(bits x.dtype, T => index::compress::<T>(elements(x), elements(mask), starts, &mut results(out)?));
         Ok(())
     }
 
     fn expand(&self, values: View, mask: View, found: &Found, out: View) -> Result<()> {
         let starts = found.starts();
-        with_dtype!(bits out.dtype, T => index::expand::<T>(elements(values), elements(mask), starts, &mut *results(out)?));
+        with_dtype!(bits out.dtype, T => index::expand::<T>(elements(values), elements(mask), starts, &mut results(out)?));
         Ok(())
     }
 
@@ -503,17 +503,17 @@ impl Backend for Cpu {
     }
 
     fn convolution_bias(&self, s: &ConvShape, g: View, out: View) -> Result<()> {
-        real!("convolution", out, T => conv::backward_bias::<T>(s, elements(g), &mut *results(out)?));
+        real!("convolution", out, T => conv::backward_bias::<T>(s, elements(g), &mut results(out)?));
         Ok(())
     }
 
     fn max_pool(&self, s: &PoolShape, x: View, out: View, indices: View) -> Result<()> {
-        real!("pooling", x, T => pool::max_pool::<T>(s, elements(x), &mut *results(out)?, &mut *results(indices)?));
+        real!("pooling", x, T => pool::max_pool::<T>(s, elements(x), &mut results(out)?, &mut results(indices)?));
         Ok(())
     }
 
     fn adaptive_max_pool(&self, s: &ResizeShape, x: View, out: View, indices: View) -> Result<()> {
-        real!("pooling", x, T => pool::adaptive_max_pool::<T>(s, elements(x), &mut *results(out)?, &mut *results(indices)?));
+        real!("pooling", x, T => pool::adaptive_max_pool::<T>(s, elements(x), &mut results(out)?, &mut results(indices)?));
         Ok(())
     }
 
@@ -552,7 +552,7 @@ impl Backend for Cpu {
         if out.layout.numel() > 0 {
             let a = elements::<f64>(a);
             let size = if let Factor::Qr { m, .. } = what { m * n } else { n * n };
-            for_chunks_mut(&mut *results::<f64>(out)?, what.each(n), |i, out| {
+            for_chunks_mut(&mut results::<f64>(out)?, what.each(n), |i, out| {
                 products::factor(what, n, &mut a[i * size..][..size].to_vec(), out);
             });
         }
@@ -562,7 +562,7 @@ impl Backend for Cpu {
     fn svd(&self, m: &Matrices, w: View, out: View) -> Result<()> {
         let w = elements::<f64>(w);
         let size = m.rows * m.columns;
-        for_chunks_mut(&mut *results::<f64>(out)?, m.each(), |i, out| {
+        for_chunks_mut(&mut results::<f64>(out)?, m.each(), |i, out| {
             let (left, rest) = out.split_at_mut(m.left * m.rows);
             let (values, right) = rest.split_at_mut(m.columns);
             let factors = svd::Factors { left, values, right };

@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn memory_that_cannot_be_written_is_refused() {
-        let owner = vec![0u64; 4];
+        let owner = [0u64; 4];
         let start = owner.as_ptr() as *mut u8;
         let flat = Layout::contiguous([4].into());
         // SAFETY: the vector outlives the storage, and nothing is written.

@@ -482,6 +482,7 @@ struct Sources<'s, 'a> {
 }
 
 /// Where the driver puts the results of a range of positions.
+#[expect(clippy::large_enum_variant, reason = "there is one for each range, on the stack")]
 enum Sink<'a, E> {
     /// The elements at these positions.
     Direct(&'a mut [E]),

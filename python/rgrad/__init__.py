@@ -51,18 +51,24 @@ if TYPE_CHECKING:
     from . import (
         accelerator,
         amp,
+        as_torch,
         autograd,
         backends,
+        compat,
+        compiler,
         cpu,
         cuda,
         distributed,
         func,
         functional,
+        fx,
         gpu,
+        jit,
         library,
         linalg,
         mps,
         nn,
+        onnx,
         optim,
         overrides,
         random,
@@ -72,10 +78,31 @@ if TYPE_CHECKING:
         special,
         storage,
         testing,
+        torch_version,
         utils,
         version,
         vision,
         viz,
+    )
+    from ._absent_dtypes import (
+        cdouble,
+        cfloat,
+        chalf,
+        complex32,
+        complex64,
+        complex128,
+        float4_e2m1fn_x2,
+        float8_e4m3fn,
+        float8_e4m3fnuz,
+        float8_e5m2,
+        float8_e5m2fnuz,
+        float8_e8m0fnu,
+        qint8,
+        qint32,
+        quint8,
+        uint16,
+        uint32,
+        uint64,
     )
     from ._asarray import asarray
     from ._defaults import get_default_device, set_default_device, set_default_tensor_type
@@ -105,6 +132,7 @@ if TYPE_CHECKING:
     from .amp.autocast_mode import autocast, get_autocast_dtype, is_autocast_enabled
     from .amp.grad_scaler import GradScaler
     from .backends import get_float32_matmul_precision, set_float32_matmul_precision
+    from .compiler import compile
     from .doctor import doctor
     from .linalg import pinverse
     from .nn.functional import (
@@ -136,6 +164,26 @@ if TYPE_CHECKING:
 # Names whose modules are loaded at their first use, so that `import rgrad` stays fast.
 _DTYPE_PREFIXES = ("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
 _NAMES_OF = {
+    "_absent_dtypes": (
+        "cdouble",
+        "cfloat",
+        "chalf",
+        "complex32",
+        "complex64",
+        "complex128",
+        "float4_e2m1fn_x2",
+        "float8_e4m3fn",
+        "float8_e4m3fnuz",
+        "float8_e5m2",
+        "float8_e5m2fnuz",
+        "float8_e8m0fnu",
+        "qint8",
+        "qint32",
+        "quint8",
+        "uint16",
+        "uint32",
+        "uint64",
+    ),
     "_asarray": ("asarray",),
     "_defaults": ("get_default_device", "set_default_device", "set_default_tensor_type"),
     "_determinism": (
@@ -151,6 +199,7 @@ _NAMES_OF = {
     "accelerator": ("get_device_module",),
     "amp.autocast_mode": ("autocast", "get_autocast_dtype", "is_autocast_enabled"),
     "amp.grad_scaler": ("GradScaler",),
+    "compiler": ("compile",),
     "backends": ("get_float32_matmul_precision", "set_float32_matmul_precision"),
     "linalg": ("pinverse",),
     "nn.functional": (
@@ -187,4 +236,5 @@ def __dir__() -> list[str]:
     import pkgutil
 
     modules = (module.name for module in pkgutil.iter_modules(__path__))  # noqa: F405
-    return sorted({*globals(), *_FROM, *(name for name in modules if not name.startswith("_"))})
+    # To import `as_torch` changes the process: what looks at all that a directory names must not do it.
+    return sorted({*globals(), *_FROM, *(n for n in modules if not n.startswith("_") and n != "as_torch")})

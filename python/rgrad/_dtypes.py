@@ -97,6 +97,14 @@ class finfo(_Limits):
 
     def __init__(self, type: Any = _UNSET) -> None:
         d = _C.get_default_dtype() if type is _UNSET else type
+        if not isinstance(d, _C.dtype):
+            from ._absent_dtypes import AbsentDtype
+
+            if isinstance(d, AbsentDtype) and d.float_limits is not None:
+                self.dtype, *limits = d.float_limits
+                self.bits, self.eps, self.max, self.tiny, self.resolution = limits or _FLOATS[self.dtype]
+                self.min, self.smallest_normal = -self.max, self.tiny
+                return
         _check_dtype("finfo", "type", 1, d)
         if not d.is_floating_point:
             raise TypeError(

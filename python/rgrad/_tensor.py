@@ -100,7 +100,15 @@ def is_floating_point(input: Tensor) -> bool:
     return input.is_floating_point()
 
 
+def from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> _C.UntypedStorage:
+    """A storage over the bytes of a file; see `rgrad.storage.from_file`."""
+    from .storage import from_file
+
+    return from_file(filename, shared, nbytes)
+
+
 def install() -> None:
-    """Adds the methods to Tensor."""
+    """Adds the methods to Tensor, and one to its storages."""
+    _C.UntypedStorage.from_file = staticmethod(from_file)  # type: ignore[attr-defined]
     for method in (apply_, map_, map2_, storage, pinverse, __complex__):
         setattr(Tensor, method.__name__, method)

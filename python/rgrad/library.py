@@ -130,7 +130,7 @@ def _on_one_gpu(name: str, tensors: Sequence[Tensor]) -> Any:
             "Expected all tensors to be on the same device, but found at least two devices, "
             f"{' and '.join(sorted(devices))}!"
         )
-    if tensors[0].device.type != "gpu":
+    if tensors[0].device.type == "cpu":
         raise NotImplementedError(
             f"'{name}' is not implemented for the {tensors[0].device} device: it is written in WGSL; move its "
             "arguments with .to('gpu'), or pass cpu= to wgsl_op"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from rgrad import _C
 from rgrad._C import Tensor, UntypedStorage
 
-__all__ = ["TypedStorage", "UntypedStorage", "storagetype"]
+__all__ = ["TypedStorage", "UntypedStorage", "from_file", "storagetype"]
 
 _WARNING = (
     "TypedStorage is deprecated. tensor.untyped_storage() gives the same memory as bytes, without a dtype."
@@ -224,3 +225,26 @@ def of_tensor(self: Tensor) -> TypedStorage:
         _warned = True
         warnings.warn(_WARNING, UserWarning, stacklevel=2)
     return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
+
+
+def from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+    """A storage over the first bytes of a file, which is mapped: its pages are read when they are used.
+
+    Args:
+        filename: a path.
+        shared: whether writes to the storage go to the file, which grows to `nbytes`; else they stay in memory.
+        nbytes: how many bytes.
+    """
+    import mmap
+
+    size = os.path.getsize(filename) if os.path.exists(filename) else None
+    if shared and (size is None or size < nbytes):
+        with open(filename, "ab") as file:
+            file.truncate(nbytes)
+    elif size is not None and size < nbytes:
+        raise RuntimeError(f"file <{filename}> is smaller ({size} bytes) than the storage of {nbytes} bytes")
+    with open(filename, "r+b" if shared else "rb") as file:
+        if nbytes == 0:
+            return _C.empty(0, dtype=_C.uint8).untyped_storage()
+        mapped = mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
+    return _C.frombuffer(mapped, dtype=_C.uint8).untyped_storage()

@@ -98,8 +98,8 @@ class autocast:  # noqa: N801 - PyTorch's name
 def _cast(value: Any, device_type: str, dtype: Any) -> Any:
     """Floating-point tensors of a device in `dtype`, also inside containers."""
     if isinstance(value, rgrad.Tensor):
-        kind = "cpu" if device_type == "cpu" else "gpu"
-        eligible = value.is_floating_point() and value.device.type == kind and value.dtype != rgrad.float64
+        there = (value.device.type == "cpu") == (device_type == "cpu")
+        eligible = there and value.is_floating_point() and value.dtype != rgrad.float64
         return value.to(dtype) if eligible else value
     if isinstance(value, dict):
         return {_cast(k, device_type, dtype): _cast(v, device_type, dtype) for k, v in value.items()}

@@ -131,4 +131,4 @@ class TensorPickler(_PythonPickler):
 
 def _location(device: Any) -> str:
     """PyTorch's name of a device, which it can load from and remap."""
-    return f"cuda:{device.index or 0}" if device.type == "gpu" else str(device)
+    return f"cuda:{device.index or 0}" if device.type != "cpu" else str(device)

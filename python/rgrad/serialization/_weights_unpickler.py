@@ -484,15 +484,20 @@ def full_unpickler(
     """An unpickler without restrictions, for files that are trusted; PyTorch's names lead to their
     counterparts here.
     """
+    from rgrad._door import native_name
+    from rgrad._door._paths import PATHS
+
     known = _known_globals()
 
     class Unpickler(pickle_module.Unpickler):
         def find_class(self, module: str, name: str) -> Any:
             full = f"{module}.{name}"
-            if module.partition(".")[0] == "torch":
+            native = native_name(module)
+            if native is not None:
                 if full in known:
                     return known[full]
-                module = "rgrad" + module[len("torch") :]
+                source, names = PATHS.get(module.partition(".")[2], ("", ()))
+                module = f"rgrad.{source}" if name in names else native
                 importlib.import_module(module)
             return super().find_class(module, name)
 

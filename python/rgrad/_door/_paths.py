@@ -1,0 +1,87 @@
+"""Module paths of PyTorch that are no files here: where programs import its classes from, and pickles name them.
+
+Every row is a path below `torch`, the namespace here that has the names, and the names. Where a module of that path
+exists, the row adds names to it; where none does, the finder makes one. Either way the path is the `__module__` of what
+is defined for it while the door is open.
+"""
+
+from __future__ import annotations
+
+_NN = "nn.modules"
+
+_ROWS = {
+    "accelerator.memory": (
+        "accelerator",
+        "empty_cache max_memory_allocated memory_allocated memory_reserved memory_stats reset_peak_memory_stats",
+    ),
+    "autograd.anomaly_mode": ("autograd", "detect_anomaly set_detect_anomaly"),
+    "cuda.amp.autocast_mode": ("cuda.amp", "autocast"),
+    "cuda.amp.grad_scaler": ("cuda.amp", "GradScaler"),
+    "cuda.memory": (
+        "cuda",
+        "empty_cache max_memory_allocated memory_allocated memory_reserved memory_stats memory_summary "
+        "reset_peak_memory_stats",
+    ),
+    "cuda.random": (
+        "cuda",
+        "get_rng_state get_rng_state_all initial_seed manual_seed manual_seed_all seed seed_all set_rng_state "
+        "set_rng_state_all",
+    ),
+    "cuda.streams": ("cuda", "Event Stream"),
+    "func": ("nn.utils.stateless", "functional_call"),
+    "nn.modules.activation": (_NN, "MultiheadAttention"),
+    "nn.modules.batchnorm": (_NN, "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d SyncBatchNorm"),
+    "nn.modules.channelshuffle": (_NN, "ChannelShuffle"),
+    "nn.modules.conv": (
+        _NN,
+        "ConvTranspose1d ConvTranspose2d ConvTranspose3d LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d "
+        "LazyConvTranspose2d LazyConvTranspose3d",
+    ),
+    "nn.modules.instancenorm": (
+        _NN,
+        "InstanceNorm1d InstanceNorm2d InstanceNorm3d LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d",
+    ),
+    "nn.modules.linear": (_NN, "LazyLinear"),
+    "nn.modules.pixelshuffle": (_NN, "PixelShuffle PixelUnshuffle"),
+    "nn.modules.pooling": (_NN, "LPPool1d LPPool2d LPPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d"),
+    "nn.parallel": ("nn", "DataParallel"),
+    "nn.parallel.data_parallel": ("nn", "DataParallel"),
+    "optim._adafactor": ("optim", "Adafactor"),
+    "optim.lr_scheduler": (
+        "optim.lr_scheduler",
+        "ChainedScheduler ConstantLR CosineAnnealingLR CosineAnnealingWarmRestarts CyclicLR ExponentialLR LRScheduler "
+        "LambdaLR LinearLR MultiStepLR MultiplicativeLR OneCycleLR PolynomialLR ReduceLROnPlateau SequentialLR StepLR",
+    ),
+    "storage": ("storage", "UntypedStorage"),
+    "utils.checkpoint": ("utils._recompute", "CheckpointError"),
+    "utils.data._utils": ("utils.data", "get_worker_info"),
+    "utils.data._utils.collate": ("utils.data", "default_collate default_convert"),
+    "utils.data._utils.worker": ("utils.data", "WorkerInfo get_worker_info"),
+    "utils.data.dataloader": ("utils.data", "default_collate default_convert get_worker_info"),
+}
+
+PATHS: dict[str, tuple[str, tuple[str, ...]]] = {
+    path: (source, tuple(names.split())) for path, (source, names) in _ROWS.items()
+}
+
+# Where pickles name a thing: the innermost of its paths, which for all but these is the last row that has it.
+_HOMES = {
+    "default_collate": "utils.data._utils.collate",
+    "default_convert": "utils.data._utils.collate",
+    "get_worker_info": "utils.data._utils.worker",
+    "functional_call": "func",
+}
+
+
+def home(native: str, name: str) -> str | None:
+    """The path under which PyTorch has what the module `native` (below the package) defines as `name`.
+
+    Only rows of the same first part count: `cuda.amp.autocast` is another class than `amp.autocast`.
+    """
+    if name in _HOMES and native.partition(".")[0] == PATHS[_HOMES[name]][0].partition(".")[0]:
+        return _HOMES[name]
+    found = None
+    for path, (source, names) in PATHS.items():
+        if name in names and (native == source or native.startswith(source + ".")):
+            found = path
+    return found

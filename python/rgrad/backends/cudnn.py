@@ -1,0 +1,46 @@
+"""`torch.backends.cudnn`: a vendor's library of kernels, which this build does not use."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+# Programs set these; there is nothing here that they change.
+enabled = False
+benchmark = False
+deterministic = True
+benchmark_limit = 10
+allow_tf32 = False
+
+
+def is_available() -> bool:
+    """False: this build does not have it."""
+    return False
+
+
+def is_built() -> bool:
+    """False: nothing of it is in this build."""
+    return False
+
+
+def version() -> None:
+    """None: this build does not have it."""
+
+
+@contextlib.contextmanager
+def flags(
+    enabled: bool = False,
+    benchmark: bool = False,
+    benchmark_limit: int = 10,
+    deterministic: bool = False,
+    allow_tf32: bool = True,
+    fp32_precision: str = "none",
+) -> Iterator[None]:
+    """A block with other settings, which change nothing here."""
+    settings = globals()
+    before = {name: settings[name] for name in ("enabled", "benchmark", "deterministic", "allow_tf32")}
+    settings.update(enabled=enabled, benchmark=benchmark, deterministic=deterministic, allow_tf32=allow_tf32)
+    try:
+        yield
+    finally:
+        settings.update(before)

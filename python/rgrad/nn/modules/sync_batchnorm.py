@@ -1,0 +1,73 @@
+"""Batch normalization over the processes of a group: over this one, as rgrad trains in one process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rgrad import _C
+from rgrad.nn.modules.batchnorm import _BatchNorm
+from rgrad.nn.modules.module import Module
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Normalises every channel over the batch and what follows the channels.
+
+    In one process that is what :class:`BatchNorm2d` does, for inputs of any rank.
+
+    Args:
+        num_features: channels of the input, (N, num_features, ...).
+        eps: is added to the variance.
+        momentum: the share of a batch in the running statistics; None for a cumulative average.
+        affine: whether there are `weight` and `bias`.
+        track_running_stats: whether there are `running_mean` and `running_var`.
+        process_group: only None.
+        device: where the parameters are.
+        dtype: of the parameters.
+
+    Example:
+        >>> import rgrad as torch
+        >>> torch.nn.SyncBatchNorm(3)(torch.ones(2, 3, 4)).shape
+        torch.Size([2, 3, 4])
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        if process_group is not None:
+            raise NotImplementedError("SyncBatchNorm: there are no groups of processes, process_group must be None")
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device=device, dtype=dtype)
+        self.process_group = None
+
+    def _check_input_dim(self, input: _C.Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """Replaces every batch normalization in a module by one of this class with the same parameters."""
+        made = module
+        if isinstance(module, _BatchNorm) and not isinstance(module, cls):
+            made = cls(
+                module.num_features,
+                module.eps,
+                module.momentum,
+                affine=False,
+                track_running_stats=module.track_running_stats,
+                process_group=process_group,
+            )
+            made.affine = module.affine
+            made.weight, made.bias = module.weight, module.bias
+            made.running_mean, made.running_var = module.running_mean, module.running_var
+            made.num_batches_tracked = module.num_batches_tracked
+            made.training = module.training
+        for name, child in module.named_children():
+            made.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return made

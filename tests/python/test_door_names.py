@@ -1,0 +1,138 @@
+"""Names that packages import: they do what is true of rgrad, and what they can't do they say."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import warnings
+
+import pytest
+from test_door import _run
+
+import rgrad as torch
+
+
+def test_marks_for_a_compiler_leave_functions_and_modules_as_they_are():
+    jit = torch.jit
+    module = torch.nn.Linear(2, 2)
+
+    def double(x):
+        return x + x
+
+    assert jit.script(module) is module and jit.script(double) is double and jit.unused(double) is double
+    assert jit.ignore(double) is double and jit.ignore(drop=True)(double) is double and jit.export(double) is double
+    assert jit.annotate(int, 3) == 3 and not jit.is_scripting() and not jit.is_tracing()
+    assert jit.wait(jit.fork(double, 2)) == 4
+    seen = []
+    assert jit.trace(seen.append, (1,)) == seen.append and seen == [1]
+    assert not isinstance(module, jit.ScriptModule)
+    assert torch.compiler.disable(double) is double and torch.compiler.disable(recursive=False)(double) is double
+    assert not torch.compiler.is_compiling() and not torch.onnx.is_in_onnx_export()
+    assert torch.fx.wrap(double) is double and torch.fx.wrap("double") == "double"
+    with pytest.raises(RuntimeError, match="callable or string"):
+        torch.fx.wrap(3)
+
+
+def test_compile_runs_eagerly_and_says_so_once():
+    torch.compiler._told = False
+    with pytest.warns(UserWarning, match="compiles no Python"):
+        compiled = torch.compile(torch.nn.Identity())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert torch.compile(mode="max-autotune")(len) is len
+    assert compiled(3) == 3
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: torch.jit.save(torch.nn.Identity(), io.BytesIO()),
+        lambda: torch.jit.load("model.pt"),
+        lambda: torch.jit.ScriptModule(),
+        lambda: torch.fx.symbolic_trace(torch.nn.Identity()),
+        lambda: torch.fx.Graph(),
+        lambda: type("Own", (torch.fx.Tracer,), {})(),
+        lambda: torch.onnx.export(torch.nn.Identity(), (), "model.onnx"),
+    ],
+)
+def test_what_is_only_a_name_refuses_its_use(use):
+    with pytest.raises(NotImplementedError, match="is not in rgrad: "):
+        use()
+
+
+def test_backends_are_modules_with_settings():
+    import rgrad.backends.cudnn as cudnn
+
+    assert cudnn is torch.backends.cudnn and not cudnn.is_available() and cudnn.version() is None
+    cudnn.benchmark = True
+    with cudnn.flags(enabled=True, deterministic=True):
+        assert cudnn.enabled and not cudnn.benchmark
+    assert cudnn.benchmark and not cudnn.enabled
+    cudnn.benchmark = False
+    for name in ("cuda", "mkl", "mkldnn", "openmp"):
+        module = getattr(torch.backends, name)
+        assert module.__name__ == f"rgrad.backends.{name}" and not module.is_available()
+    torch.backends.cuda.matmul.allow_tf32 = False
+    assert isinstance(torch.backends.mps.is_available(), bool)
+
+
+def test_dtypes_without_tensors_have_their_names_sizes_and_limits():
+    assert repr(torch.complex64) == "torch.complex64" and torch.complex64 is torch.cfloat
+    assert torch.complex64.itemsize == 8 and torch.complex64.is_complex and not torch.uint16.is_signed
+    assert torch.finfo(torch.complex64) == torch.finfo(torch.float32)
+    limits = torch.finfo(torch.float8_e4m3fn)
+    assert (limits.min, limits.max, limits.eps, limits.tiny, limits.bits) == (-448.0, 448.0, 0.125, 0.015625, 8)
+    assert str(limits).endswith("dtype=float8_e4m3fn)")
+    assert pickle.loads(pickle.dumps(torch.float8_e5m2)) is torch.float8_e5m2
+    assert torch.float32 != torch.complex64 and len({torch.uint16, torch.uint32, torch.float32}) == 3
+    with pytest.raises(TypeError):
+        torch.finfo(torch.uint16)
+    for make in (lambda d: torch.zeros(2, dtype=d), lambda d: torch.ones(2).to(d), lambda d: torch.tensor(1, dtype=d)):
+        with pytest.raises(TypeError):
+            make(torch.complex64)
+
+
+def test_frozen_batch_norm_is_batch_norm_with_fixed_statistics():
+    norm = torch.nn.BatchNorm2d(3).eval()
+    with torch.no_grad():
+        for value in (norm.weight, norm.bias, norm.running_mean, norm.running_var):
+            value.uniform_(0.5, 1.5)
+    frozen = torch.vision.ops.FrozenBatchNorm2d(3)
+    frozen.load_state_dict(norm.state_dict())
+    x = torch.randn(2, 3, 4, 4)
+    torch.testing.assert_close(frozen(x), norm(x))
+    assert list(frozen.parameters()) == [] and repr(frozen) == "FrozenBatchNorm2d(3, eps=1e-05)"
+
+
+def test_names_that_are_used_seldom_are_loaded_at_their_first_use():
+    code = "import sys, rgrad; print({'rgrad.jit', 'rgrad.fx', 'rgrad._absent_dtypes'} & sys.modules.keys())"
+    assert _run("-c", code).stdout == "set()\n"
+
+
+def test_a_file_can_be_a_storage(tmp_path):
+    file = tmp_path / "bytes"
+    file.write_bytes(bytes(range(8)))
+    storage = torch.UntypedStorage.from_file(str(file), False, 8)
+    assert storage.nbytes() == 8 and list(storage) == list(range(8))
+    storage[0] = 9
+    assert file.read_bytes()[0] == 0
+    shared = torch.UntypedStorage.from_file(str(file), shared=True, nbytes=4)
+    shared[1] = 7
+    assert shared.nbytes() == 4 and file.read_bytes()[:2] == b"\x00\x07"
+    with pytest.raises(RuntimeError, match="is smaller"):
+        torch.UntypedStorage.from_file(str(file), False, 9)
+    with pytest.raises(FileNotFoundError):
+        torch.UntypedStorage.from_file(str(tmp_path / "none"), False, 1)
+
+
+def test_sync_batch_norm_is_batch_norm_of_any_rank_in_one_process():
+    sync, norm = torch.nn.SyncBatchNorm(3), torch.nn.BatchNorm2d(3)
+    x = torch.randn(2, 3, 4, 4)
+    assert torch.equal(sync(x), norm(x)) and torch.equal(sync.running_var, norm.running_var)
+    assert sync(torch.randn(4, 3)).shape == (4, 3) and isinstance(sync, torch.nn.modules.batchnorm._BatchNorm)
+    with pytest.raises(ValueError, match="expected at least 2D input"):
+        sync(torch.randn(3))
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 3, 1), norm.eval())
+    converted = torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    assert converted is model and type(model[1]) is torch.nn.SyncBatchNorm and not model[1].training
+    assert model[1].weight is norm.weight and torch.equal(model[1].running_mean, norm.running_mean)

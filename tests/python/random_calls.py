@@ -32,7 +32,7 @@ from typing import Any
 
 import rgrad
 import rgrad.nn.functional as F
-from rgrad._samples import Spec, parameters, samples
+from rgrad.doctor.samples import Spec, parameters, samples
 
 # ---- arguments
 

@@ -14,7 +14,7 @@ pub fn dropout<T: Real>(x: View, mask: &[u8], scale: T, out: View) -> Result<()>
             *out = x * (if m == 1 { scale } else { T::ZERO });
         }
     };
-    if x.dtype == T::DTYPE && out.dtype == T::DTYPE && x.layout.is_contiguous() {
+    if x.dtype == T::DTYPE && out.dtype == T::DTYPE && x.layout.is_contiguous() && x.is_aligned() {
         let x = elements::<T>(x);
         for_chunks_mut(&mut results::<T>(out)?, GRAIN, |i, out| {
             kept(&x[i * GRAIN..], &mask[i * GRAIN..], out);

@@ -173,7 +173,7 @@ fn run_as<T: Interpreted>(
     if !read || outs.len() != f.results().len() {
         return Ok(false);
     }
-    let direct = outs[0].dtype == T::Stored::DTYPE && outs[0].layout.is_contiguous();
+    let direct = outs[0].dtype == T::Stored::DTYPE && outs[0].layout.is_contiguous() && outs[0].is_aligned();
     let Some(plan) = Plan::<T>::new(f, primitives, params, direct) else { return Ok(false) };
     let n = outs[0].layout.numel();
     let origins: Vec<Source> = (0..f.args())

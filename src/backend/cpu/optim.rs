@@ -184,7 +184,7 @@ fn piece(
 }
 
 fn is_direct<T: Element>(v: &View) -> bool {
-    v.layout.is_contiguous() && v.dtype == T::DTYPE
+    v.layout.is_contiguous() && v.dtype == T::DTYPE && v.is_aligned()
 }
 
 fn piece_of<T: Updated>(

@@ -337,7 +337,7 @@ struct Angle { r: vec2<f64>, q: u32 }
 
 // Of |x| < 2^20: π/2 in parts of 33 bits, whose products with the multiple are exact.
 fn angle_near(x: f64) -> Angle {
-    let n = nearest_integer(x * TWO_OVER_PI);
+    let n = nearest_integer(x * FRAC_2_PI);
     let s = two_sum(opaque(x - n * ANGLE_NEAR_0), -n * ANGLE_NEAR_1);
     let r = fast_two_sum(s.x, s.y - n * ANGLE_NEAR_2);
     return Angle(fast_two_sum(r.x, r.y - n * ANGLE_NEAR_3), bitcast<u32>(i32(n)));

@@ -39,6 +39,21 @@ impl Device {
         }
     }
 
+    /// Where the result of an operation lies whose operands lie on these devices: on a GPU if one does, for 0-d tensors of
+    /// the CPU are numbers to it.
+    pub fn of_result(operands: impl IntoIterator<Item = Device>) -> Device {
+        operands.into_iter().find(|&d| d != Device::Cpu).unwrap_or_default()
+    }
+
+    /// The module that PyTorch's tensor types of such a device belong to. A GPU of any vendor goes by the name that scripts
+    /// know.
+    pub const fn type_module(self) -> &'static str {
+        match self {
+            Device::Cpu => "torch.",
+            Device::Gpu(_) => "torch.cuda.",
+        }
+    }
+
     pub const fn is_gpu(self) -> bool {
         matches!(self, Device::Gpu(_))
     }

@@ -293,10 +293,32 @@ impl From<bool> for Scalar {
     }
 }
 
-/// One byte, 0 or 1: the element type behind `torch.bool`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable, Default)]
+/// One byte: the element type behind `torch.bool`. What the core writes is 0 or 1; memory of others, or bytes seen as
+/// truth values, may hold any number, and all but 0 are true.
+#[derive(Clone, Copy, Debug, Pod, Zeroable, Default)]
 #[repr(transparent)]
 pub struct Bool8(pub u8);
+
+impl Bool8 {
+    #[inline(always)]
+    pub fn is_true(self) -> bool {
+        self.0 != 0
+    }
+}
+
+impl PartialEq for Bool8 {
+    #[inline(always)]
+    fn eq(&self, other: &Self) -> bool {
+        self.is_true() == other.is_true()
+    }
+}
+
+impl PartialOrd for Bool8 {
+    #[inline(always)]
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        self.is_true().partial_cmp(&other.is_true())
+    }
+}
 
 /// A Rust type that tensor elements can have. Conversions go through `i64` for integers and `f64` for
 /// floating point, both of which hold every value of the narrower types.
@@ -376,7 +398,7 @@ impl Element for Bool8 {
     const DTYPE: DType = DType::Bool;
     #[inline(always)]
     fn to_f64(self) -> f64 {
-        self.0 as f64
+        self.is_true() as u8 as f64
     }
     #[inline(always)]
     fn from_f64(v: f64) -> Self {
@@ -384,7 +406,7 @@ impl Element for Bool8 {
     }
     #[inline(always)]
     fn to_i64(self) -> i64 {
-        self.0 as i64
+        self.is_true() as i64
     }
     #[inline(always)]
     fn from_i64(v: i64) -> Self {

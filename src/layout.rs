@@ -555,11 +555,11 @@ impl<const K: usize> Odometer<K> {
     }
 }
 
+/// A shape, and the strides of each operand along it.
+pub type Walked = (SmallVec<[usize; 6]>, SmallVec<[SmallVec<[isize; 6]>; 8]>);
+
 /// As [`collapse`], of any number of operands.
-pub fn collapse_all(
-    shape: &[usize],
-    strides: &[&[isize]],
-) -> (SmallVec<[usize; 6]>, SmallVec<[SmallVec<[isize; 6]>; 8]>) {
+pub fn collapse_all(shape: &[usize], strides: &[&[isize]]) -> Walked {
     let mut out_shape: SmallVec<[usize; 6]> = SmallVec::new();
     let mut out: SmallVec<[SmallVec<[isize; 6]>; 8]> = strides.iter().map(|_| SmallVec::new()).collect();
     for d in (0..shape.len()).filter(|&d| shape[d] != 1) {

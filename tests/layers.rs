@@ -1,7 +1,11 @@
 //! The house rules that a compiler does not check: who may use whom, and where unsafe code may stand.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use syn::visit::{self, Visit};
 
 /// Layers from the bottom up; a module uses its own layer and those before it.
 const LAYERS: &[&[&str]] = &[
@@ -20,13 +24,25 @@ const ALLOWED: &[(&str, &str)] = &[
     ("formula", "backend::cpu::math"),
 ];
 
+/// The files that may ask whether a device is a GPU: the binding names devices to Python, and says where memory lies to
+/// those who want its address.
+const NAMES_DEVICES: &[&str] = &[
+    "src/python/dlpack.rs",
+    "src/python/method.rs",
+    "src/python/modes.rs",
+    "src/python/object.rs",
+    "src/python/storage.rs",
+    "src/python/tensor.rs",
+];
+
 /// The files that may hold unsafe code.
 const UNSAFE: &[&str] = &[
     "src/backend/cpu/microkernel.rs",
     "src/backend/cpu/microkernel/vector.rs",
+    "src/backend/cpu/output.rs",
     "src/backend/cpu/parallel.rs",
-    "src/backend/cpu/simd.rs",
     "src/backend/gpu/cache.rs",
+    "src/backend/simd.rs",
     "src/python/dlpack.rs",
     "src/python/interop.rs",
     "src/python/method.rs",
@@ -71,16 +87,222 @@ fn level(module: &str) -> Option<usize> {
     LAYERS.iter().position(|l| l.contains(&module))
 }
 
-/// Paths that follow `crate::` in code, macros and tests aside.
-fn uses(text: &str) -> Vec<String> {
-    let code = text.split("#[cfg(test)]").next().unwrap();
-    code.match_indices("crate::")
-        .filter(|(i, _)| !code[..*i].ends_with('$'))
-        .map(|(i, m)| {
-            let rest = &code[i + m.len()..];
-            rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_' || *c == ':').collect()
+/// What a file names: paths from the root of the crate, and methods that it calls.
+#[derive(Default)]
+struct Names {
+    paths: Vec<String>,
+    methods: Vec<String>,
+}
+
+/// Collects [`Names`] from a syntax tree, items of tests aside.
+struct Collector {
+    /// The module of the code that is visited.
+    module: Vec<String>,
+    /// What the names that stand for themselves mean, by module and name: imports and child modules.
+    meaning: HashMap<(Vec<String>, String), Vec<String>>,
+    names: Names,
+}
+
+impl Collector {
+    /// A path from the root of the crate, if it is one into it.
+    fn resolve(&self, segments: &[String]) -> Option<Vec<String>> {
+        let first = segments.first()?;
+        let mut at = match first.as_str() {
+            "crate" => Vec::new(),
+            "self" => self.module.clone(),
+            "super" => self.module.split_last()?.1.to_vec(),
+            name => self.meaning.get(&(self.module.clone(), name.to_owned()))?.clone(),
+        };
+        for segment in &segments[1..] {
+            match segment.as_str() {
+                "super" => drop(at.pop()),
+                _ => at.push(segment.clone()),
+            }
+        }
+        Some(at)
+    }
+
+    fn found(&mut self, segments: &[String]) {
+        if let Some(path) = self.resolve(segments) {
+            self.names.paths.push(path.join("::"));
+        }
+    }
+
+    fn import(&mut self, tree: &syn::UseTree, before: &[String]) {
+        let with = |ident: &syn::Ident| [before, &[ident.to_string()]].concat();
+        let (path, name) = match tree {
+            syn::UseTree::Path(p) => return self.import(&p.tree, &with(&p.ident)),
+            syn::UseTree::Group(g) => return g.items.iter().for_each(|t| self.import(t, before)),
+            syn::UseTree::Glob(_) => (before.to_vec(), None),
+            syn::UseTree::Name(n) if n.ident == "self" => (before.to_vec(), before.last().cloned()),
+            syn::UseTree::Name(n) => (with(&n.ident), Some(n.ident.to_string())),
+            syn::UseTree::Rename(r) if r.ident == "self" => (before.to_vec(), Some(r.rename.to_string())),
+            syn::UseTree::Rename(r) => (with(&r.ident), Some(r.rename.to_string())),
+        };
+        let Some(full) = self.resolve(&path) else { return };
+        if let Some(name) = name {
+            self.meaning.insert((self.module.clone(), name), full);
+        }
+        self.found(&path);
+    }
+
+    /// The tokens of a macro, which have no syntax tree: words joined by `::`, and words behind a dot.
+    fn tokens(&mut self, text: &str) {
+        let spaced = text.replace("::", " :: ").replace('.', " . ");
+        let words: Vec<&str> = spaced
+            .split(|c: char| c.is_whitespace() || "(){}[],;&<>|!*=+-/#?\"'".contains(c))
+            .filter(|w| !w.is_empty())
+            .collect();
+        let mut at = 0;
+        while at < words.len() {
+            let mut path = vec![words[at].trim_start_matches('$').to_owned()];
+            while words.get(at + 1) == Some(&"::") && at + 2 < words.len() {
+                path.push(words[at + 2].to_owned());
+                at += 2;
+            }
+            if path.len() > 1 {
+                self.found(&path);
+            }
+            if words.get(at.wrapping_sub(1)) == Some(&".") {
+                self.names.methods.push(words[at].to_owned());
+            }
+            at += 1;
+        }
+    }
+}
+
+fn is_test(attributes: &[syn::Attribute]) -> bool {
+    let names_test = |a: &syn::Attribute| {
+        a.path().is_ident("test")
+            || a.path().is_ident("cfg")
+                && a.parse_args::<syn::Path>().is_ok_and(|condition| condition.is_ident("test"))
+    };
+    attributes.iter().any(names_test)
+}
+
+impl<'a> Visit<'a> for Collector {
+    fn visit_item_use(&mut self, item: &'a syn::ItemUse) {
+        if !is_test(&item.attrs) {
+            self.import(&item.tree, &[]);
+        }
+    }
+
+    fn visit_item_mod(&mut self, item: &'a syn::ItemMod) {
+        if is_test(&item.attrs) {
+            return;
+        }
+        self.module.push(item.ident.to_string());
+        visit::visit_item_mod(self, item);
+        self.module.pop();
+    }
+
+    fn visit_item_fn(&mut self, item: &'a syn::ItemFn) {
+        if !is_test(&item.attrs) {
+            visit::visit_item_fn(self, item);
+        }
+    }
+
+    fn visit_path(&mut self, path: &'a syn::Path) {
+        let segments: Vec<String> = path.segments.iter().map(|s| s.ident.to_string()).collect();
+        self.found(&segments);
+        self.names.methods.extend(segments.last().filter(|_| segments.len() > 1).cloned());
+        visit::visit_path(self, path);
+    }
+
+    fn visit_expr_method_call(&mut self, call: &'a syn::ExprMethodCall) {
+        self.names.methods.push(call.method.to_string());
+        visit::visit_expr_method_call(self, call);
+    }
+
+    fn visit_macro(&mut self, call: &'a syn::Macro) {
+        self.tokens(&call.tokens.to_string());
+        visit::visit_macro(self, call);
+    }
+}
+
+/// Child modules first, then imports in any order, so that a path means the same wherever it stands.
+fn names_of(file: &str, text: &str) -> Names {
+    let tree = syn::parse_file(text).unwrap_or_else(|e| panic!("{file}: {e}"));
+    let inner = file.trim_start_matches("src/").trim_end_matches(".rs").trim_end_matches("/mod");
+    let module = if inner == "lib" { Vec::new() } else { inner.split('/').map(str::to_owned).collect() };
+    let mut collector = Collector { module, meaning: HashMap::new(), names: Names::default() };
+    for item in &tree.items {
+        if let syn::Item::Mod(m) = item {
+            let full = [&collector.module[..], &[m.ident.to_string()]].concat();
+            collector.meaning.insert((collector.module.clone(), m.ident.to_string()), full);
+        }
+    }
+    collector.visit_file(&tree);
+    collector.names = Names::default();
+    collector.visit_file(&tree);
+    collector.names
+}
+
+/// The files of the crate with what each of them names; modules of tests alone aside.
+fn named() -> &'static [(String, Names)] {
+    static NAMED: OnceLock<Vec<(String, Names)>> = OnceLock::new();
+    NAMED.get_or_init(|| {
+        let code = all().into_iter().filter(|(f, _)| !f.ends_with("/tests.rs") && !f.contains("/tests/"));
+        code.map(|(file, text)| {
+            let names = names_of(&file, &text);
+            (file, names)
         })
         .collect()
+    })
+}
+
+/// Whether a path is `within`, or leads into it.
+fn leads(path: &str, within: &str) -> bool {
+    path.strip_prefix(within).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+fn is_above_backend(file: &str) -> bool {
+    level(module_of(file)) > level("backend")
+}
+
+// ---- the rules, on what one file names
+
+fn arrows_up(file: &str, names: &Names) -> Vec<String> {
+    let from = module_of(file);
+    let Some(here) = level(from) else { return Vec::new() };
+    let wrong = |path: &&String| {
+        let to = path.split("::").next().unwrap();
+        let allowed = ALLOWED.iter().any(|(f, t)| *f == from && leads(path, t));
+        level(to).is_some_and(|there| there > here) && !allowed
+    };
+    names.paths.iter().filter(wrong).map(|path| format!("{file} uses crate::{path}")).collect()
+}
+
+fn asks_for_gpu(file: &str, names: &Names) -> Vec<String> {
+    let asks = is_above_backend(file) && names.methods.iter().any(|m| m == "is_gpu");
+    if asks { vec![format!("{file} asks is_gpu")] } else { Vec::new() }
+}
+
+fn names_one_backend(file: &str, names: &Names) -> Vec<String> {
+    let one = |path: &&String| leads(path, "backend::cpu") || leads(path, "backend::gpu");
+    let found = names.paths.iter().filter(|_| is_above_backend(file)).filter(one);
+    found.map(|path| format!("{file} uses crate::{path}")).collect()
+}
+
+fn crosses_from_gpu_to_cpu(file: &str, names: &Names) -> Vec<String> {
+    let found = names.paths.iter().filter(|path| leads(path, "backend::cpu"));
+    found.filter(|_| file.starts_with("src/backend/gpu")).map(|p| format!("{file} uses crate::{p}")).collect()
+}
+
+/// Applies a rule to the whole crate but for some files, each of which must still break it.
+fn hold(rule: fn(&str, &Names) -> Vec<String>, but: &[&str]) {
+    let (mut wrong, mut excepted) = (Vec::new(), Vec::new());
+    for (file, names) in named() {
+        let broken = rule(file, names);
+        if !broken.is_empty() && but.contains(&file.as_str()) {
+            excepted.push(file.clone());
+        } else {
+            wrong.extend(broken);
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let idle: Vec<_> = but.iter().filter(|file| !excepted.iter().any(|e| e == **file)).collect();
+    assert!(idle.is_empty(), "exceptions that nothing needs any more: {idle:?}");
 }
 
 #[test]
@@ -93,19 +315,83 @@ fn every_module_belongs_to_a_layer() {
 
 #[test]
 fn arrows_point_down() {
-    let mut wrong = Vec::new();
-    for (file, text) in all() {
-        let from = module_of(&file);
-        let Some(here) = level(from) else { continue };
-        for path in uses(&text) {
-            let to = path.split("::").next().unwrap();
-            let allowed = ALLOWED.iter().any(|(f, t)| *f == from && path.starts_with(t));
-            if level(to).is_some_and(|there| there > here) && !allowed {
-                wrong.push(format!("{file} uses crate::{path}"));
-            }
+    hold(arrows_up, &[]);
+}
+
+#[test]
+fn nothing_above_the_seam_asks_for_the_kind_of_device() {
+    hold(asks_for_gpu, NAMES_DEVICES);
+}
+
+#[test]
+fn nothing_above_the_seam_names_one_backend() {
+    hold(names_one_backend, &[]);
+}
+
+#[test]
+fn the_gpu_does_not_use_the_cpu() {
+    hold(crosses_from_gpu_to_cpu, &[]);
+}
+
+/// Each rule on snippets that break it in one way each, and on one that does not.
+#[test]
+fn the_rules_see_through_imports() {
+    let check = |rule: fn(&str, &Names) -> Vec<String>, file: &str, broken: &[&str], kept: &[&str]| {
+        for text in broken {
+            assert!(!rule(file, &names_of(file, text)).is_empty(), "{file} passes: {text}");
         }
-    }
-    assert!(wrong.is_empty(), "arrows that point up:\n{}", wrong.join("\n"));
+        for text in kept {
+            let wrong = rule(file, &names_of(file, text));
+            assert!(wrong.is_empty(), "{wrong:?}: {text}");
+        }
+    };
+    check(
+        arrows_up,
+        "src/layout.rs",
+        &[
+            "use crate::{dtype, ops};",
+            "use crate::ops::{self as o, rows};",
+            "fn f() { crate::ops::call() }",
+            "mod inner { use super::super::tensor::Tensor; }",
+            "fn f() { println!(\"{}\", crate::engine::run()) }",
+            "fn f() -> crate::graph::Edge { todo!() }",
+        ],
+        &["use crate::dtype::DType;", "#[cfg(test)] mod tests { use crate::ops; }", "// crate::ops"],
+    );
+    check(
+        asks_for_gpu,
+        "src/ops/a.rs",
+        &[
+            "fn f(t: &T) -> bool { t.device().is_gpu() }",
+            "fn f(t: &T) { assert!(!t.device().is_gpu()) }",
+            "fn f(d: &[D]) -> bool { d.iter().all(Device::is_gpu) }",
+        ],
+        &["/// is_gpu\nfn f() { g(\"is_gpu\") }"],
+    );
+    check(
+        names_one_backend,
+        "src/ops/a.rs",
+        &[
+            "use crate::{backend::{conv, cpu::parallel}, dtype};",
+            "use crate::backend; fn f() { backend::cpu::run() }",
+            "use crate::backend as b; fn f() { b::gpu::run() }",
+            "use super::super::backend::gpu;",
+            "mod deep { fn f() { super::super::super::backend::cpu::run() } }",
+            "m! { use $crate::backend::cpu::x; }",
+            "use crate::backend::*; use crate::backend::cpu::*;",
+        ],
+        &["use crate::backend::{conv, pointwise};", "use crate::backend::gpus;"],
+    );
+    check(
+        crosses_from_gpu_to_cpu,
+        "src/backend/gpu/a.rs",
+        &[
+            "use super::super::cpu;",
+            "use crate::backend::{View, cpu::pool};",
+            "fn f() { super::super::cpu::x() }",
+        ],
+        &["use super::pool;", "use crate::backend::plane;"],
+    );
 }
 
 #[test]

@@ -22,14 +22,14 @@ const RETAIN: Options =
     Options { retain_graph: true, create_graph: false, allow_unused: false, materialize: false };
 const CREATE: Options = Options { create_graph: true, ..RETAIN };
 
-fn spawn<T: 'static>(f: impl FnOnce() -> T + 'static) -> thread::JoinHandle<T> {
+fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> thread::JoinHandle<T> {
     thread::Builder::new().stack_size(STACK).spawn(f).unwrap()
 }
 
 /// Runs `f` through the interleavings of the threads that it starts.
 fn model(f: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(2));
+    builder.preemption_bound = builder.preemption_bound.or(Some(3));
     builder.max_branches = 100_000;
     let f = Arc::new(f);
     builder.check(move || {
@@ -39,7 +39,7 @@ fn model(f: impl Fn() + Send + Sync + 'static) {
 }
 
 /// Runs two closures side by side.
-fn both<A: 'static, B: 'static>(a: impl FnOnce() -> A + 'static, b: impl FnOnce() -> B + 'static) -> (A, B) {
+fn both<A: Send + 'static, B>(a: impl FnOnce() -> A + Send + 'static, b: impl FnOnce() -> B) -> (A, B) {
     let a = spawn(a);
     let b = b();
     (a.join().unwrap(), b)

@@ -1,7 +1,7 @@
 //! Every row of the pointwise table, by iteration: derivatives of first and second order, layouts, dtypes,
 //! instruction sets.
 
-use rgrad::backend::cpu::simd::{Isa, best_isa, force_isa};
+use rgrad::backend::simd::{Isa, best_isa, force_isa};
 use rgrad::dtype::{DType, Scalar};
 use rgrad::engine::gradcheck::{gradcheck, gradgradcheck};
 use rgrad::layout::Layout;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use rgrad::DType;
-use rgrad::backend::cpu::pointwise::compute_type;
 #[cfg(feature = "gpu")]
 use rgrad::backend::gpu::wide::{is_wide, lower};
+use rgrad::backend::pointwise::compute_type;
 use rgrad::formula::blocks::Blocks;
 use rgrad::formula::record::{Step, record, record_all};
 use rgrad::formula::template::{coefficients, content, shader};

@@ -1627,6 +1627,7 @@ def std_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: 
 def norm(input: Tensor, p: _Number | None = 2, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, dtype: _dtype | None = None, *, out: Any = None) -> Tensor: ...
 @overload
 def norm(input: Tensor, p: _str, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, dtype: _dtype | None = None, *, out: Any = None) -> Tensor: ...
+def norm_except_dim(v: Tensor, pow: _int = 2, dim: _int = 0) -> Tensor: ...
 def logsumexp(input: Tensor, dim: _int | Sequence[_int], keepdim: _bool = False, *, out: Any = None) -> Tensor: ...
 @overload
 def median(input: Tensor, *, out: Any = None) -> Tensor: ...
@@ -1782,6 +1783,7 @@ def diagonal_copy(input: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 
 def unfold_copy(input: Tensor, dimension: _int, size: _int, step: _int, *, out: Any = None) -> Tensor: ...
 def as_strided_copy(input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None, *, out: Any = None) -> Tensor: ...
 def alias_copy(input: Tensor, *, out: Any = None) -> Tensor: ...
+DisableTorchFunction: Any
 DisableTorchFunctionSubclass: Any
 OutOfMemoryError: Any
 TensorBase: Any
@@ -1797,6 +1799,7 @@ _default_generator: Any
 _disabled_torch_function_impl: Any
 _empty_cache: Any
 _get_autocast: Any
+_get_function_stack_at: Any
 _get_printoptions: Any
 _gpu_avoid: Any
 _gpu_count: Any
@@ -1811,8 +1814,13 @@ _gpu_stats: Any
 _gpu_stop_profile: Any
 _grad: Any
 _gradient_edge: Any
+_handle_torch_function: Any
+_has_torch_function: Any
 _increment_version: Any
 _is_checkpoint_valid: Any
+_is_torch_function_enabled: Any
+_is_torch_function_mode_enabled: Any
+_len_torch_function_stack: Any
 _linalg: Any
 _make_subclass: Any
 _meet_subclass: Any
@@ -1821,7 +1829,9 @@ _nn: Any
 _op_table: Any
 _optim: Any
 _pop_saved_tensors_hooks: Any
+_pop_torch_function_stack: Any
 _promote_types: Any
+_push_on_torch_function_stack: Any
 _push_saved_tensors_hooks: Any
 _queue_callback: Any
 _record_function: Any

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         nn,
         onnx,
         optim,
+        overrides,
         random,
         return_types,
         safetensors,

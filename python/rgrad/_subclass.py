@@ -1,7 +1,8 @@
-"""Subclasses of Tensor: the default `__torch_function__`, and operators that ask for it."""
+"""`__torch_function__` where the operation table does not ask for it: Note [Functions that can be overridden]."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from rgrad import _C
@@ -11,36 +12,195 @@ TYPE_CHECKING = False  # as that of typing; see Note [Importing without typing]
 if TYPE_CHECKING:
     from typing import Any
 
-_BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift", "matmul")
-# What operations on tensors are that are not in the operation table.
-_OPERATORS = [
-    *(f"__{form}{name}__" for name in _BINARY for form in ("", "r", "i") if form + name != "imatmul"),
-    *(f"__{name}__" for name in ("eq", "ne", "lt", "le", "gt", "ge")),
-]
+# What operations on tensors are that neither the operation table nor the operators of the core ask for.
 _METHODS = [
     *(f"__{name}__" for name in ("neg", "abs", "invert", "getitem", "setitem", "reversed")),
     "detach",
     "new",
     "new_tensor",
 ]
+# Methods whose operators PyTorch's handlers see under another name.
+_SEEN_AS = {"__neg__": "neg", "__abs__": "abs", "__pos__": "positive", "ndimension": "dim", "nelement": "numel"}
+# Methods of which PyTorch does not show plain tensors among the types.
+_SHOWN_WITHOUT_PLAIN = {
+    *("size", "is_contiguous", "stride", "requires_grad_", "numpy", "new_tensor", "new", "__getitem__", "__setitem__"),
+}
+# Functions that PyTorch has not written in Python, though they are here: their arguments are shown as they come.
+_WRITTEN_IN_C = {
+    *("bilinear", "celu_", "channel_shuffle", "cosine_similarity", "elu_", "hardtanh_", "leaky_relu_", "one_hot"),
+    *("pairwise_distance", "pdist", "pixel_shuffle", "pixel_unshuffle", "relu_", "rrelu_", "selu_", "threshold_"),
+}
+# Functions of `nn.init` that ask.
+_INITS = ("uniform_", "normal_", "constant_", "kaiming_uniform_")
+# Operators of the core, which ask by themselves.
+OPERATORS = {
+    *(
+        f"__{form}{name}__"
+        for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift")
+        for form in ("", "r", "i")
+    ),
+    *(f"__{name}__" for name in ("lt", "le", "eq", "ne", "gt", "ge", "matmul", "rmatmul")),
+}
+# What no handler is asked for besides: how objects are made, told apart and taken to pieces.
+_UNASKED = {
+    *OPERATORS,
+    *("__new__", "__init__", "__class__", "__dict__", "__doc__", "__module__", "__hash__", "__weakref__", "__iter__"),
+    *(
+        "__init_subclass__",
+        "__torch_function__",
+        "__copy__",
+        "__delitem__",
+        "__div__",
+        "__rdiv__",
+        "__idiv__",
+        "__dir__",
+    ),
+    *("__array_priority__", "_takes_part", "_make_subclass", "as_subclass"),
+}
 
 
-def _wrapped(name: str) -> Callable[..., Any]:
-    function = getattr(Tensor, name)
-    is_operator = name in _OPERATORS
+def _wrapped(owner: Any, name: str, function: Any) -> Callable[..., Any]:
+    """A method that asks for `__torch_function__` first."""
+    plain = name not in _SHOWN_WITHOUT_PLAIN
 
-    def operator(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return _C._call_torch_function(function, (self, *args), kwargs)
-        except TypeError:
-            if is_operator:
-                # The other operand may know better.
-                return NotImplemented
-            raise
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return _C._call_torch_function(function, (self, *args), kwargs, plain, getattr(owner, _SEEN_AS.get(name, name)))
 
-    operator.__name__ = name
-    operator.__doc__ = function.__doc__
-    return operator
+    method.__name__ = name
+    method.__qualname__ = f"Tensor.{name}"
+    method.__doc__ = function.__doc__
+    method.__wrapped__ = function  # type: ignore[attr-defined]
+    return method
+
+
+def _property(owner: Any, name: str, descriptor: Any) -> property:
+    """A property that asks for `__torch_function__` first: of `Tensor.name.__get__` and its kin."""
+
+    def asked(access: str) -> Callable[..., Any]:
+        function = getattr(descriptor, access)
+
+        def accessor(self: Tensor, *value: Any) -> Any:
+            seen = getattr(vars(owner)[name], access)
+            return _C._call_torch_function(function, (self, *value), {}, True, seen)
+
+        return accessor
+
+    return property(asked("__get__"), asked("__set__"), asked("__delete__"), getattr(descriptor, "__doc__", None))
+
+
+@functools.cache
+def _rest() -> dict[str, Any]:
+    """What Tensor has beside the operations of the table and the operators of the core, by name."""
+    table: set[str] = set()
+    for op in _C._op_table():
+        names = (op["name"], *op["aliases"])
+        table.update(names if op["method"] or op["attribute"] else ())
+        table.update(f"{name}_" for name in names if op["inplace"])
+    found = {name: value for base in reversed(Tensor.__mro__[:-1]) for name, value in vars(base).items()}
+    return {name: value for name, value in found.items() if name not in _UNASKED and name not in table}
+
+
+def _ask(cls: Any) -> None:
+    """Has everything of a class that does not ask for `__torch_function__` by itself do so."""
+    for name, value in _rest().items():
+        if cls is not Tensor and any(name in vars(base) for base in cls.__mro__ if base not in Tensor.__mro__):
+            continue
+        if hasattr(type(value), "__set__"):
+            setattr(cls, name, _property(cls, name, value))
+        elif callable(value) and hasattr(type(value), "__get__") and not isinstance(value, type):
+            setattr(cls, name, _wrapped(cls, name, value))
+
+
+def _ask_in_place(function: Any) -> None:
+    """Has a function written in Python ask for `__torch_function__`.
+
+    Its code is exchanged, so that those who have imported it already hold the function that asks, and nobody pays
+    before there is a mode.
+    """
+    import inspect
+    from types import FunctionType
+
+    code, name = function.__code__, function.__name__
+    parameters = list(inspect.signature(function).parameters.values())
+    takes_any = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
+    known = [(p.name, _REQUIRED if p.default is p.empty else p.default) for p in parameters]
+    as_keywords = function.__module__ == "rgrad.nn.init"
+    as_given = takes_any or name in _WRITTEN_IN_C
+    original = FunctionType(code, function.__globals__, name, function.__defaults__, function.__closure__)
+    original.__kwdefaults__ = function.__kwdefaults__
+
+    def ask(args: Any, kwargs: Any) -> Any:
+        shown = None if as_given else _bound(known, args, kwargs)
+        if shown is not None and as_keywords:
+            shown = [], {**dict(zip((n for n, d in known if d is _REQUIRED), shown[0], strict=False)), **shown[1]}
+        args, kwargs = shown or (args, kwargs)
+        return _C._call_torch_function(original, tuple(args), kwargs, name not in _WRITTEN_IN_C, function)
+
+    def asking(*args: Any, **kwargs: Any) -> Any:
+        return _ask_for_it(args, kwargs)  # type: ignore[name-defined] # noqa: F821 - each function has its own
+
+    function.__globals__[f"_ask_{name}"] = ask
+    function.__wrapped__ = original
+    function.__code__ = asking.__code__.replace(
+        co_name=name, co_names=(f"_ask_{name}",), co_freevars=code.co_freevars, co_filename=code.co_filename
+    )
+
+
+_REQUIRED = object()
+
+
+def asks(function: Any) -> bool:
+    """Whether :func:`ask_everywhere` had a function ask."""
+    return function.__code__.co_names == (f"_ask_{function.__name__}",)
+
+
+def _bound(parameters: list[tuple[str, Any]], args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]] | None:
+    """Arguments as PyTorch's functions hand them on: what has a default by its name, the rest by position."""
+    kwargs = dict(kwargs)
+    if len(args) > len(parameters):
+        return None
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    for i, (name, default) in enumerate(parameters):
+        if i < len(args):
+            value = args[i]
+        elif name in kwargs:
+            value = kwargs.pop(name)
+        elif default is not _REQUIRED:
+            value = default
+        else:
+            return None
+        if default is _REQUIRED:
+            positional.append(value)
+        else:
+            named[name] = value
+    return positional, {**named, **kwargs}
+
+
+@functools.cache
+def _parameters(signature: str) -> list[tuple[str, Any]]:
+    """The parameters of a signature of the operation table, with their defaults."""
+    import ast
+
+    found: list[tuple[str, Any]] = []
+    depth, word = 0, ""
+    for c in signature.split("->")[0] + ",":
+        depth += (c in "([") - (c in ")]")
+        if c == "," and depth == 0:
+            name, _, rest = word.strip().partition(":")
+            _, has_default, default = rest.partition(" = ")
+            if name and name != "*":
+                found.append((name, ast.literal_eval(default) if has_default else _REQUIRED))
+            word = ""
+        else:
+            word += c
+    return found
+
+
+def as_written(signature: str, args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]] | None:
+    """Arguments of a function of the table as PyTorch's, which is written in Python, hands them on; None where they do
+    not fit."""
+    return _bound(_parameters(signature), args, kwargs)
 
 
 def _converted(result: Any, cls: type) -> Any:
@@ -66,7 +226,17 @@ def _torch_function(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any
     """
     if not all(issubclass(cls, t) for t in types):
         return NotImplemented
-    return _converted(_C._disabled_torch_function_impl(func, types, args, kwargs or {}), cls)
+    if getattr(func, "__name__", None) == "__deepcopy__" and hasattr(func, "__wrapped__"):
+        return func.__wrapped__(*args, **(kwargs or {}))  # It makes copies of the class, with their attributes.
+    result = _C._disabled_torch_function_impl(func, types, args, kwargs or {})
+    if getattr(func, "__name__", None) == "__get__" and not isinstance(result, Tensor):
+        return result  # A shape is a tuple, but not of tensors.
+    return result if func in nowrap_functions() else _converted(result, cls)
+
+
+def nowrap_functions() -> set[Any]:
+    """Getters whose results keep their class."""
+    return {vars(Tensor)[name].__get__ for name in ("_base", "grad") if name in vars(Tensor)}
 
 
 def _init_subclass(cls: Any, **kwargs: Any) -> None:
@@ -76,28 +246,62 @@ def _init_subclass(cls: Any, **kwargs: Any) -> None:
     if not cls._takes_part:
         return
     _C._meet_subclass()
-    plain = [base for base in cls.__mro__ if not issubclass(base, Tensor) or base is Tensor]
-    own = [base for base in cls.__mro__ if base not in plain]
-    for name in (*_OPERATORS, *_METHODS):
-        if not any(name in vars(base) for base in own):
-            setattr(cls, name, _wrapped(name))
+    if getattr(cls.__torch_function__, "__func__", None) is not _torch_function:
+        _ask(cls)
+    else:
+        own = [base for base in cls.__mro__ if issubclass(base, Tensor) and base is not Tensor]
+        for name in _METHODS:
+            if not any(name in vars(base) for base in own):
+                setattr(cls, name, _wrapped(Tensor, name, getattr(Tensor, name)))
     if "__hash__" not in vars(cls):
         cls.__hash__ = Tensor.__hash__
 
 
-class DisableTorchFunctionSubclass:
-    """Operations in the block pass over `__torch_function__`."""
+class _Disable:
+    """Sets what is passed over in a block."""
+
+    level: int
 
     def __enter__(self) -> None:
-        self.before = _C._set_torch_function_disabled(True)
+        self.before = _C._set_torch_function_disabled(self.level)
 
     def __exit__(self, *exc: object) -> None:
         _C._set_torch_function_disabled(self.before)
 
 
+class DisableTorchFunctionSubclass(_Disable):
+    """Operations in the block pass over the `__torch_function__` of arguments; modes still see them."""
+
+    level = 1
+
+
+class DisableTorchFunction(_Disable):
+    """Operations in the block pass over every `__torch_function__`, that of modes too."""
+
+    level = 2
+
+
+@functools.cache
+def ask_everywhere() -> None:
+    """Has all that a mode is to see ask for it; called when the first one is entered."""
+    from types import FunctionType
+
+    from rgrad import functional as joined
+    from rgrad.nn import functional, init
+
+    _ask(Tensor)
+    functions = [getattr(functional, name) for name in dir(functional) if not name.startswith("_")]
+    functions += [getattr(joined, name) for name in joined.__all__]
+    functions += [getattr(init, name) for name in _INITS]
+    for function in {id(f): f for f in functions if isinstance(f, FunctionType)}.values():
+        if function.__module__.startswith("rgrad."):
+            _ask_in_place(function)
+
+
 def install() -> None:
     """Gives Tensor what its subclasses inherit."""
     _C.DisableTorchFunctionSubclass = DisableTorchFunctionSubclass  # type: ignore[attr-defined]
+    _C.DisableTorchFunction = DisableTorchFunction  # type: ignore[attr-defined]
     Tensor._takes_part = False  # type: ignore[attr-defined]
     Tensor.__torch_function__ = classmethod(_torch_function)  # type: ignore[attr-defined]
     Tensor.__init_subclass__ = classmethod(_init_subclass)  # type: ignore[assignment]

@@ -1,12 +1,24 @@
 //! The three products of a convolution.
 
-#[cfg(feature = "gpu")]
-use super::gpu;
-use super::{View, by_device, cpu, elements, results, same_device};
-pub use cpu::conv::ConvShape;
+use super::{View, of, same_device};
+use crate::error::Result;
 
-use crate::error::{Error, Result};
-use crate::{bail, with_dtype};
+/// The sizes of a convolution. Lower ranks fill the leading spatial sizes with 1 (padding with 0).
+///
+/// Input `[n, c_in, input...]`, weight `[c_out, c_in / groups, kernel...]`, output `[n, c_out, output...]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConvShape {
+    pub n: usize,
+    pub c_in: usize,
+    pub c_out: usize,
+    pub groups: usize,
+    pub input: [usize; 3],
+    pub kernel: [usize; 3],
+    pub stride: [usize; 3],
+    pub padding: [usize; 3],
+    pub dilation: [usize; 3],
+    pub output: [usize; 3],
+}
 
 /// Which of input `x`, weight `w` and output `y` is computed, from the two others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,18 +34,10 @@ pub enum Product {
 /// The product of `a` and `b`, in the order in which [`Product`] names them; an output may have a bias per channel. All
 /// are dense, of float32 or float64.
 pub fn product(which: Product, s: &ConvShape, a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
-    by_device!(same_device([out, a, b].into_iter().chain(bias))?,
-        cpu => {
-            with_dtype!(float out.dtype, T => {
-                let (a, b, out) = (elements::<T>(a), elements::<T>(b), results::<T>(out));
-                match which {
-                    Product::Output => cpu::conv::forward(s, a, b, bias.map(elements), out),
-                    Product::Input => cpu::conv::backward_input(s, a, b, out),
-                    Product::Weight => cpu::conv::backward_weight(s, a, b, out),
-                }
-            }, else bail!(Error::DtypeNotImplemented { op: "convolution", dtype: out.dtype }));
-            Ok(())
-        },
-        gpu => gpu::conv::product(which, s, a, b, bias, out)
-    )
+    of(same_device([out, a, b].into_iter().chain(bias))?)?.convolution(which, s, a, b, bias, out)
+}
+
+/// The gradient of the bias: each channel's sum over images and positions of `g`, the gradient of the output.
+pub fn bias_gradient(s: &ConvShape, g: View, out: View) -> Result<()> {
+    of(same_device([g, out])?)?.convolution_bias(s, g, out)
 }

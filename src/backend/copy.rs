@@ -1,8 +1,6 @@
 //! Moving elements between layouts and dtypes, on one device.
 
-#[cfg(feature = "gpu")]
-use super::gpu;
-use super::{View, by_device, cpu, same_device};
+use super::{View, of, same_device};
 use crate::dtype::Scalar;
 use crate::error::Result;
 
@@ -16,13 +14,7 @@ pub fn copy(src: View, out: View) -> Result<()> {
         let (from, to) = (src.layout.permute(&order), out.layout.permute(&order));
         return copy(View { layout: &from, ..src }, View { layout: &to, ..out });
     }
-    by_device!(same_device([out, src])?,
-        cpu => {
-            cpu::copy::copy(src, out);
-            Ok(())
-        },
-        gpu => gpu::copy::copy(src, out)
-    )
+    of(same_device([out, src])?)?.copy(src, out)
 }
 
 /// Sets every element of `out`.
@@ -32,22 +24,10 @@ pub fn fill(out: View, value: Scalar) -> Result<()> {
     {
         return fill(View { layout: &out.layout.permute(&order), ..out }, value);
     }
-    by_device!(out.device(),
-        cpu => {
-            cpu::copy::fill(out, value);
-            Ok(())
-        },
-        gpu => gpu::copy::fill(out, value)
-    )
+    of(out.device())?.fill(out, value)
 }
 
 /// Adds `src` to `out`, where several indices of `out` may name one element.
 pub fn accumulate(src: View, out: View) -> Result<()> {
-    by_device!(same_device([out, src])?,
-        cpu => {
-            cpu::copy::accumulate(src, out);
-            Ok(())
-        },
-        gpu => gpu::index::accumulate(src, out)
-    )
+    of(same_device([out, src])?)?.accumulate(src, out)
 }

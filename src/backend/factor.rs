@@ -1,8 +1,6 @@
 //! Factorizations of batches of matrices: in double precision on the CPU, in that of the matrices on a GPU.
 
-#[cfg(feature = "gpu")]
-use super::gpu;
-use super::{View, by_device, cpu, elements, results, same_device};
+use super::{View, of, same_device};
 use crate::dtype::DType;
 use crate::error::Result;
 
@@ -37,51 +35,17 @@ impl Factor {
 }
 
 /// The type that matrices are factored in where `a` lies.
-pub fn compute_type(a: View) -> DType {
-    if a.device().is_gpu() { a.dtype } else { DType::F64 }
+pub fn compute_type(a: View) -> Result<DType> {
+    of(a.device())?.factor_dtype(a)
+}
+
+/// Whether [`factor`] uses up the matrices where `a` lies, so that they have to be a copy.
+pub fn overwrites(a: View) -> Result<bool> {
+    Ok(of(a.device())?.overwrites_factored())
 }
 
 /// The results of dense matrices of `n` columns, one after the other; `out` holds the right sides, where there are any, in
 /// the places of the solutions. Both are of the computing type; a GPU uses `a` up.
-#[cfg_attr(not(feature = "gpu"), expect(unused_variables, reason = "the GPU's errors name it"))]
 pub fn factor(op: &'static str, what: Factor, n: usize, a: View, out: View) -> Result<()> {
-    by_device!(same_device([out, a])?,
-        cpu => {
-            if out.layout.numel() > 0 {
-                let a = elements::<f64>(a);
-                let size = if let Factor::Qr { m, .. } = what { m * n } else { n * n };
-                cpu::parallel::for_chunks_mut(results::<f64>(out), what.each(n), |i, out| {
-                    one(what, n, &mut a[i * size..][..size].to_vec(), out);
-                });
-            }
-            Ok(())
-        },
-        gpu => gpu::factor::factor(op, what, n, a, out)
-    )
-}
-
-fn one(what: Factor, n: usize, a: &mut [f64], out: &mut [f64]) {
-    use cpu::factor as kernel;
-    let last = out.len() - 1;
-    match what {
-        Factor::Solve { k, lenient } => out[last] = kernel::solve(a, n, &mut out[..n * k], k, lenient),
-        Factor::Triangular { k, upper, unit } => {
-            kernel::triangular(a, n, &mut out[..n * k], k, upper, unit);
-            out[last] = 0.0;
-        }
-        Factor::Determinant => out.copy_from_slice(&kernel::determinant(a, n)),
-        Factor::Cholesky => {
-            out[last] = kernel::cholesky(a, n);
-            out[..n * n].copy_from_slice(a);
-        }
-        Factor::Qr { m, q, .. } => {
-            let (q, r) = out.split_at_mut(q * m);
-            kernel::qr(a, m, q, r);
-        }
-        Factor::Eigh => {
-            let (values, rest) = out.split_at_mut(n);
-            let (vectors, found) = rest.split_at_mut(n * n);
-            found[0] = f64::from(kernel::eigh(a, n, values, vectors));
-        }
-    }
+    of(same_device([out, a])?)?.factor(op, what, n, a, out)
 }

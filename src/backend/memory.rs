@@ -1,9 +1,10 @@
 //! Memory on any device, and the ways between devices.
 
-#[cfg(feature = "gpu")]
-use super::gpu;
-use super::{View, by_device, copy};
+use super::cpu::copy::Reader;
+use super::cpu::parallel::for_chunks_mut;
+use super::{View, copy, of, results};
 use crate::device::Device;
+use crate::dtype::Element;
 use crate::error::Result;
 use crate::layout::Layout;
 use crate::storage::Storage;
@@ -12,11 +13,9 @@ use crate::storage::Storage;
 #[inline]
 pub fn alloc(len: usize, device: Device) -> Result<Storage> {
     match device {
+        // The way of small operations does not go through a table of methods.
         Device::Cpu => Storage::new(len),
-        #[cfg(feature = "gpu")]
-        Device::Gpu(index) => gpu::device::gpu(index)?.allocate(len),
-        #[cfg(not(feature = "gpu"))]
-        device => Err(crate::error::Error::DeviceNotImplemented { op: None, device, what: String::new() }),
+        device => of(device)?.allocate(device, len),
     }
 }
 
@@ -26,55 +25,51 @@ pub fn transfer(src: View, out: View) -> Result<()> {
     match (src.device(), out.device()) {
         (a, b) if a == b => copy::copy(src, out),
         _ if out.layout.numel() == 0 => Ok(()),
-        (Device::Cpu, _) => upload(src, out),
-        (_, Device::Cpu) => {
+        (Device::Cpu, to) => of(to)?.upload(src, out),
+        (_, to) => {
             let (host, layout) = download(src)?;
-            copy::copy(View { storage: &host, layout: &layout, dtype: src.dtype }, out)
-        }
-        _ => {
-            let (host, layout) = download(src)?;
-            upload(View { storage: &host, layout: &layout, dtype: src.dtype }, out)
+            of(to)?.upload(View { storage: &host, layout: &layout, dtype: src.dtype }, out)
         }
     }
 }
 
 /// The elements of a view in memory of the host, in row-major order, and their layout there.
 pub fn download(src: View) -> Result<(Storage, Layout)> {
-    let layout = Layout::contiguous(src.layout.shape.clone());
-    let host = by_device!(src.device(),
-        cpu => {
-            let host = Storage::new(layout.numel() * src.dtype.size())?;
-            copy::copy(src, View { storage: &host, layout: &layout, dtype: src.dtype })?;
-            Ok(host)
-        },
-        gpu => gpu::copy::download(src)
-    )?;
-    Ok((host, layout))
-}
-
-fn upload(src: View, out: View) -> Result<()> {
-    by_device!(out.device(),
-        cpu => copy::copy(src, out),
-        gpu => {
-            let layout = Layout::contiguous(src.layout.shape.clone());
-            if src.layout.is_contiguous() && src.dtype == out.dtype {
-                return gpu::copy::upload(src, out);
-            }
-            let host = Storage::new(layout.numel() * out.dtype.size())?;
-            let dense = View { storage: &host, layout: &layout, dtype: out.dtype };
-            copy::copy(src, dense)?;
-            gpu::copy::upload(dense, out)
-        }
-    )
+    let host = of(src.device())?.download(src)?;
+    Ok((host, Layout::contiguous(src.layout.shape.clone())))
 }
 
 /// Waits until a device has done everything it was asked to.
 pub fn synchronize(device: Device) -> Result<()> {
-    match device {
-        Device::Cpu => Ok(()),
-        #[cfg(feature = "gpu")]
-        Device::Gpu(index) => gpu::device::gpu(index)?.finish(),
-        #[cfg(not(feature = "gpu"))]
-        device => Err(crate::error::Error::DeviceNotImplemented { op: None, device, what: String::new() }),
+    of(device)?.synchronize(device)
+}
+
+/// The elements of a view in row-major order, converted to `T`.
+pub fn read<T: Element>(src: View, out: &mut [T]) -> Result<()> {
+    if src.device() == Device::Cpu {
+        read_host(src, out);
+    } else {
+        let (storage, layout) = download(src)?;
+        read_host(View { storage: &storage, layout: &layout, dtype: src.dtype }, out);
     }
+    Ok(())
+}
+
+/// As [`read`], of memory of the host, which need not be aligned.
+pub fn read_host<T: Element>(src: View, out: &mut [T]) {
+    Reader::new(src, 0).read(out);
+}
+
+/// Elements that one task of [`fill_by_position`] computes.
+const CHUNK: usize = 1 << 14;
+
+/// Sets element `i` of dense memory of the host to `at(i)`.
+pub fn fill_by_position<T: Element>(out: View, at: impl Fn(usize) -> T + Sync) -> Result<()> {
+    out.on_host()?;
+    for_chunks_mut(&mut results::<T>(out)?, CHUNK, |c, chunk| {
+        for (i, v) in chunk.iter_mut().enumerate() {
+            *v = at(c * CHUNK + i);
+        }
+    });
+    Ok(())
 }

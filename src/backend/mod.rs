@@ -1,16 +1,22 @@
 //! Where the arithmetic happens: a driver per kernel family, on memory and layouts, knowing nothing of graphs.
 //!
-//! A family that more than one device has stands here as a module of its own, which hands a call to `cpu` or to `gpu`
-//! by the device of the result. All operands must lie there.
+//! Each family stands here as a module of its own, which checks that all operands lie on one device and hands the call to
+//! the [`Backend`] of that device.
 
 pub mod calling;
 pub mod conv;
 pub mod copy;
 pub mod cpu;
+#[cfg(feature = "gpu")]
+pub mod custom_kernel;
+#[cfg(feature = "gpu")]
+pub mod device_info;
 pub mod factor;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 pub mod index;
+pub mod inspect;
+mod interface;
 pub mod matmul;
 pub mod memory;
 pub mod norm;
@@ -20,10 +26,14 @@ pub mod pointwise;
 pub mod random;
 pub mod reduce;
 pub mod scan;
+pub mod simd;
 pub mod softmax;
 pub mod sort;
 pub mod svd;
+pub mod threads;
 pub mod triangle;
+
+pub use interface::{Backend, of};
 
 use crate::device::Device;
 use crate::dtype::{DType, Element};
@@ -39,7 +49,19 @@ pub struct View<'a> {
     pub dtype: DType,
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
+    /// The view itself, or that of a copy of its memory in which the elements are aligned, which is put into `place`.
+    #[inline]
+    pub fn aligned<'b>(self, place: &'b mut Option<Storage>) -> Result<View<'b>>
+    where
+        'a: 'b,
+    {
+        if self.is_aligned() {
+            return Ok(self);
+        }
+        Ok(View { storage: place.insert(Storage::from_slice(self.storage.slice::<u8>())?), ..self })
+    }
+
     #[inline(always)]
     pub fn device(&self) -> Device {
         self.storage.device()
@@ -52,6 +74,29 @@ impl View<'_> {
             Device::Cpu => Ok(()),
             device => Err(Error::DeviceNotImplemented { op: None, device, what: self.described() }),
         }
+    }
+
+    /// Whether the elements lie at multiples of their size; memory of others may begin anywhere.
+    #[inline(always)]
+    pub fn is_aligned(&self) -> bool {
+        self.storage.is_aligned(self.dtype.size())
+    }
+
+    /// The addresses from the first byte that an element lies in to behind the last one; None where there are no elements.
+    fn bytes(&self) -> Option<std::ops::Range<isize>> {
+        let (start, size) = (self.storage.data_ptr() as isize, self.dtype.size() as isize);
+        self.layout.extent().map(|(lo, hi)| start + lo * size..start + (hi + 1) * size)
+    }
+
+    /// Whether some byte may belong to elements of both: judged by addresses, as one buffer can be the memory of several
+    /// storages. Elements may lie in the gaps of one another.
+    #[inline]
+    pub fn overlaps(&self, other: &View) -> bool {
+        self.storage.overlaps(other.storage)
+            && match (self.bytes(), other.bytes()) {
+                (Some(a), Some(b)) => a.start < b.end && b.start < a.end,
+                _ => false,
+            }
     }
 
     /// The dtype, and the name of the adapter.
@@ -70,9 +115,9 @@ fn elements<'a, T: Element>(v: View<'a>) -> &'a [T] {
     &v.storage.slice::<T>().get(v.layout.offset..).unwrap_or_default()[..v.layout.numel()]
 }
 
-/// As `elements`, for writing; see Note [Tensor data and aliasing].
-fn results<'a, T: Element>(v: View<'a>) -> &'a mut [T] {
-    &mut v.storage.slice_mut::<T>().get_mut(v.layout.offset..).unwrap_or_default()[..v.layout.numel()]
+/// As `elements`, for writing; see Note [Outputs] in `cpu/output.rs`.
+fn results<T: Element>(v: View<'_>) -> Result<cpu::output::Output<'_, T>> {
+    cpu::output::Output::of(v)
 }
 
 /// Errors unless all views lie on one device, which is returned.
@@ -89,27 +134,6 @@ pub fn same_device<'a>(views: impl IntoIterator<Item = View<'a>>) -> Result<Devi
 }
 
 /// Whether a device computes in a dtype.
-#[cfg_attr(not(feature = "gpu"), expect(unused_variables, reason = "the host computes in all"))]
 pub fn computes(device: Device, dtype: DType) -> bool {
-    match device {
-        #[cfg(feature = "gpu")]
-        Device::Gpu(index) => gpu::device::gpu(index).is_ok_and(|gpu| gpu.expect("", dtype).is_ok()),
-        _ => true,
-    }
+    of(device).is_ok_and(|backend| backend.computes(device, dtype))
 }
-
-/// What runs on each kind of device; a build without a backend says that it has none.
-macro_rules! by_device {
-    ($device:expr, cpu => $cpu:expr, gpu => $gpu:expr) => {
-        match $device {
-            $crate::device::Device::Cpu => $cpu,
-            #[cfg(feature = "gpu")]
-            $crate::device::Device::Gpu(_) => $gpu,
-            #[cfg(not(feature = "gpu"))]
-            device => {
-                Err($crate::error::Error::DeviceNotImplemented { op: None, device, what: String::new() })
-            }
-        }
-    };
-}
-use by_device;

@@ -5,12 +5,9 @@
 //! are generic over the numbers: the kernels of the CPU run them on elements in the cache, recorded they are the steps of a
 //! device's shaders. Kernels differ in where statistics and coefficients come from, not in what is computed.
 
-#[cfg(feature = "gpu")]
-use super::gpu;
-use super::{View, by_device, cpu, elements, results, same_device};
-use crate::error::{Error, Result};
+use super::{View, of, same_device};
+use crate::error::Result;
 use crate::formula::Num;
-use crate::{bail, with_dtype};
 
 /// `x` less the mean, times the reciprocal deviation (and weight), plus the bias.
 #[inline(always)]
@@ -74,45 +71,7 @@ pub fn forward(
 ) -> Result<bool> {
     let views =
         [x, out, stats.mean, stats.rstd].into_iter().chain(stats.var).chain(affine.into_iter().flatten());
-    by_device!(same_device(views)?,
-        cpu => {
-            with_dtype!(float x.dtype, T => forward_on_host::<T>(kind, x, affine, eps, out, stats),
-                else bail!(Error::DtypeNotImplemented { op: kind.kernel(), dtype: x.dtype }));
-            Ok(true)
-        },
-        gpu => {
-            let Some(d) = gpu::norm::lanes_of(kind, x)? else { return Ok(false) };
-            gpu::norm::lanes(x, affine, eps, d, [out, stats.mean, stats.rstd]).map(|()| true)
-        }
-    )
-}
-
-fn forward_on_host<T: cpu::norm::Number>(
-    kind: Kind,
-    x: View,
-    affine: [Option<View>; 2],
-    eps: f64,
-    out: View,
-    stats: Stats,
-) {
-    let (x, out, [w, b]) = (elements::<T>(x), results::<T>(out), affine.map(|v| v.map(elements::<T>)));
-    let (mean, rstd) = (results::<T>(stats.mean), results::<T>(stats.rstd));
-    match kind {
-        Kind::Layer { n } => cpu::norm::layer_norm(x, n, w, b, eps, out, mean, rstd),
-        Kind::Group { n, c, inner, groups } => {
-            cpu::norm::group_norm(x, n, c, inner, groups, w, b, eps, out, mean, rstd);
-        }
-        Kind::Batch { n, c, inner, training } => {
-            let var = stats.var.map_or(&mut [][..], results::<T>);
-            if training {
-                cpu::norm::channel_stats(x, n, c, inner, mean, var);
-            }
-            for (rstd, &var) in rstd.iter_mut().zip(var.iter()) {
-                *rstd = reciprocal_deviation(var, T::of(eps));
-            }
-            cpu::norm::batch_norm(x, c, inner, mean, rstd, w, b, out);
-        }
-    }
+    of(same_device(views)?)?.norm_forward(kind, x, affine, eps, out, stats)
 }
 
 impl Kind {
@@ -145,42 +104,19 @@ pub fn backward(
     weight: Option<View>,
     out: [View; 3],
 ) -> Result<Made> {
-    by_device!(same_device(out.into_iter().chain([g, x, mean, rstd]).chain(weight))?,
-        cpu => {
-            with_dtype!(float x.dtype, T => {
-                let (g, x, w) = (elements::<T>(g), elements::<T>(x), weight.map(elements::<T>));
-                let (mean, rstd) = (elements::<T>(mean), elements::<T>(rstd));
-                let [dx, dw, db] = out.map(results::<T>);
-                match kind {
-                    Kind::Layer { n } => {
-                        cpu::norm::layer_norm_backward(g, x, n, mean, rstd, w, dx, dw, db);
-                    }
-                    Kind::Group { n, c, inner, groups } => {
-                        cpu::norm::group_norm_backward(g, x, n, c, inner, groups, mean, rstd, w, dx, dw, db);
-                    }
-                    Kind::Batch { n, c, inner, training } => {
-                        cpu::norm::batch_norm_backward(g, x, n, c, inner, mean, rstd, w, training, dx, dw, db);
-                    }
-                }
-            }, else bail!(Error::DtypeNotImplemented { op: kind.kernel(), dtype: x.dtype }));
-            Ok(Made::All)
-        },
-        gpu => {
-            let Some(d) = gpu::norm::lanes_of(kind, x)? else { return Ok(Made::Nothing) };
-            gpu::norm::lanes_backward(g, x, [mean, rstd], weight, d, out[0]).map(|()| Made::Input)
-        }
+    of(same_device(out.into_iter().chain([g, x, mean, rstd]).chain(weight))?)?.norm_backward(
+        kind,
+        g,
+        x,
+        [mean, rstd],
+        weight,
+        out,
     )
 }
 
 /// `old * kept + new * taken`: how running statistics follow a batch; all views are of one element per channel.
 pub fn follow(old: View, new: View, kept: f64, taken: f64, out: View) -> Result<()> {
-    by_device!(same_device([old, new, out])?,
-        cpu => {
-            cpu::norm::follow(old, new, kept, taken, out);
-            Ok(())
-        },
-        gpu => gpu::norm::follow(old, new, kept, taken, out)
-    )
+    of(same_device([old, new, out])?)?.follow(old, new, kept, taken, out)
 }
 
 /// Lanes of `n` elements beside one another, each over channels of `inner` elements; `groups` of them have the channels of

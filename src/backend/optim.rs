@@ -6,9 +6,7 @@
 
 use smallvec::SmallVec;
 
-#[cfg(feature = "gpu")]
-use super::gpu;
-use super::{View, by_device, cpu, same_device};
+use super::{View, of, same_device};
 use crate::dtype::Real;
 use crate::error::Result;
 use crate::formula::record::record_all;
@@ -64,11 +62,11 @@ impl<R: Rule> Step for R {
     }
 
     fn run_f32(&self, numbers: &Numbers, g: &[f32], written: &mut [&mut [f32]]) {
-        cpu::optim::update(self, numbers, g, written);
+        super::cpu::optim::update(self, numbers, g, written);
     }
 
     fn run_f64(&self, numbers: &Numbers, g: &[f64], written: &mut [&mut [f64]]) {
-        cpu::optim::update(self, numbers, g, written);
+        super::cpu::optim::update(self, numbers, g, written);
     }
 }
 
@@ -91,18 +89,12 @@ pub struct Group<'g, 'v> {
 pub fn step(groups: &[Group]) -> Result<()> {
     let views =
         groups.iter().flat_map(|g| g.parts).flat_map(|p| p.written.iter().chain([&p.gradient])).copied();
-    by_device!(same_device(views)?,
-        cpu => cpu::optim::step(groups),
-        gpu => gpu::optim::step(groups)
-    )
+    of(same_device(views)?)?.optimizer_step(groups)
 }
 
 /// Multiplies tensors by the one element of `factor`, in place; sets `found`, a float32, to 1 where an element was
 /// infinite or NaN before.
 pub fn scale(tensors: &[View], factor: View, found: Option<View>) -> Result<()> {
     let all = tensors.iter().copied().chain([factor]).chain(found);
-    by_device!(same_device(all)?,
-        cpu => cpu::optim::scale(tensors, factor, found),
-        gpu => gpu::optim::scale(tensors, factor, found)
-    )
+    of(same_device(all)?)?.scale(tensors, factor, found)
 }

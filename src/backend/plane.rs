@@ -1,12 +1,73 @@
 //! Maps between planes: maxima and means of windows, resizing, and what undoes them.
 
-#[cfg(feature = "gpu")]
-use super::gpu;
-use super::{View, by_device, cpu, elements, results, same_device};
-pub use cpu::pool::{Divisor, PoolShape, ResizeShape, Windows};
+use super::{View, of, same_device};
+use crate::dtype::Real;
+use crate::error::Result;
 
-use crate::error::{Error, Result};
-use crate::{bail, with_dtype};
+/// The sizes of a pooling. `padding` is 0 and `kernel`, `stride` and `dilation` are 1 on axes that are not pooled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolShape {
+    pub planes: usize,
+    pub input: [usize; 3],
+    pub output: [usize; 3],
+    pub kernel: [usize; 3],
+    pub stride: [usize; 3],
+    pub padding: [usize; 3],
+    pub dilation: [usize; 3],
+}
+
+/// Of what each result of a pooling is made: a window of the plane, or a share of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Windows {
+    Fixed(PoolShape),
+    Shares(ResizeShape),
+}
+
+impl Windows {
+    /// Elements of a plane, before and after.
+    pub fn volumes(&self) -> (usize, usize) {
+        let (input, output) = match self {
+            Windows::Fixed(s) => (s.input, s.output),
+            Windows::Shares(s) => (s.input, s.output),
+        };
+        (volume(input), volume(output))
+    }
+}
+
+pub(super) fn volume(sizes: [usize; 3]) -> usize {
+    sizes.iter().product()
+}
+
+/// What the sum over each window is divided by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Divisor {
+    /// The elements of the window, padding included but not what lies beyond it.
+    WithPadding,
+    /// The elements of the window that are input.
+    WithoutPadding,
+    /// A number that the caller names.
+    Fixed(i64),
+}
+
+/// The sizes of an operation that takes a plane of any size to one of any other: adaptive pooling, interpolation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResizeShape {
+    pub planes: usize,
+    pub input: [usize; 3],
+    pub output: [usize; 3],
+}
+
+/// For each result along an axis, the input element that it copies. `scale` is the user's scale factor, if the
+/// result's size came from one. The arithmetic is PyTorch's, which decides near whole numbers: in the element type,
+/// with the coordinate rounded to `f32` at the end.
+pub fn nearest_sources<T: Real>(input: usize, output: usize, scale: Option<f64>) -> Vec<usize> {
+    let step = match scale {
+        Some(scale) if scale > 0.0 => T::of(1.0 / scale),
+        _ => T::of(input as f64) / T::of(output as f64),
+    };
+    let coordinate = |o: usize| (T::of(o as f64) * step).to_f64() as f32;
+    (0..output).map(|o| (coordinate(o).floor() as usize).min(input - 1)).collect()
+}
 
 /// A linear map between planes.
 #[derive(Clone, Copy)]
@@ -29,80 +90,22 @@ impl<'a> Map<'a> {
     }
 }
 
-macro_rules! real {
-    ($v:expr, $T:ident => $body:expr) => {
-        with_dtype!(float $v.dtype, $T => $body, else bail!(Error::DtypeNotImplemented { op: "pooling", dtype: $v.dtype }))
-    };
-}
-
 /// The maximum of each window and its index in the plane.
 pub fn max_pool(s: &PoolShape, x: View, out: View, indices: View) -> Result<()> {
-    by_device!(same_device([out, indices, x])?,
-        cpu => {
-            real!(x, T => cpu::pool::max_pool::<T>(s, elements(x), results(out), results(indices)));
-            Ok(())
-        },
-        gpu => gpu::plane::max_pool(s, x, out, indices)
-    )
+    of(same_device([out, indices, x])?)?.max_pool(s, x, out, indices)
 }
 
 /// The maximum of each share of the plane and its index in it.
 pub fn adaptive_max_pool(s: &ResizeShape, x: View, out: View, indices: View) -> Result<()> {
-    by_device!(same_device([out, indices, x])?,
-        cpu => {
-            real!(x, T => cpu::pool::adaptive_max_pool::<T>(s, elements(x), results(out), results(indices)));
-            Ok(())
-        },
-        gpu => gpu::plane::adaptive_max_pool(s, x, out, indices)
-    )
+    of(same_device([out, indices, x])?)?.adaptive_max_pool(s, x, out, indices)
 }
 
 /// The results of a map.
 pub fn forward(map: &Map, x: View, out: View) -> Result<()> {
-    by_device!(same_device([out, x].into_iter().chain(map.indices()))?,
-        cpu => {
-            real!(x, T => {
-                let (x, out) = (elements::<T>(x), results::<T>(out));
-                match *map {
-                    Map::Average(s, divisor) => cpu::pool::avg_pool(&s, divisor, x, out),
-                    Map::AdaptiveAverage(s) => cpu::pool::adaptive_avg_pool(&s, x, out),
-                    Map::Nearest(s, scales) => cpu::pool::interpolate_nearest(&s, scales, x, out),
-                    Map::Axis { n, inner, taps } => cpu::pool::weighted(n, inner, taps, x, out),
-                    Map::Pick { indices, windows } => pick(elements(indices), windows.volumes(), x, out),
-                }
-            });
-            Ok(())
-        },
-        gpu => gpu::plane::forward(map, x, out)
-    )
+    of(same_device([out, x].into_iter().chain(map.indices()))?)?.resample(map, x, out)
 }
 
 /// What the adjoint of a map makes of `g`, of the shape of its results.
 pub fn adjoint(map: &Map, g: View, out: View) -> Result<()> {
-    by_device!(same_device([out, g].into_iter().chain(map.indices()))?,
-        cpu => {
-            real!(g, T => {
-                let (g, out) = (elements::<T>(g), results::<T>(out));
-                match *map {
-                    Map::Average(s, divisor) => cpu::pool::avg_pool_backward(&s, divisor, g, out),
-                    Map::AdaptiveAverage(s) => cpu::pool::adaptive_avg_pool_backward(&s, g, out),
-                    Map::Nearest(s, scales) => cpu::pool::interpolate_nearest_backward(&s, scales, g, out),
-                    Map::Axis { n, inner, taps } => cpu::pool::weighted_backward(n, inner, taps, g, out),
-                    Map::Pick { indices, windows } => {
-                        let (input, output) = windows.volumes();
-                        cpu::pool::max_pool_backward(input, output, g, elements(indices), out);
-                    }
-                }
-            });
-            Ok(())
-        },
-        gpu => gpu::plane::adjoint(map, g, out)
-    )
-}
-
-fn pick<T: crate::dtype::Real>(indices: &[i64], (input, output): (usize, usize), x: &[T], out: &mut [T]) {
-    cpu::parallel::for_chunks_mut(out, output.max(1), |p, out| {
-        let (x, indices) = (&x[p * input..][..input], &indices[p * output..]);
-        out.iter_mut().zip(indices).for_each(|(o, &i)| *o = x[i as usize]);
-    });
+    of(same_device([out, g].into_iter().chain(map.indices()))?)?.resample_adjoint(map, g, out)
 }

@@ -1,12 +1,21 @@
 //! Draws of random numbers, the same on every device.
 
-#[cfg(feature = "gpu")]
-use super::gpu;
-use super::{View, by_device, cpu, results};
-pub use cpu::random::{Philox, counters_for};
+pub use super::cpu::random::permutation;
+use super::{View, of, same_device};
+use crate::error::Result;
 
-use crate::error::{Error, Result};
-use crate::{bail, with_dtype};
+/// The stream of one draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Philox {
+    pub seed: u64,
+    /// The counter of the first block.
+    pub offset: u64,
+}
+
+/// By how much to advance the offset after a draw of n elements, so that the next one is independent.
+pub fn counters_for(n: usize) -> u64 {
+    n.div_ceil(2) as u64
+}
 
 /// What is drawn.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -25,26 +34,22 @@ pub enum Draw {
 
 /// Sets every element of a dense view. Real numbers are float32 or float64.
 pub fn fill(draw: Draw, p: Philox, out: View) -> Result<()> {
-    by_device!(out.device(),
-        cpu => fill_on_host(draw, p, out),
-        gpu => gpu::random::fill(draw, p, out)
-    )
+    of(out.device())?.random(draw, p, out)
 }
 
-fn fill_on_host(draw: Draw, p: Philox, out: View) -> Result<()> {
-    use cpu::random::{fill_bernoulli_u8, fill_exponential, fill_int, fill_normal, fill_uniform};
-    match draw {
-        Draw::Bernoulli(prob) => fill_bernoulli_u8(p, prob, results(out)),
-        Draw::Integers(from, to) => fill_int::<i64>(p, from, to, results(out)),
-        _ => with_dtype!(float out.dtype, T => {
-            let out = results::<T>(out);
-            match draw {
-                Draw::Uniform(from, to) => fill_uniform(p, from, to, out),
-                Draw::Normal(mean, std) => fill_normal(p, mean, std, out),
-                Draw::Exponential(rate) => fill_exponential(p, rate, out),
-                Draw::Bernoulli(_) | Draw::Integers(..) => {}
-            }
-        }, else bail!(Error::DtypeNotImplemented { op: "random", dtype: out.dtype })),
-    }
-    Ok(())
+/// Sets each element of `out` to 1 with the probability of its place in `probs`, else to 0. Both are dense and of one real
+/// dtype.
+pub fn fill_bernoulli_each(p: Philox, probs: View, out: View) -> Result<()> {
+    of(same_device([probs, out])?)?.bernoulli_each(p, probs, out)
+}
+
+/// `x * mask * scale`, where the mask holds bytes of 0 and 1, into dense `out` of the dtype of `x`.
+pub fn dropout(x: View, mask: View, scale: f64, out: View) -> Result<()> {
+    of(same_device([x, mask, out])?)?.dropout(x, mask, scale, out)
+}
+
+/// The categories (int64, `[rows, samples]`) that uniform draws, or waits of rate 1 without replacement, choose by
+/// `weights`; all dense, of float64. False where the device has no kernel for that.
+pub fn pick_categories(weights: View, draws: View, replacement: bool, out: View) -> Result<bool> {
+    of(same_device([weights, draws, out])?)?.pick_categories(weights, draws, replacement, out)
 }

@@ -1,18 +1,46 @@
 //! Reductions of dense tensors, seen as `[outer, n, inner]`, over n.
 
-#[cfg(feature = "gpu")]
-use super::gpu;
-use super::{View, by_device, cpu, elements, results, same_device};
-pub use cpu::reduce::Along;
+use super::{View, of, same_device};
+use crate::dtype::DType;
+use crate::error::Result;
 
-use crate::dtype::{Bool8, DType, Scalar};
-use crate::error::{Error, Result};
-use crate::{bail, with_dtype};
+/// A contiguous array seen as `[outer, n, inner]`; kernels work along the middle dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReduceDims {
+    pub outer: usize,
+    pub n: usize,
+    pub inner: usize,
+}
+
+impl ReduceDims {
+    pub const fn new(outer: usize, n: usize, inner: usize) -> Self {
+        ReduceDims { outer, n, inner }
+    }
+
+    /// The last dimension of `[rows, n]`.
+    pub const fn rows(rows: usize, n: usize) -> Self {
+        ReduceDims { outer: rows, n, inner: 1 }
+    }
+
+    /// Elements of the array.
+    pub const fn len(self) -> usize {
+        self.outer * self.n * self.inner
+    }
+
+    pub const fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Elements of the result of a reduction.
+    pub const fn lanes(self) -> usize {
+        self.outer * self.inner
+    }
+}
 
 /// What a reduction computes. Floats are reduced in their type; integers to int64 where they are added or multiplied, and
 /// bools where they are added; truth is asked of bools.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Fold {
+pub enum ReduceOp {
     Sum,
     Product,
     /// 1 where every element differs from zero, in bytes; NaN does.
@@ -27,12 +55,24 @@ pub enum Fold {
     LogSumExp,
 }
 
+/// The dtype in which the device of `x` finds extrema, running ones too.
+pub fn extremum_dtype(x: View) -> Result<DType> {
+    Ok(of(x.device())?.extremum_dtype(x.dtype))
+}
+
+/// The dtype in which the device of `x` takes the operand of [`ReduceOp::All`] and [`ReduceOp::Any`].
+pub fn truth_dtype(x: View) -> Result<DType> {
+    Ok(of(x.device())?.truth_dtype(x.dtype))
+}
+
+/// The dtype in which PyTorch accumulates on the device of `x`.
+pub fn accumulate_dtype(x: View) -> Result<DType> {
+    Ok(of(x.device())?.accumulate_dtype(x.dtype))
+}
+
 /// Reduces `x` to `out`; both are dense.
-pub fn fold(f: Fold, x: View, d: Along, out: View) -> Result<()> {
-    by_device!(same_device([out, x])?,
-        cpu => fold_on_host(f, x, d, out),
-        gpu => gpu::reduce::fold(f, x, d, out)
-    )
+pub fn fold(op: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<()> {
+    of(same_device([out, x])?)?.reduce(op, x, d, out)
 }
 
 /// The norm of a positive order of all elements of dense tensors, into one element.
@@ -40,71 +80,15 @@ pub fn fold(f: Fold, x: View, d: Along, out: View) -> Result<()> {
 /// # Errors
 /// On a device other than the host, where the result is not float32.
 pub fn norm_of_all(order: f64, tensors: &[View], out: View) -> Result<()> {
-    by_device!(same_device(tensors.iter().copied().chain([out]))?,
-        cpu => {
-            cpu::copy::fill(out, Scalar::Float(cpu::optim::norm_of_all(order, tensors)));
-            Ok(())
-        },
-        gpu => {
-            // Sums are of float32 alone.
-            if out.dtype != DType::F32 {
-                out.on_host()?;
-            }
-            gpu::reduce::norm_of_all(order, tensors, out)
-        }
-    )
-}
-
-fn fold_on_host(f: Fold, x: View, d: Along, out: View) -> Result<()> {
-    use cpu::reduce as kernels;
-    macro_rules! real {
-        (|$x:ident: $T:ident, $out:ident| $body:expr) => {
-            with_dtype!(float x.dtype, $T => {
-                let ($x, $out) = (elements::<$T>(x), results::<$T>(out));
-                $body
-            }, else bail!(Error::DtypeNotImplemented { op: "reduction", dtype: x.dtype }))
-        };
-    }
-    match f {
-        Fold::Sum if x.dtype.is_float() => real!(|x: T, out| kernels::sum::<T>(x, d, out)),
-        Fold::Sum if x.dtype == DType::Bool => kernels::sum_int::<Bool8>(elements(x), d, results(out)),
-        Fold::Sum => kernels::sum_int::<i64>(elements(x), d, results(out)),
-        Fold::Product if x.dtype.is_float() => real!(|x: T, out| kernels::prod::<T>(x, d, out)),
-        Fold::Product => kernels::prod_int::<i64>(elements(x), d, results(out)),
-        Fold::All => kernels::all::<Bool8>(elements(x), d, results(out)),
-        Fold::Any => kernels::any::<Bool8>(elements(x), d, results(out)),
-        Fold::Max | Fold::Min => with_dtype!(ordered x.dtype, T => {
-            kernels::extremum::<T>(elements(x), d, f == Fold::Max, results(out), None)
-        }),
-        Fold::Norm(p) => real!(|x: T, out| kernels::norm_p::<T>(p, x, d, out)),
-        Fold::LogSumExp => real!(|x: T, out| kernels::logsumexp::<T>(x, d, out)),
-    }
-    Ok(())
+    of(same_device(tensors.iter().copied().chain([out]))?)?.norm_of_all(order, tensors, out)
 }
 
 /// The extrema along n and the index of the first occurrence of each. Without elements nothing is written.
-pub fn extremum(largest: bool, x: View, d: Along, values: View, indices: View) -> Result<()> {
-    by_device!(same_device([values, indices, x])?,
-        cpu => {
-            with_dtype!(ordered x.dtype, T => {
-                let indices = Some(results(indices));
-                cpu::reduce::extremum::<T>(elements(x), d, largest, results(values), indices)
-            });
-            Ok(())
-        },
-        gpu => gpu::reduce::extremum(largest, x, d, values, indices)
-    )
+pub fn extremum(largest: bool, x: View, d: ReduceDims, values: View, indices: View) -> Result<()> {
+    of(same_device([values, indices, x])?)?.extremum(largest, x, d, values, indices)
 }
 
 /// The mean along n and the sum of the squares of what differs from it.
-pub fn moments(x: View, d: Along, mean: View, squares: View) -> Result<()> {
-    by_device!(same_device([mean, squares, x])?,
-        cpu => {
-            with_dtype!(float x.dtype, T => {
-                cpu::reduce::moments::<T>(elements(x), d, results(mean), results(squares))
-            }, else bail!(Error::DtypeNotImplemented { op: "std_var", dtype: x.dtype }));
-            Ok(())
-        },
-        gpu => gpu::reduce::moments(x, d, mean, squares)
-    )
+pub fn moments(x: View, d: ReduceDims, mean: View, squares: View) -> Result<()> {
+    of(same_device([mean, squares, x])?)?.moments(x, d, mean, squares)
 }

@@ -1,13 +1,9 @@
 //! Softmax and its logarithm along n of dense tensors seen as `[outer, n, inner]`, and the losses made of them.
 
-#[cfg(feature = "gpu")]
-use super::gpu;
-use super::{View, by_device, cpu, elements, results, same_device};
-pub use cpu::reduce::Along;
-
-use crate::dtype::Element;
+pub use super::reduce::ReduceDims;
+use super::{View, of, same_device};
 use crate::error::{Error, Result};
-use crate::{bail, with_dtype};
+use crate::storage::Storage;
 
 /// Which of the two functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,41 +12,13 @@ pub enum Kind {
     LogSoftmax,
 }
 
-/// Runs a block for the dtype of a view, which is float32 or float64.
-macro_rules! real {
-    ($v:expr, $T:ident => $body:expr) => {
-        with_dtype!(float $v.dtype, $T => $body, else bail!(Error::DtypeNotImplemented { op: "softmax", dtype: $v.dtype }))
-    };
-}
-
-pub fn softmax(kind: Kind, x: View, d: Along, out: View) -> Result<()> {
-    by_device!(same_device([out, x])?,
-        cpu => {
-            real!(x, T => match kind {
-                Kind::Softmax => cpu::softmax::softmax::<T>(elements(x), d, results(out)),
-                Kind::LogSoftmax => cpu::softmax::log_softmax::<T>(elements(x), d, results(out)),
-            });
-            Ok(())
-        },
-        gpu => gpu::softmax::softmax(kind, x, d, out)
-    )
+pub fn softmax(kind: Kind, x: View, d: ReduceDims, out: View) -> Result<()> {
+    of(same_device([out, x])?)?.softmax(kind, x, d, out)
 }
 
 /// The gradient of the input, from the result `y` and the gradient `g` of that.
-pub fn softmax_backward(kind: Kind, g: View, y: View, d: Along, out: View) -> Result<()> {
-    by_device!(same_device([out, g, y])?,
-        cpu => {
-            real!(y, T => {
-                let (g, y, out) = (elements::<T>(g), elements(y), results(out));
-                match kind {
-                    Kind::Softmax => cpu::softmax::softmax_backward::<T>(g, y, d, out),
-                    Kind::LogSoftmax => cpu::softmax::log_softmax_backward::<T>(g, y, d, out),
-                }
-            });
-            Ok(())
-        },
-        gpu => gpu::softmax::softmax_backward(kind, g, y, d, out)
-    )
+pub fn softmax_backward(kind: Kind, g: View, y: View, d: ReduceDims, out: View) -> Result<()> {
+    of(same_device([out, g, y])?)?.softmax_backward(kind, g, y, d, out)
 }
 
 /// What selects the terms of a negative log likelihood: a class (int64) per position, the weights of the classes, and
@@ -63,14 +31,6 @@ pub struct Targets<'a> {
 }
 
 impl<'a> Targets<'a> {
-    fn on_host<T: Element>(&self) -> cpu::softmax::Targets<'a, T> {
-        cpu::softmax::Targets {
-            class: elements(self.class),
-            weight: self.weight.map(elements),
-            ignore_index: self.ignore_index,
-        }
-    }
-
     fn views(&self) -> impl Iterator<Item = View<'a>> {
         std::iter::once(self.class).chain(self.weight)
     }
@@ -81,41 +41,29 @@ pub fn out_of_bounds(class: i64) -> Error {
     Error::Index(format!("Target {class} is out of bounds."))
 }
 
-/// The negative log likelihoods of `logp`, seen as `[n, classes, inner]`; 0 where ignored. The total weight is
-/// returned where the host knows it; else each position's is written to `weights`, and a class that is none is an
-/// error of the next call that waits for the device.
-#[cfg_attr(not(feature = "gpu"), expect(unused_variables, reason = "the GPU's weights"))]
-pub fn nll(
-    logp: View,
-    d: Along,
-    targets: Targets,
-    losses: View,
-    weights: Option<View>,
-) -> Result<Option<f64>> {
-    by_device!(same_device([losses, logp].into_iter().chain(targets.views()))?,
-        cpu => real!(logp, T => {
-            let total = cpu::softmax::nll_forward::<T>(elements(logp), d, targets.on_host(), results(losses));
-            Ok(Some(total.map_err(out_of_bounds)?.to_f64()))
-        }),
-        gpu => gpu::softmax::nll(logp, d, targets, losses, weights.unwrap_or(losses)).map(|()| None)
-    )
+/// The sum of the weights of the positions that count in a negative log likelihood.
+pub enum TotalWeight {
+    Known(f64),
+    /// The weight of each position, dense, which has still to be summed.
+    PerPosition(Storage),
+}
+
+/// The negative log likelihoods of `logp`, seen as `[n, classes, inner]`; 0 where ignored. On a device that is not waited
+/// for, a target that is no class is an error of the next call that waits.
+pub fn nll(logp: View, d: ReduceDims, targets: Targets, losses: View) -> Result<TotalWeight> {
+    of(same_device([losses, logp].into_iter().chain(targets.views()))?)?.nll(logp, d, targets, losses)
 }
 
 /// The gradient of `logp` in [`nll`], or, with `logits`, of what it is the logarithm of the softmax of. `g` holds one
 /// value for all losses or one per loss.
-pub fn nll_backward(g: View, logp: View, d: Along, targets: Targets, logits: bool, out: View) -> Result<()> {
-    by_device!(same_device([out, g, logp].into_iter().chain(targets.views()))?,
-        cpu => {
-            real!(out, T => {
-                let (g, t, dx) = (elements::<T>(g), targets.on_host(), results(out));
-                if logits {
-                    cpu::softmax::cross_entropy_backward(g, elements(logp), d, t, dx).map_err(out_of_bounds)?;
-                } else {
-                    cpu::softmax::nll_backward(g, d, t, dx).map_err(out_of_bounds)?;
-                }
-            });
-            Ok(())
-        },
-        gpu => gpu::softmax::nll_backward(g, logp, d, targets, logits, out)
-    )
+pub fn nll_backward(
+    g: View,
+    logp: View,
+    d: ReduceDims,
+    targets: Targets,
+    logits: bool,
+    out: View,
+) -> Result<()> {
+    of(same_device([out, g, logp].into_iter().chain(targets.views()))?)?
+        .nll_backward(g, logp, d, targets, logits, out)
 }

@@ -1,23 +1,66 @@
 //! Rows in order: sorting, selection, and search in sorted rows. All views are dense; NaN counts as the largest, and
 //! equal elements stay in the order in which they stood. On the host elements are of the dtype that they are compared in.
 
-#[cfg(feature = "gpu")]
-use super::gpu;
-use super::{View, by_device, cpu, elements, results, same_device};
+use super::reduce::ReduceDims;
+use super::{View, of, same_device};
+use crate::dtype::DType;
 use crate::error::Result;
-use crate::{bail, with_dtype};
+
+/// The dtype in which the device of `x` sorts and searches elements of a dtype.
+pub fn compare_dtype(x: View, dtype: DType) -> Result<DType> {
+    Ok(of(x.device())?.sort_dtype(dtype))
+}
+
+/// What names an element of a sorted row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Statistic {
+    /// The lower middle, and NaN if there is one that counts.
+    Median { ignore_nan: bool },
+    /// The last of the longest run of equal elements, the first such run.
+    Mode,
+}
+
+/// Per row of `x` (`[rows, n]`), the element that the statistic names and where it stood. False where the device has no
+/// kernel for that, which leaves it to sorts and selections.
+pub fn order_statistic(what: Statistic, x: View, n: usize, values: View, indices: View) -> Result<bool> {
+    of(same_device([x, values, indices])?)?.order_statistic(what, x, n, values, indices)
+}
+
+/// How a quantile that falls between two elements is made of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Interpolation {
+    Linear,
+    Lower,
+    Higher,
+    Midpoint,
+    Nearest,
+}
+
+/// For each lane and each quantile: the two sorted positions around it (int64), the weight of the upper one, and the
+/// number of steps between the lane's ends (float64).
+#[derive(Clone, Copy)]
+pub struct QuantileRanks<'a> {
+    pub lower: View<'a>,
+    pub upper: View<'a>,
+    pub weight: View<'a>,
+    pub scale: View<'a>,
+}
+
+/// The ranks of the quantiles `q` of sorted lanes. False where the device has no kernel for that.
+pub fn quantile_ranks(
+    sorted: View,
+    d: ReduceDims,
+    q: View,
+    how: Interpolation,
+    ignore_nan: bool,
+    out: QuantileRanks,
+) -> Result<bool> {
+    of(same_device([sorted, q, out.lower])?)?.quantile_ranks(sorted, d, q, how, ignore_nan, out)
+}
 
 /// The rows of `x` (`[rows, n]`) in order, and where the elements stood.
 pub fn sort(x: View, n: usize, descending: bool, values: View, indices: View) -> Result<()> {
-    by_device!(same_device([x, values, indices])?,
-        cpu => {
-            with_dtype!(ordered x.dtype, T => {
-                cpu::sort::sort::<T>(elements(x), n, descending, results(values), results(indices));
-            });
-            Ok(())
-        },
-        gpu => gpu::sort::select(x, n, descending, 0, n, values, indices)
-    )
+    of(same_device([x, values, indices])?)?.sort(x, n, descending, values, indices)
 }
 
 /// The `k` largest or smallest of each row, in order if `sorted`.
@@ -30,28 +73,12 @@ pub fn topk(
     values: View,
     indices: View,
 ) -> Result<()> {
-    by_device!(same_device([x, values, indices])?,
-        cpu => {
-            with_dtype!(ordered x.dtype, T => {
-                cpu::sort::topk::<T>(elements(x), n, k, largest, sorted, results(values), results(indices));
-            });
-            Ok(())
-        },
-        gpu => gpu::sort::select(x, n, largest, 0, k, values, indices)
-    )
+    of(same_device([x, values, indices])?)?.topk(x, n, k, largest, sorted, values, indices)
 }
 
 /// The element that stands at `k` (from 0) in each sorted row, and its position.
 pub fn kthvalue(x: View, n: usize, k: usize, values: View, indices: View) -> Result<()> {
-    by_device!(same_device([x, values, indices])?,
-        cpu => {
-            with_dtype!(ordered x.dtype, T => {
-                cpu::sort::kthvalue::<T>(elements(x), n, k, results(values), results(indices));
-            });
-            Ok(())
-        },
-        gpu => gpu::sort::select(x, n, false, k, 1, values, indices)
-    )
+    of(same_device([x, values, indices])?)?.kthvalue(x, n, k, values, indices)
 }
 
 /// Where each of `values` (`[rows, m]`) would go into the sorted rows of `sorted` (`[rows, n]`, or one row for all):
@@ -65,17 +92,6 @@ pub fn searchsorted(
     right: bool,
     out: View,
 ) -> Result<()> {
-    by_device!(same_device([sorted, values, out].into_iter().chain(sorter))?,
-        cpu => {
-            let order = sorter.map(elements::<i64>);
-            if let Some(bad) = order.and_then(|o| o.iter().find(|&&i| i < 0 || i as usize >= n)) {
-                bail!(Index, "torch.searchsorted(): sorter index {bad} out of range");
-            }
-            with_dtype!(ordered sorted.dtype, T => {
-                cpu::sort::searchsorted::<T>(elements(sorted), n, order, elements(values), m, right, results(out));
-            });
-            Ok(())
-        },
-        gpu => gpu::sort::search(sorted, n, sorter, values, m, right, out)
-    )
+    of(same_device([sorted, values, out].into_iter().chain(sorter))?)?
+        .searchsorted(sorted, n, sorter, values, m, right, out)
 }

@@ -6,7 +6,7 @@ use super::run::check_replacement;
 use crate::backend::copy;
 use crate::ensure;
 use crate::error::Result;
-use crate::graph::{AccumulateGrad, GradFn, Grads, Meta, ModeGuard, NodeHooks, grad_enabled};
+use crate::graph::{AccumulateGrad, AutogradMeta, GradFn, Grads, ModeGuard, NodeHooks, grad_enabled};
 use crate::layout::MemoryFormat;
 use crate::ops::{arith, rows};
 use crate::tensor::{Tensor, check_apart, check_inplace};
@@ -36,8 +36,8 @@ pub fn run_leaf_hooks(leaf: &Tensor, mut g: Option<Tensor>) -> Result<Option<Ten
 }
 
 /// The work of a leaf's node.
-pub fn leaf(acc: &AccumulateGrad, node: &GradFn, mut inbox: Grads, create_graph: bool) -> Result<()> {
-    let g = run_leaf_hooks(&acc.leaf, inbox[0].take())?;
+pub fn leaf(acc: &AccumulateGrad, node: &GradFn, mut input_buffer: Grads, create_graph: bool) -> Result<()> {
+    let g = run_leaf_hooks(&acc.leaf, input_buffer[0].take())?;
     let hooks = node.hooks();
     let mut grads = Grads::from_elem(g, 1);
     if let Some(h) = &hooks {
@@ -90,7 +90,7 @@ pub fn run_pre_hooks(hooks: &NodeHooks, grads: &mut Grads) -> Result<()> {
 /// `.grad` is still what was added to, and of the same version; else it is made again.
 fn add_to_leaf(acc: &AccumulateGrad, g: Tensor, create_graph: bool) -> Result<()> {
     let leaf = &acc.leaf;
-    let meta: &Arc<Meta> = leaf.meta_or_new();
+    let meta: &Arc<AutogradMeta> = leaf.meta_or_new();
     let mut g = match meta.grad_dtype(leaf.dtype()) {
         Some(dtype) if dtype != g.dtype() => arith::to_dtype(&g, dtype)?,
         _ => g,
@@ -127,7 +127,7 @@ fn add_to_leaf(acc: &AccumulateGrad, g: Tensor, create_graph: bool) -> Result<()
 }
 
 /// Adds `g` to `old` in place if `old` is still the gradient; whether it was. Refuses what any write in place refuses.
-fn add_in_turn(acc: &AccumulateGrad, meta: &Meta, old: &Tensor, g: &Tensor) -> Result<bool> {
+fn add_in_turn(acc: &AccumulateGrad, meta: &AutogradMeta, old: &Tensor, g: &Tensor) -> Result<bool> {
     check_inplace(old, false)?;
     check_apart(old, g)?;
     // A hook may have turned grad mode on; what is added in place has no history.
@@ -172,7 +172,7 @@ fn own(leaf: &Tensor, g: Tensor) -> Result<Tensor> {
 }
 
 /// Keeps the gradient of a tensor with history.
-pub fn retain(meta: &Arc<Meta>, g: &Tensor) -> Result<()> {
+pub fn retain(meta: &Arc<AutogradMeta>, g: &Tensor) -> Result<()> {
     loop {
         let old = meta.grad();
         let new = match &old {

@@ -10,7 +10,7 @@ use super::task::inputs_first;
 use crate::bail;
 use crate::error::Result;
 use crate::graph::{Edge, GradFn, ThreadState};
-use crate::ops::autocast;
+use crate::ops::{autocast, interpreter};
 
 /// A run, as hooks see it.
 struct Running {
@@ -152,10 +152,11 @@ pub fn nested<R: Send>(f: impl FnOnce() -> Result<R> + Send) -> Result<R> {
         let _deeper = Deeper::enter(depth);
         return f();
     }
-    let (state, casts) = (ThreadState::capture(), autocast::casts());
+    let (state, casts, interpreters) = (ThreadState::capture(), autocast::casts(), interpreter::capture());
     let run = move || {
         state.install();
-        autocast::restore(casts);
+        autocast::install(casts);
+        interpreter::install(interpreters);
         nested(f)
     };
     std::thread::scope(|s| match std::thread::Builder::new().stack_size(STACK).spawn_scoped(s, run) {

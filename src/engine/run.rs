@@ -2,7 +2,7 @@
 
 use std::collections::BinaryHeap;
 
-use super::task::Task;
+use super::task::GraphTask;
 use super::{Options, accumulate, current};
 use crate::backend::calling::Calling;
 use crate::bail;
@@ -48,7 +48,7 @@ fn run_here(
         Goal::Return(wanted) => (Some(wanted), Some(wanted)),
     };
     let _mode = ModeGuard::grad(options.create_graph);
-    let mut task = Task::new();
+    let mut task = GraphTask::new();
     task.discover(&roots);
     let mut found: Vec<Option<Tensor>> = vec![None; returned.map_or(0, <[Edge]>::len)];
     if let Some(wanted) = wanted {
@@ -56,13 +56,13 @@ fn run_here(
     }
     for (e, g) in roots.iter().zip(grads) {
         if let Some(i) = task.find(&e.node) {
-            let g = fit(g, e, (&e.node, e.input()))?;
-            add_into(&mut task.slots[i].inbox, e.input(), g)?;
+            let g = validate_grad(g, e, (&e.node, e.input()))?;
+            add_into(&mut task.states[i].input_buffer, e.input(), g)?;
         }
     }
     let _entry = current::enter(task.id, &roots, wanted);
     let mut ready: BinaryHeap<Ready> = task
-        .slots
+        .states
         .iter()
         .enumerate()
         .filter(|(_, s)| s.waiting == 0)
@@ -74,13 +74,13 @@ fn run_here(
         if steps.is_multiple_of(256) {
             check_interrupt()?;
         }
-        let node = task.slots[i].node;
-        let mut inbox = std::mem::take(&mut task.slots[i].inbox);
-        run_tensor_hooks(node, &mut inbox)?;
+        let node = task.states[i].node;
+        let mut input_buffer = std::mem::take(&mut task.states[i].input_buffer);
+        run_tensor_hooks(node, &mut input_buffer)?;
         if let Some(returned) = returned {
             for (w, slot) in returned.iter().zip(&mut found) {
                 if w.node.same(node) {
-                    *slot = captured(node, inbox.get(w.input()).cloned().flatten())?;
+                    *slot = captured(node, input_buffer.get(w.input()).cloned().flatten())?;
                 }
             }
         }
@@ -91,12 +91,12 @@ fn run_here(
                 Goal::Return(_) => false,
             };
             if accumulates {
-                accumulate::leaf(leaf, node, inbox, options.create_graph)?;
+                accumulate::leaf(leaf, node, input_buffer, options.create_graph)?;
             }
             continue;
         }
-        let go = task.slots[i].needed || wanted.is_none();
-        let outs = if go { run_node(node, inbox, &task, wanted, options)? } else { Grads::new() };
+        let go = task.states[i].needed || wanted.is_none();
+        let outs = if go { run_node(node, input_buffer, &task, wanted, options)? } else { Grads::new() };
         deliver(&mut task, &mut ready, node, outs)?;
     }
     current::finish()?;
@@ -112,10 +112,10 @@ fn captured(node: &GradFn, grad: Option<Tensor>) -> Result<Option<Tensor>> {
 }
 
 /// Hooks of the tensors that are this node's outputs, then the gradients to be kept.
-fn run_tensor_hooks(node: &GradFn, inbox: &mut Grads) -> Result<()> {
+fn run_tensor_hooks(node: &GradFn, input_buffer: &mut Grads) -> Result<()> {
     let Some(hooks) = node.hooks() else { return Ok(()) };
     for (output, hooks) in &hooks.tensor {
-        let Some(grad) = inbox.get_mut(*output) else { continue };
+        let Some(grad) = input_buffer.get_mut(*output) else { continue };
         for hook in hooks.iter() {
             if let Some(new) = hook.call(grad.as_ref())? {
                 *grad = Some(check_replacement(grad.as_ref(), new)?);
@@ -123,7 +123,7 @@ fn run_tensor_hooks(node: &GradFn, inbox: &mut Grads) -> Result<()> {
         }
     }
     for (output, meta) in &hooks.retain {
-        if let (Some(meta), Some(Some(g))) = (meta.upgrade(), inbox.get(*output)) {
+        if let (Some(meta), Some(Some(g))) = (meta.upgrade(), input_buffer.get(*output)) {
             accumulate::retain(&meta, g)?;
         }
     }
@@ -153,21 +153,21 @@ pub(super) fn check_replacement(old: Option<&Tensor>, new: Tensor) -> Result<Ten
 
 fn run_node(
     node: &GradFn,
-    mut inbox: Grads,
-    task: &Task<'_>,
+    mut input_buffer: Grads,
+    task: &GraphTask<'_>,
     wanted: Option<&[Edge]>,
     options: Options,
 ) -> Result<Grads> {
     let hooks = node.hooks();
     if let Some(h) = &hooks {
-        accumulate::run_pre_hooks(h, &mut inbox)?;
+        accumulate::run_pre_hooks(h, &mut input_buffer)?;
     }
     let needs = wanted_edges(node, task, wanted);
     let cx = Cx::new(node, needs);
-    let kept = hooks.as_ref().filter(|h| !h.post.is_empty()).map(|_| inbox.clone());
-    let undefined = inbox.iter().all(Option::is_none) && !node.function().is_foreign();
+    let kept = hooks.as_ref().filter(|h| !h.post.is_empty()).map(|_| input_buffer.clone());
+    let undefined = input_buffer.iter().all(Option::is_none) && !node.function().is_foreign();
     let mut outs =
-        if undefined { Grads::from_elem(None, node.edges().len()) } else { call(node, &cx, inbox)? };
+        if undefined { Grads::from_elem(None, node.edges().len()) } else { call(node, &cx, input_buffer)? };
     if let (Some(h), Some(kept)) = (&hooks, &kept) {
         for hook in h.post.iter() {
             if let Some(new) = hook.call(kept, Some(&outs))? {
@@ -200,21 +200,21 @@ pub fn apply(node: &GradFn, grads: Grads) -> Result<Grads> {
     let needs = edges.iter().take(63).enumerate().fold(0, |bits, (k, e)| bits | (e.is_some() as u64) << k);
     let outs = call(node, &Cx::new(node, needs), grads)?;
     let fitted = outs.into_iter().zip(edges).enumerate().map(|(k, (g, e))| match (g, e) {
-        (Some(g), Some(e)) => fit(g, e, (node, k)).map(Some),
+        (Some(g), Some(e)) => validate_grad(g, e, (node, k)).map(Some),
         _ => Ok(None),
     });
     fitted.collect()
 }
 
 /// Which gradients of a node somebody waits for, as bits.
-fn wanted_edges(node: &GradFn, task: &Task<'_>, wanted: Option<&[Edge]>) -> u64 {
+fn wanted_edges(node: &GradFn, task: &GraphTask<'_>, wanted: Option<&[Edge]>) -> u64 {
     let mut needs = 0;
     for (k, e) in node.edges().iter().enumerate().take(63) {
         let waits = match (e, wanted) {
             (None, _) => false,
             (Some(_), None) => true,
             (Some(e), Some(wanted)) => {
-                task.find(&e.node).is_some_and(|j| task.slots[j].needed)
+                task.find(&e.node).is_some_and(|j| task.states[j].needed)
                     || wanted.iter().any(|w| w.node.same(&e.node))
             }
         };
@@ -249,17 +249,22 @@ fn refuse_nan(node: &GradFn, outs: &Grads) -> Result<()> {
     Ok(())
 }
 
-fn deliver(task: &mut Task<'_>, ready: &mut BinaryHeap<Ready>, node: &GradFn, outs: Grads) -> Result<()> {
+fn deliver(
+    task: &mut GraphTask<'_>,
+    ready: &mut BinaryHeap<Ready>,
+    node: &GradFn,
+    outs: Grads,
+) -> Result<()> {
     let mut outs = outs.into_iter();
     for (k, e) in node.edges().iter().enumerate() {
         let g = outs.next().flatten();
         let Some(e) = e else { continue };
         let Some(j) = task.find(&e.node) else { continue };
         if let Some(g) = g {
-            let g = fit(g, e, (node, k))?;
-            add_into(&mut task.slots[j].inbox, e.input(), g)?;
+            let g = validate_grad(g, e, (node, k))?;
+            add_into(&mut task.states[j].input_buffer, e.input(), g)?;
         }
-        let slot = &mut task.slots[j];
+        let slot = &mut task.states[j];
         slot.waiting -= 1;
         if slot.waiting == 0 {
             ready.push(Ready(slot.node.seq, j));
@@ -270,7 +275,7 @@ fn deliver(task: &mut Task<'_>, ready: &mut BinaryHeap<Ready>, node: &GradFn, ou
 
 /// Gives a gradient the shape and dtype of the tensor that it belongs to: the one place that undoes a broadcast. An
 /// error names the node that the gradient is `from`, and its number there.
-fn fit(g: Tensor, to: &Edge, from: (&GradFn, usize)) -> Result<Tensor> {
+fn validate_grad(g: Tensor, to: &Edge, from: (&GradFn, usize)) -> Result<Tensor> {
     let Some(OutputMeta { shape, dtype, device }) = to.node.outputs().get(to.input()) else { return Ok(g) };
     let g = if g.shape() == shape {
         g
@@ -292,9 +297,9 @@ fn fit(g: Tensor, to: &Edge, from: (&GradFn, usize)) -> Result<Tensor> {
 
 /// Adds a gradient to those that wait. The first is moved in; into a temporary that nobody else holds, later ones
 /// are added in place.
-fn add_into(inbox: &mut Grads, input: usize, g: Tensor) -> Result<()> {
-    let Some(slot) = inbox.get_mut(input) else {
-        bail!(Runtime, "a gradient goes to output {input} of a node that has only {}", inbox.len());
+fn add_into(input_buffer: &mut Grads, input: usize, g: Tensor) -> Result<()> {
+    let Some(slot) = input_buffer.get_mut(input) else {
+        bail!(Runtime, "a gradient goes to output {input} of a node that has only {}", input_buffer.len());
     };
     *slot = Some(match slot.take() {
         None => g,

@@ -6,42 +6,42 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::graph::{Edge, GradFn, Grads};
 
 /// A node in a run.
-pub struct Slot<'g> {
+pub struct NodeState<'g> {
     pub node: &'g GradFn,
     /// Edges of visited nodes that lead here and have not delivered yet.
     pub waiting: u32,
     /// Whether some wanted gradient lies behind this node.
     pub needed: bool,
     /// Gradients by output, as they arrive.
-    pub inbox: Grads,
+    pub input_buffer: Grads,
 }
 
 /// One run.
 ///
 /// Note [Scratch in nodes]
-/// A run must find its slot for a node quickly. Every node has a word of scratch: the number of the run that claimed
-/// it and the index of its slot. A run claims a node with one compare-and-swap and gives it back when it ends. Only
+/// A run must find its state of a node quickly. Every node has a word of scratch: the number of the run that claimed
+/// it and the index of its state. A run claims a node with one compare-and-swap and gives it back when it ends. Only
 /// a node that another run holds at that moment, on another thread or further down this one's stack, is looked up in
 /// the run's own map instead.
 ///
 /// The nodes are borrowed from the roots, which hold what they reach: edges never change.
-pub struct Task<'g> {
+pub struct GraphTask<'g> {
     pub id: u32,
-    pub slots: Vec<Slot<'g>>,
+    pub states: Vec<NodeState<'g>>,
     shared: HashMap<usize, u32>,
 }
 
 static NEXT_ID: AtomicU32 = AtomicU32::new(1);
 
-impl<'g> Task<'g> {
+impl<'g> GraphTask<'g> {
     pub fn new() -> Self {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         // Zero means that nobody holds the node.
         let id = if id == 0 { NEXT_ID.fetch_add(1, Ordering::Relaxed) } else { id };
-        Task { id, slots: Vec::new(), shared: HashMap::new() }
+        GraphTask { id, states: Vec::new(), shared: HashMap::new() }
     }
 
-    /// The slot of a node that was visited.
+    /// The index of the state of a node that was visited.
     pub fn find(&self, node: &GradFn) -> Option<usize> {
         if let Some(i) = node.scratch.place(self.id) {
             return Some(i as usize);
@@ -52,20 +52,20 @@ impl<'g> Task<'g> {
         self.shared.get(&node.address()).map(|&i| i as usize)
     }
 
-    /// The slot of a node, and whether this is the first visit.
+    /// The index of the state of a node, and whether this is the first visit.
     fn visit(&mut self, node: &'g GradFn) -> (usize, bool) {
         if let Some(i) = self.find(node) {
             return (i, false);
         }
-        let i = self.slots.len();
+        let i = self.states.len();
         if !node.scratch.claim(self.id, i as u32) {
             self.shared.insert(node.address(), i as u32);
         }
-        let mut inbox = Grads::new();
+        let mut input_buffer = Grads::new();
         for _ in 0..node.outputs().len().max(1) {
-            inbox.push(None);
+            input_buffer.push(None);
         }
-        self.slots.push(Slot { node, waiting: 0, needed: true, inbox });
+        self.states.push(NodeState { node, waiting: 0, needed: true, input_buffer });
         (i, true)
     }
 
@@ -79,9 +79,9 @@ impl<'g> Task<'g> {
             }
         }
         while let Some(i) = open.pop() {
-            for e in self.slots[i].node.edges().iter().flatten() {
+            for e in self.states[i].node.edges().iter().flatten() {
                 let (j, first) = self.visit(&e.node);
-                self.slots[j].waiting += 1;
+                self.states[j].waiting += 1;
                 if first {
                     open.push(j);
                 }
@@ -91,12 +91,12 @@ impl<'g> Task<'g> {
 
     /// Marks the nodes through which a wanted gradient can be reached; the others are not run.
     pub fn mark_needed(&mut self, wanted: &[Edge]) {
-        for (_, i) in inputs_first(self.slots.iter().map(|s| s.node)) {
-            let behind = self.slots[i].node.edges().iter().flatten().any(|e| {
+        for (_, i) in inputs_first(self.states.iter().map(|s| s.node)) {
+            let behind = self.states[i].node.edges().iter().flatten().any(|e| {
                 self.find(&e.node)
-                    .is_some_and(|j| self.slots[j].needed || is_wanted(wanted, self.slots[j].node))
+                    .is_some_and(|j| self.states[j].needed || is_wanted(wanted, self.states[j].node))
             });
-            self.slots[i].needed = behind;
+            self.states[i].needed = behind;
         }
     }
 }
@@ -113,10 +113,10 @@ fn is_wanted(wanted: &[Edge], node: &GradFn) -> bool {
     wanted.iter().any(|w| w.node.same(node))
 }
 
-impl Drop for Task<'_> {
+impl Drop for GraphTask<'_> {
     fn drop(&mut self) {
-        for (i, slot) in self.slots.iter().enumerate() {
-            slot.node.scratch.release(self.id, i as u32);
+        for (i, state) in self.states.iter().enumerate() {
+            state.node.scratch.release(self.id, i as u32);
         }
     }
 }

@@ -74,7 +74,7 @@ table! { single f32:
     /// Where the result is infinite.
     SINH_OVERFLOW is [89.415985];
     /// Of log10: the upper bits of log10 2, the rest of it, and log10 e.
-    GPU_LOG10 of [0.30102539, 4.605039e-6, 0.4342945];
+    GPU_LOG10 of [0.3010254, 4.605039e-6, 0.4342945];
     /// 2/3 and the rest of the series of atanh, and what 2/3 was rounded by.
     GPU_LOG_PAIR of [0.6666667, 0.2857143, 0.22222222, 0.18181819, -1.9868215e-8];
     /// 2/π, and π/2 in four parts.
@@ -167,7 +167,7 @@ table! { double f64:
     HALF_PI is [std::f64::consts::FRAC_PI_2];
     HALF_PI_REST is [6.123233995736766e-17];
     QUARTER_PI_REST is [3.061616997868383e-17];
-    TWO_OVER_PI is [std::f64::consts::FRAC_2_PI];
+    FRAC_2_PI is [std::f64::consts::FRAC_2_PI];
     TWO_THIRDS is [0.6666666666666666];
     TWO_THIRDS_REST is [3.700743415417188e-17];
     ROOT_HALF is [std::f64::consts::FRAC_1_SQRT_2];

@@ -10,6 +10,7 @@ macro_rules! shader_text {
         include_str!(concat!(env!("OUT_DIR"), "/shaders/", $file))
     };
 }
+#[cfg_attr(not(feature = "gpu"), expect(unused_imports, reason = "shaders of the GPU"))]
 pub(crate) use shader_text;
 
 pub mod blocks;

@@ -14,7 +14,7 @@ use super::hooks::{Handle, Hooks, NodeHook, TensorHook};
 use super::named::NamedDims;
 use super::saved::{SavedTensor, check_saved};
 use super::sync::{Guarded, Scratch, change_shared};
-use super::{Meta, anomaly, grad_enabled};
+use super::{AutogradMeta, anomaly, grad_enabled};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -155,7 +155,7 @@ pub struct NodeHooks {
     /// On the gradient by one output: hooks of the tensor that this output is.
     pub tensor: SmallVec<[(usize, Hooks<dyn TensorHook>); 1]>,
     /// On the tensor whose `.grad` is to be kept, by output.
-    pub retain: SmallVec<[(usize, Weak<Meta>); 1]>,
+    pub retain: SmallVec<[(usize, Weak<AutogradMeta>); 1]>,
     pub pre: Hooks<dyn NodeHook>,
     pub post: Hooks<dyn NodeHook>,
 }
@@ -372,15 +372,15 @@ impl<F: Function + ?Sized> Node<F> {
     }
 
     /// Keeps the gradient by `output` in the `.grad` of the tensor that `meta` belongs to.
-    pub fn retain_grad(&self, output: usize, meta: &Arc<Meta>) {
+    pub fn retain_grad(&self, output: usize, meta: &Arc<AutogradMeta>) {
         if !self.retains_grad(output, meta) {
             self.change_hooks(|h| h.retain.push((output, Arc::downgrade(meta))));
         }
     }
 
     /// Undoes [`Node::retain_grad`]; whether there was something to undo.
-    pub(crate) fn drop_retained_grad(&self, meta: &Arc<Meta>) -> bool {
-        let is_it = |(_, m): &(usize, Weak<Meta>)| m.as_ptr() == Arc::as_ptr(meta);
+    pub(crate) fn drop_retained_grad(&self, meta: &Arc<AutogradMeta>) -> bool {
+        let is_it = |(_, m): &(usize, Weak<AutogradMeta>)| m.as_ptr() == Arc::as_ptr(meta);
         if !self.hooks().is_some_and(|h| h.retain.iter().any(is_it)) {
             return false;
         }
@@ -391,7 +391,7 @@ impl<F: Function + ?Sized> Node<F> {
         })
     }
 
-    pub fn retains_grad(&self, output: usize, meta: &Arc<Meta>) -> bool {
+    pub fn retains_grad(&self, output: usize, meta: &Arc<AutogradMeta>) -> bool {
         self.hooks()
             .is_some_and(|h| h.retain.iter().any(|(o, m)| *o == output && m.as_ptr() == Arc::as_ptr(meta)))
     }

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{GradFn, Meta, SavedTensor};
+use super::{AutogradMeta, GradFn, SavedTensor};
 use crate::tensor::Tensor;
 
 /// Objects of the host language that hooks and functions hold; while there are none, nobody searches.
@@ -61,40 +61,41 @@ pub fn anything_held() -> bool {
 /// Something whose owners are counted.
 enum Part {
     Tensor(Tensor),
-    Meta(Arc<Meta>),
+    AutogradMeta(Arc<AutogradMeta>),
     Node(GradFn),
 }
 
 /// A search from one owner.
 #[derive(Default)]
-pub struct Held {
+pub struct GcVisitor {
     /// Handles met so far, by address, of what has others too.
     met: HashMap<usize, usize>,
     open: Vec<Part>,
 }
 
-impl Held {
-    /// Meets a handle to a tensor. In these three the handle that is kept is made last, as it counts too.
+impl GcVisitor {
+    /// Counts a handle to a tensor that was met. Here and in the next two the kept handle is cloned last: the strong
+    /// count is compared above.
     pub fn tensor(&mut self, t: &Tensor) {
         if self.complete(t.address(), t.handles()) {
             self.open.push(Part::Tensor(t.clone()));
         }
     }
 
-    /// Meets a handle to a node.
+    /// As [`GcVisitor::tensor`], for a node.
     pub fn node(&mut self, node: &GradFn) {
         if self.complete(node.address(), Arc::strong_count(node.get())) {
             self.open.push(Part::Node(node.clone()));
         }
     }
 
-    fn meta(&mut self, meta: &Arc<Meta>) {
+    fn meta(&mut self, meta: &Arc<AutogradMeta>) {
         if self.complete(Arc::as_ptr(meta) as usize, Arc::strong_count(meta)) {
-            self.open.push(Part::Meta(meta.clone()));
+            self.open.push(Part::AutogradMeta(meta.clone()));
         }
     }
 
-    /// Meets what was saved.
+    /// Visits a saved tensor, or what a hook packed in its place.
     pub fn saved(&mut self, s: &SavedTensor, visit: &mut dyn FnMut(&dyn Any)) {
         s.visit_held(&mut |t| self.tensor(t), visit);
     }
@@ -117,7 +118,7 @@ impl Held {
                     t.base().into_iter().for_each(|base| self.tensor(base));
                     t.meta().into_iter().for_each(|meta| self.meta(meta));
                 }
-                Part::Meta(meta) => meta.visit_held(&mut self, visit),
+                Part::AutogradMeta(meta) => meta.visit_held(&mut self, visit),
                 Part::Node(node) => self.visit_node(node, visit),
             }
         }

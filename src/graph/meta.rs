@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
 
 use super::function::{AccumulateGrad, Edge, GradFn, Node};
-use super::held::{Held, visit_hook};
+use super::held::{GcVisitor, visit_hook};
 use super::hooks::{Handle, Hooks, PostAccumulateHook, TensorHook};
 use super::sync::{Guarded, change_shared};
 use crate::dtype::DType;
@@ -17,7 +17,7 @@ const LEAF: u8 = 1;
 const RECORDED: u8 = 2;
 
 /// Gradient, history and hooks of a tensor. Two tensors share it only when one replaced the other's data.
-pub struct Meta {
+pub struct AutogradMeta {
     tracked: AtomicU8,
     /// The dtype of a leaf's gradient: 0 for the leaf's own, 1 for any, else its place among all dtypes and 2.
     grad_dtype: AtomicU8,
@@ -44,14 +44,18 @@ pub struct LeafHooks {
     pub post: Hooks<dyn PostAccumulateHook>,
 }
 
-impl Meta {
-    pub(crate) fn new() -> Meta {
-        Meta { tracked: AtomicU8::new(UNTRACKED), grad_dtype: AtomicU8::new(0), state: Guarded::default() }
+impl AutogradMeta {
+    pub(crate) fn new() -> AutogradMeta {
+        AutogradMeta {
+            tracked: AtomicU8::new(UNTRACKED),
+            grad_dtype: AtomicU8::new(0),
+            state: Guarded::default(),
+        }
     }
 
     /// The meta of a fresh result of a recorded operation.
     #[inline(always)]
-    pub(crate) fn with_history(grad_fn: GradFn, output: usize) -> Meta {
+    pub(crate) fn with_history(grad_fn: GradFn, output: usize) -> AutogradMeta {
         let state = State {
             leaf: false,
             output: output as u32,
@@ -60,7 +64,11 @@ impl Meta {
             accumulator: None,
             hooks: None,
         };
-        Meta { tracked: AtomicU8::new(RECORDED), grad_dtype: AtomicU8::new(0), state: Guarded::new(state) }
+        AutogradMeta {
+            tracked: AtomicU8::new(RECORDED),
+            grad_dtype: AtomicU8::new(0),
+            state: Guarded::new(state),
+        }
     }
 
     #[inline(always)]
@@ -211,8 +219,8 @@ impl Meta {
         self.hooks().is_some() && self.change_hooks(|h| h.grad.remove(handle) | h.post.remove(handle))
     }
 
-    /// Meets what only this tensor holds; see Note [Cycles through the graph].
-    pub(super) fn visit_held(&self, held: &mut Held, visit: &mut dyn FnMut(&dyn Any)) {
+    /// Visits what this tensor holds for Python's garbage collector; see Note [Cycles through the graph].
+    pub(super) fn visit_held(&self, held: &mut GcVisitor, visit: &mut dyn FnMut(&dyn Any)) {
         self.state.try_with(|state| {
             // A run that calls the hooks holds them too.
             if let Some(hooks) = state.hooks.as_ref().filter(|h| Arc::strong_count(h) == 1) {

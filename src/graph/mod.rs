@@ -25,9 +25,9 @@ pub use function::{
     AccumulateGrad, Cx, Edge, Edges, Function, GradFn, Grads, LEAF_SEQUENCE, Node, NodeHooks, NotImplemented,
     OutputMeta, next_sequence, node, record, record_all, record_in_place, record_optional,
 };
-pub use held::{Held, HeldGuard, anything_held, set_young_collection};
+pub use held::{GcVisitor, HeldGuard, anything_held, set_young_collection};
 pub use hooks::{Handle, Hooks, NodeHook, PackedTensor, PostAccumulateHook, SavedTensorHooks, TensorHook};
-pub use meta::{LeafHooks, Meta};
+pub use meta::{AutogradMeta, LeafHooks};
 pub use mode::{
     ModeGuard, ThreadState, grad_enabled, grad_mode, inference_enabled, set_grad_enabled,
     set_inference_enabled,

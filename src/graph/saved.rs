@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::held::visit_hook;
 use super::hooks::{PackedTensor, SavedTensorHooks};
 use super::sync::Guarded;
-use super::{Cx, Edge, GradFn, Meta, ModeGuard, grad_enabled};
+use super::{AutogradMeta, Cx, Edge, GradFn, ModeGuard, grad_enabled};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, operation_of};
 use crate::{bail, ensure};
@@ -47,7 +47,7 @@ struct Packed {
 
 enum History {
     None,
-    Leaf(Arc<Meta>),
+    Leaf(Arc<AutogradMeta>),
     Recorded(Edge),
     Output(u16),
 }
@@ -223,7 +223,7 @@ impl SavedTensor {
         replaced.map(drop).or_else(|_| self.register_hooks(hooks))
     }
 
-    /// Meets what is kept; see Note [Cycles through the graph].
+    /// Visits the saved tensor for Python's garbage collector; see Note [Cycles through the graph].
     pub(super) fn visit_held(&self, tensor: &mut dyn FnMut(&Tensor), visit: &mut dyn FnMut(&dyn Any)) {
         self.0.try_with(|slot| match slot {
             Slot::Kept { tensor: t, .. } => tensor(t),

@@ -8,7 +8,7 @@
 //!
 //! The shapes below keep to that. There is no guard to carry around: [`Guarded::with`] takes a closure, and what is replaced
 //! leaves through its result and is dropped after it. What needs work is read, worked on without the lock, and stored if the
-//! place still holds what was read; otherwise it is done again ([`change_shared`], `Meta::replace_grad`). Two exceptions:
+//! place still holds what was read; otherwise it is done again ([`change_shared`], `AutogradMeta::replace_grad`). Two exceptions:
 //! - A leaf's `turn` (in `AccumulateGrad`) is held while a gradient is added in place to `.grad`, as threads must not do that at
 //!   once. Under it runs the kernel of that addition and nothing that is recorded. Only accumulation takes it, before any
 //!   other lock and never with the interpreter's.

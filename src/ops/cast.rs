@@ -69,15 +69,14 @@ fn type_as(a: &Args) -> Result<Out> {
 fn type_name(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
     let name_of = |d: DType| format!("{}Tensor", d.scalar_name());
-    // A GPU of any vendor goes by the name that scripts know.
-    let module = if t.device().is_gpu() { "torch.cuda." } else { "torch." };
+    let module = t.device().type_module();
     let Some(wanted) = a.opt_str(1)? else { return Ok(Out::Str(module.to_owned() + &name_of(t.dtype()))) };
     // A dtype changes no device.
     if let Some(d) = DType::ALL.into_iter().find(|d| d.to_string() == wanted) {
         return Ok(arith::to_dtype(t, d)?.into());
     }
     let (device, name) = match wanted.strip_prefix("torch.cuda.") {
-        Some(name) if t.device().is_gpu() => (t.device(), name),
+        Some(name) if module == "torch.cuda." => (t.device(), name),
         Some(name) => (Device::parse("cuda")?, name),
         None => (Device::Cpu, wanted.strip_prefix("torch.").unwrap_or_default()),
     };
@@ -94,7 +93,7 @@ fn cuda(a: &Args) -> Result<Out> {
         Some(device) => device,
         None => Device::parse("cuda")?,
     };
-    ensure!(device.is_gpu(), Value, "Invalid device, must be cuda device");
+    ensure!(device != Device::Cpu, Value, "Invalid device, must be cuda device");
     moved(t, device, t.dtype(), false, format_or_preserve(a, 3)?)
 }
 
@@ -174,11 +173,7 @@ fn resized(t: &Tensor, shape: crate::layout::Dims) -> Result<Tensor> {
     if needed <= held {
         return Ok(t.with_layout(layout));
     }
-    ensure!(
-        !t.storage().is_borrowed() || t.device().is_gpu(),
-        Runtime,
-        "Trying to resize storage that is not resizable"
-    );
+    ensure!(t.storage().is_resizable(), Runtime, "Trying to resize storage that is not resizable");
     let row = |n| Layout::contiguous([n].into());
     let memory = t.new_empty([needed])?;
     copy::copy(t.with_layout(row(held)).raw(), memory.with_layout(row(held)).raw())?;
@@ -284,7 +279,7 @@ fn is_set_to(a: &Args) -> Result<Out> {
 }
 
 const fn op(name: &'static str, surface: Surface, doc: &'static str, overloads: &'static [Overload]) -> Op {
-    Op { name, doc, surface, aliases: &[], overloads }
+    Op { name, doc, surface, overloads, ..Op::NEW }
 }
 
 macro_rules! overload {

@@ -4,8 +4,9 @@ mod product;
 
 use smallvec::SmallVec;
 
+use super::autocast::CastPolicy;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
-use super::{autocast, nn, view};
+use super::{nn, view};
 use crate::backend::conv::ConvShape;
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
@@ -31,6 +32,9 @@ fn by(values: impl IntoIterator<Item = i64>) -> String {
     let items: Vec<String> = values.into_iter().map(|v| v.to_string()).collect();
     items.join(" x ")
 }
+
+/// No tensor reaches farther, and positions stay far from the ends of their type.
+const FARTHEST: i64 = 1 << 40;
 
 /// The elements from the first to the last that a kernel of `kernel` elements touches.
 fn reach(dilation: i64, kernel: i64) -> i128 {
@@ -71,6 +75,13 @@ impl Options {
             "negative output_padding is not supported"
         );
         ensure!(self.groups > 0, Runtime, "non-positive groups is not supported");
+        let distances = [&self.stride, &self.padding, &self.dilation, &self.output_padding];
+        let largest = distances.into_iter().flatten().max().copied().unwrap_or(0);
+        ensure!(
+            largest <= FARTHEST,
+            Runtime,
+            "a convolution over distances of {largest} elements is not supported"
+        );
         Ok(())
     }
 
@@ -227,17 +238,15 @@ pub fn convolution(op: &str, x: &Tensor, w: &Tensor, bias: Option<&Tensor>, o: &
         n + 2,
         x.shape()
     );
-    let (x, w, bias) = (autocast::cast(x)?, autocast::cast(w)?, autocast::cast_opt(bias)?);
-    let (w, bias) = (&*w, bias.as_deref());
     if x.rank() == n + 1 {
-        let y = convolution(op, &view::unsqueeze(&x, 0)?, w, bias, o)?;
+        let y = convolution(op, &view::unsqueeze(x, 0)?, w, bias, o)?;
         return view::squeeze(&y, Some(&[0]));
     }
     o.check()?;
-    o.check_operands(&x, w, bias)?;
-    let (s, shape) = o.shape(&x, w)?;
+    o.check_operands(x, w, bias)?;
+    let (s, shape) = o.shape(x, w)?;
     let product = if o.transposed { Product::Input } else { Product::Output };
-    product::product(product, s, &x, w, bias, &shape)
+    product::product(product, s, x, w, bias, &shape)
 }
 
 /// A number for each of `n` spatial dimensions, from one for all or one for each.
@@ -326,6 +335,7 @@ macro_rules! convolutions {
                 name: $name,
                 doc: concat!("Convolution over ", $dims, " spatial dimensions."),
                 surface: Surface::NN.and(Surface::FUNCTION),
+                autocast: CastPolicy::LOWER,
                 overloads: &[
                     Overload { sig: BY_NUMBERS, call: Call::Fn(|a| conv(a, $name, $n)) },
                     Overload { sig: BY_NAME, call: Call::Fn(|a| conv(a, $name, $n)) },
@@ -336,6 +346,7 @@ macro_rules! convolutions {
                 name: $transposed,
                 doc: concat!("The transpose of a convolution over ", $dims, " spatial dimensions."),
                 surface: Surface::NN.and(Surface::FUNCTION),
+                autocast: CastPolicy::LOWER,
                 overloads: &[
                     Overload { sig: TRANSPOSED, call: Call::Fn(|a| conv_transpose(a, $transposed, $n)) },
                 ],

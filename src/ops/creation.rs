@@ -6,7 +6,6 @@ use super::cast::format_or_preserve;
 use super::pointwise::Arg;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{default_device, default_dtype};
-use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::{copy, memory};
 use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar};
@@ -246,18 +245,11 @@ fn empty_permuted(a: &Args) -> Result<Out> {
 
 // ---- sequences
 
-/// Elements that one task fills.
-const CHUNK: usize = 1 << 14;
-
 /// A tensor of `n` elements, element i being `at(i)`.
 fn sequence<S: Scalars>(n: usize, dtype: DType, at: impl Fn(usize) -> S + Sync) -> Result<Tensor> {
     let out = Tensor::empty([n], dtype)?;
     with_dtype!(dtype, T => {
-        for_chunks_mut(out.slice_mut::<T>()?, CHUNK, |c, chunk| {
-            for (i, v) in chunk.iter_mut().enumerate() {
-                *v = at(c * CHUNK + i).element();
-            }
-        })
+        memory::fill_by_position::<T>(out.raw(), |i| at(i).element())?;
     });
     Ok(out)
 }
@@ -379,13 +371,14 @@ fn eye(a: &Args, columns: Option<i64>, options: usize) -> Result<Out> {
     ensure!(m >= 0, Runtime, "m must be greater or equal to 0, got {m}");
     let (n, m) = (n as usize, m as usize);
     let out = Tensor::zeros([n, m], dtype_or(a, options, default_dtype())?)?;
-    let diagonal = Layout { shape: [n.min(m)].into(), strides: [m as isize + 1].into(), offset: 0 };
+    let diagonal =
+        Layout { shape: [n.min(m)].into(), strides: [(m as isize).saturating_add(1)].into(), offset: 0 };
     copy::fill(out.with_layout(diagonal).raw(), Scalar::Int(1))?;
     finish(a, options, out)
 }
 
 const fn function(name: &'static str, doc: &'static str, overloads: &'static [Overload]) -> Op {
-    Op { name, doc, surface: Surface::FUNCTION, aliases: &[], overloads }
+    Op { name, doc, surface: Surface::FUNCTION, overloads, ..Op::NEW }
 }
 
 const fn factory(name: &'static str, doc: &'static str, overloads: &'static [Overload]) -> Op {

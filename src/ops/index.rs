@@ -3,7 +3,7 @@
 
 mod advanced;
 mod count;
-mod gather;
+pub(in crate::ops) mod gather;
 mod mask;
 mod select;
 mod unique;

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use smallvec::smallvec;
 
 use super::reduce::{pick, sum_mask, vector_norm};
-use super::schema::{Args, Out};
+use super::schema::{Args, Op, Out};
 use super::{arith, matmul, reduce, rows, view};
 use crate::backend::triangle as kernel;
 use crate::dtype::{DType, Scalar};
@@ -25,12 +25,12 @@ use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
 pub use einsum::einsum;
-pub use factor::OPS as FACTORS;
-pub use orthogonal::OPS as ORTHOGONAL;
 pub use products::tensordot;
-pub use statistics::OPS as STATISTICS;
 pub use svd::{svd, svdvals};
-pub use table::OPS;
+
+pub static OPS: &[Op] = &Op::concat::<
+    { table::OPS.len() + statistics::OPS.len() + factor::OPS.len() + orthogonal::OPS.len() },
+>(&[table::OPS, statistics::OPS, factor::OPS, orthogonal::OPS]);
 
 /// The lower (or upper) triangle of each matrix, up to (from) diagonal `k`, with zeros elsewhere.
 pub fn triangle(t: &Tensor, k: i64, lower: bool) -> Result<Tensor> {
@@ -67,7 +67,7 @@ fn identity(rows: usize, columns: usize, like: &Tensor) -> Result<Tensor> {
     let out = like.new_zeros([rows, columns])?;
     let diagonal = Layout {
         shape: Dims::from([rows.min(columns)]),
-        strides: Strides::from([columns as isize + 1]),
+        strides: Strides::from([(columns as isize).saturating_add(1)]),
         offset: 0,
     };
     crate::backend::copy::fill(out.with_layout(diagonal).raw(), 1i64.into())?;
@@ -80,7 +80,7 @@ pub fn trace(t: &Tensor) -> Result<Tensor> {
     let (rows, columns) = (t.shape()[0], t.shape()[1]);
     let diagonal = Layout {
         shape: Dims::from([rows.min(columns)]),
-        strides: Strides::from([t.strides()[0] + t.strides()[1]]),
+        strides: Strides::from([t.strides()[0].saturating_add(t.strides()[1])]),
         offset: t.layout().offset,
     };
     let out = sum_mask(&t.with_layout(diagonal), 1, false, None)?;

@@ -2,12 +2,13 @@
 
 mod class;
 
+use crate::ops::autocast::{Cast, CastPolicy};
 use smallvec::smallvec;
 
 use super::pointwise::{Arg, Row, result_type};
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{arith, reduce, rows, view};
-use crate::backend::cpu::copy::Reader;
+use crate::backend::inspect::{Question, known};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result, warn};
 use crate::graph::{Attribute, Cx, Function, GradFn, Grads, SavedTensor, Visit, record};
@@ -258,7 +259,7 @@ fn binary_cross_entropy(a: &Args) -> Result<Out> {
         x.dtype().scalar_name()
     );
     ensure!(
-        x.device().is_gpu() || probabilities(x)?,
+        known(Question::AllInUnitInterval, x.raw())? != Some(false),
         Runtime,
         "all elements of input should be between 0 and 1"
     );
@@ -267,20 +268,6 @@ fn binary_cross_entropy(a: &Args) -> Result<Out> {
         broadcast("binary_cross_entropy", x.shape(), w.shape())?;
     }
     Ok(BCE.call(x, y, &[], weight, how)?.into())
-}
-
-/// Whether all elements lie in [0, 1]. NaN does not count against it.
-fn probabilities(t: &Tensor) -> Result<bool> {
-    let (mut reader, mut left, mut block) = (Reader::new(t.on_host()?.raw(), 0), t.numel(), [0f64; 256]);
-    while left > 0 {
-        let k = left.min(block.len());
-        reader.read(&mut block[..k]);
-        if block[..k].iter().any(|&v| !(0.0..=1.0).contains(&v)) {
-            return Ok(false);
-        }
-        left -= k;
-    }
-    Ok(true)
 }
 
 fn binary_cross_entropy_with_logits(a: &Args) -> Result<Out> {
@@ -327,14 +314,20 @@ fn kl_div(a: &Args) -> Result<Out> {
     Ok(Reduction::parse(how)?.of(losses)?.into())
 }
 
-const fn op(name: &'static str, doc: &'static str, overloads: &'static [Overload]) -> Op {
-    Op { name, doc, surface: Surface::NN, overloads, ..Op::NEW }
+const fn op(
+    name: &'static str,
+    doc: &'static str,
+    autocast: CastPolicy,
+    overloads: &'static [Overload],
+) -> Op {
+    Op { name, doc, surface: Surface::NN, autocast, overloads, ..Op::NEW }
 }
 
 pub static OPS: &[Op] = &[
     op(
         "mse_loss",
         "Squared differences.",
+        CastPolicy::FULL,
         &[Overload {
             sig: "input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str? = \
                   'mean', weight: Tensor? = None",
@@ -344,6 +337,7 @@ pub static OPS: &[Op] = &[
     op(
         "l1_loss",
         "Absolute differences.",
+        CastPolicy::FULL,
         &[Overload {
             sig: "input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str? = \
                   'mean', weight: Tensor? = None",
@@ -353,6 +347,7 @@ pub static OPS: &[Op] = &[
     op(
         "smooth_l1_loss",
         "Squared differences below `beta`, absolute ones above.",
+        CastPolicy::FULL,
         &[Overload {
             sig: "input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str? = \
                   'mean', beta: float = 1.0",
@@ -362,6 +357,7 @@ pub static OPS: &[Op] = &[
     op(
         "huber_loss",
         "Huber's function of the differences.",
+        CastPolicy::FULL,
         &[Overload {
             sig: "input: Tensor, target: Tensor, reduction: str? = 'mean', delta: float = 1.0, weight: Tensor? = None",
             call: Call::Fn(huber_loss),
@@ -370,6 +366,7 @@ pub static OPS: &[Op] = &[
     op(
         "binary_cross_entropy",
         "Cross entropy of probabilities of two classes.",
+        CastPolicy::on(Cast::Full, Cast::Refused),
         &[Overload {
             sig: "input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, reduce: bool? = \
                   None, reduction: str? = 'mean'",
@@ -379,6 +376,7 @@ pub static OPS: &[Op] = &[
     op(
         "binary_cross_entropy_with_logits",
         "Cross entropy of two classes, from logits.",
+        CastPolicy::FULL,
         &[Overload {
             sig: "input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, reduce: bool? = \
                   None, reduction: str? = 'mean', pos_weight: Tensor? = None",
@@ -388,6 +386,7 @@ pub static OPS: &[Op] = &[
     op(
         "kl_div",
         "Kullback-Leibler divergence of the target from log-probabilities.",
+        CastPolicy::FULL,
         &[Overload {
             sig: "input: Tensor, target: Tensor, size_average: bool? = None, reduce: bool? = None, reduction: str? = \
                   'mean', log_target: bool = False",
@@ -397,6 +396,7 @@ pub static OPS: &[Op] = &[
     op(
         "nll_loss",
         "Negative log-probabilities of the target classes.",
+        CastPolicy::FULL,
         &[Overload {
             sig: "input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, ignore_index: int \
                   = -100, reduce: bool? = None, reduction: str? = 'mean'",
@@ -406,6 +406,7 @@ pub static OPS: &[Op] = &[
     op(
         "cross_entropy",
         "Cross entropy of logits with target classes or probabilities.",
+        CastPolicy::FULL,
         &[Overload {
             sig: "input: Tensor, target: Tensor, weight: Tensor? = None, size_average: bool? = None, ignore_index: int \
                   = -100, reduce: bool? = None, reduction: str? = 'mean', label_smoothing: float = 0.0",

@@ -5,18 +5,18 @@ mod linear;
 
 use smallvec::smallvec;
 
+use super::autocast::CastPolicy;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{arith, view};
 use crate::backend::matmul::{compute_type, product as matmul_kernel};
 use crate::dtype::{DType, Scalar};
-use crate::ensure;
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Cx, Function, Grads, ModeGuard, SavedTensor, Visit, grad_enabled, record};
 use crate::layout::{Dims, Layout, MemoryFormat, broadcast};
 use crate::tensor::Tensor;
+use crate::{ensure, op};
 
 pub(super) use added::record_added;
-pub use linear::linear;
 
 /// A tensor as the product kernels read it: strides that are not negative, and an element type they compute in.
 fn operand(t: &Tensor, compute: DType) -> Result<Tensor> {
@@ -79,8 +79,7 @@ fn batched_product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     out.dense(dtype)
 }
 
-/// The matrix product of two matrices.
-pub fn mm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+fn recorded_mm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     ensure!(a.rank() == 2, Runtime, "mm: self must be a matrix, got {}-D tensor", a.rank());
     ensure!(b.rank() == 2, Runtime, "mm: mat2 must be a matrix, got {}-D tensor", b.rank());
     ensure!(
@@ -96,8 +95,7 @@ pub fn mm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     record(product(a, b, None)?, &[a, b], |_| Product::new("MmBackward0", a, b))
 }
 
-/// The matrix product of each pair of a batch.
-pub fn bmm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+fn recorded_bmm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     ensure!(a.rank() == 3, Runtime, "batch1 must be a 3D tensor");
     ensure!(b.rank() == 3, Runtime, "batch2 must be a 3D tensor");
     let (x, y) = (a.shape(), b.shape());
@@ -205,10 +203,7 @@ impl Function for Product {
     }
 }
 
-/// PyTorch's `matmul`: vectors, matrices and broadcast batches of them.
-pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    let (a, b) = (super::autocast::cast(a)?, super::autocast::cast(b)?);
-    let (a, b) = (&*a, &*b);
+fn product_of_any(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     ensure!(
         a.rank() > 0 && b.rank() > 0,
         Runtime,
@@ -282,8 +277,7 @@ fn broadcast_matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     view::unsafe_view(&out, &shape)
 }
 
-/// The product of a matrix and a vector.
-pub fn mv(a: &Tensor, x: &Tensor) -> Result<Tensor> {
+fn recorded_mv(a: &Tensor, x: &Tensor) -> Result<Tensor> {
     ensure!(
         a.rank() == 2 && x.rank() == 1,
         Runtime,
@@ -308,8 +302,7 @@ pub fn mv(a: &Tensor, x: &Tensor) -> Result<Tensor> {
     record(out, &[a, x], |_| VectorProduct::new("MvBackward0", a, x))
 }
 
-/// The inner product of two vectors.
-pub fn dot(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+fn recorded_dot(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     ensure!(
         a.rank() == 1 && b.rank() == 1,
         Runtime,
@@ -338,10 +331,6 @@ pub fn dot(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (row, column) = (a.with_layout(a.layout().unsqueeze(0)), b.with_layout(b.layout().unsqueeze(1)));
     let out = product(&row, &column, None)?.with_layout(Layout::contiguous(Dims::default()));
     record(out, &[a, b], |_| VectorProduct::new("DotBackward0", a, b))
-}
-
-fn linear_op(a: &Args) -> Result<Out> {
-    Ok(linear(a.tensor(0)?, a.tensor(1)?, a.opt_tensor(2)?)?.into())
 }
 
 /// `beta * input + alpha * times(a, b)`, as `addmm` and its kin. Half types are rounded once, at the end.
@@ -437,82 +426,61 @@ fn scaled_sum(
 
 const ADD_PRODUCT: &str = "input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1";
 
+op! {
+    /// Product of two tensors: inner product, matrix product, or a broadcast batch of matrix products.
+    pub fn matmul(input: Tensor, other: Tensor) -> Tensor = product_of_any;
+    MATMUL: BOTH | OUT | LINALG, autocast LOWER;
+}
+op! {
+    /// Product of two matrices.
+    pub fn mm(input: Tensor, mat2: Tensor) -> Tensor = recorded_mm;
+    MM: BOTH | OUT, autocast LOWER;
+}
+op! {
+    /// Products of two batches of matrices.
+    pub fn bmm(input: Tensor, mat2: Tensor) -> Tensor = recorded_bmm;
+    BMM: BOTH | OUT, autocast LOWER;
+}
+op! {
+    /// Product of a matrix and a vector.
+    pub fn mv(input: Tensor, vec: Tensor) -> Tensor = recorded_mv;
+    MV: BOTH | OUT, autocast LOWER_ON_GPU;
+}
+op! {
+    /// Inner product of two vectors.
+    pub fn dot(input: Tensor, tensor: Tensor) -> Tensor = recorded_dot;
+    DOT: BOTH | OUT, autocast WIDEST_ON_GPU;
+}
+op! {
+    /// `input @ weightᵀ + bias`.
+    pub fn linear(input: Tensor, weight: Tensor, bias: Tensor? = None) -> Tensor = linear::linear;
+    LINEAR: NN | OUT, autocast LOWER;
+}
+
 pub static OPS: &[Op] = &[
-    Op {
-        name: "matmul",
-        doc: "Product of two tensors: inner product, matrix product, or a broadcast batch of matrix products.",
-        surface: Surface::BOTH.and(Surface::OUT).and(Surface::LINALG),
-        overloads: &[Overload {
-            sig: "input: Tensor, other: Tensor",
-            call: Call::Fn(|a| Ok(matmul(a.tensor(0)?, a.tensor(1)?)?.into())),
-        }],
-        ..Op::NEW
-    },
-    Op {
-        name: "mm",
-        doc: "Product of two matrices.",
-        surface: Surface::BOTH.and(Surface::OUT),
-        overloads: &[Overload {
-            sig: "input: Tensor, mat2: Tensor",
-            call: Call::Fn(|a| Ok(mm(a.tensor(0)?, a.tensor(1)?)?.into())),
-        }],
-        ..Op::NEW
-    },
-    Op {
-        name: "bmm",
-        doc: "Products of two batches of matrices.",
-        surface: Surface::BOTH.and(Surface::OUT),
-        overloads: &[Overload {
-            sig: "input: Tensor, mat2: Tensor",
-            call: Call::Fn(|a| Ok(bmm(a.tensor(0)?, a.tensor(1)?)?.into())),
-        }],
-        ..Op::NEW
-    },
-    Op {
-        name: "mv",
-        doc: "Product of a matrix and a vector.",
-        surface: Surface::BOTH.and(Surface::OUT),
-        overloads: &[Overload {
-            sig: "input: Tensor, vec: Tensor",
-            call: Call::Fn(|a| Ok(mv(a.tensor(0)?, a.tensor(1)?)?.into())),
-        }],
-        ..Op::NEW
-    },
-    Op {
-        name: "dot",
-        doc: "Inner product of two vectors.",
-        surface: Surface::BOTH.and(Surface::OUT),
-        overloads: &[Overload {
-            sig: "input: Tensor, tensor: Tensor",
-            call: Call::Fn(|a| Ok(dot(a.tensor(0)?, a.tensor(1)?)?.into())),
-        }],
-        ..Op::NEW
-    },
+    MATMUL,
+    MM,
+    BMM,
+    MV,
+    DOT,
     Op {
         name: "addmm",
         doc: "`beta * input + alpha * mat1 @ mat2`.",
         surface: Surface::ALL,
-        overloads: &[Overload { sig: ADD_PRODUCT, call: Call::Fn(|a| add_product(a, mm)) }],
+        autocast: CastPolicy::LOWER,
+        overloads: &[Overload { sig: ADD_PRODUCT, call: Call::Fn(|a| add_product(a, recorded_mm)) }],
         ..Op::NEW
     },
     Op {
         name: "baddbmm",
         doc: "`beta * input + alpha * batch1 @ batch2` for each matrix of a batch.",
         surface: Surface::ALL,
+        autocast: CastPolicy::LOWER,
         overloads: &[Overload {
             sig: "input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1",
-            call: Call::Fn(|a| add_product(a, bmm)),
+            call: Call::Fn(|a| add_product(a, recorded_bmm)),
         }],
         ..Op::NEW
     },
-    Op {
-        name: "linear",
-        doc: "`input @ weightᵀ + bias`.",
-        surface: Surface::NN.and(Surface::OUT),
-        overloads: &[Overload {
-            sig: "input: Tensor, weight: Tensor, bias: Tensor? = None",
-            call: Call::Fn(linear_op),
-        }],
-        ..Op::NEW
-    },
+    LINEAR,
 ];

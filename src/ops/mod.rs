@@ -6,6 +6,7 @@ pub mod cast;
 pub mod conv;
 pub mod creation;
 pub mod index;
+pub mod interpreter;
 pub mod join;
 pub mod linalg;
 pub mod loss;
@@ -38,6 +39,7 @@ use crate::ensure;
 use crate::error::{Error, Result};
 use crate::graph::grad_enabled;
 use crate::tensor::{Tensor, assign, check_apart, check_inplace};
+use interpreter::{Caller, Form, OpCall};
 pub use out::call_out;
 use pointwise::{Arg, Row};
 use schema::{Args, Call, Op, Out, Overload, Surface, Value};
@@ -51,9 +53,6 @@ static FAMILIES: &[&[Op]] = &[
     index::OPS,
     join::OPS,
     linalg::OPS,
-    linalg::STATISTICS,
-    linalg::FACTORS,
-    linalg::ORTHOGONAL,
     loss::OPS,
     matmul::OPS,
     nn::OPS,
@@ -70,10 +69,8 @@ static FAMILIES: &[&[Op]] = &[
 /// Every operation there is, rows first.
 pub fn all() -> &'static [Op] {
     static ALL: LazyLock<Vec<Op>> = LazyLock::new(|| {
-        let rows = rows::ROWS.iter().filter(|r| r.meta.surface != Surface::NONE).map(|r| row_op(r));
-        let families = FAMILIES.iter().flat_map(|f| f.iter());
-        let families = families.map(|o| Op { overloads: o.overloads, aliases: o.aliases, ..*o });
-        rows.chain(families).collect()
+        let rows = rows::ROWS.iter().filter(|r| r.meta.surface != Surface::NONE).map(|r| *r.op());
+        rows.chain(FAMILIES.iter().copied().flatten().copied()).collect()
     });
     &ALL
 }
@@ -98,12 +95,47 @@ fn row_op(row: &'static Row) -> Op {
     let overloads: Vec<Overload> =
         sig.split(" | ").map(|sig| Overload { sig, call: Call::Row(row) }).collect();
     let overloads: &'static [Overload] = Box::leak(overloads.into_boxed_slice());
-    Op { name: row.name, doc: row.doc, surface: row.meta.surface, aliases: row.meta.aliases, overloads }
+    let meta = &row.meta;
+    Op {
+        name: row.name,
+        doc: row.doc,
+        surface: meta.surface,
+        aliases: meta.aliases,
+        autocast: meta.autocast,
+        samples: &[],
+        overloads,
+    }
 }
 
-/// Calls an overload whose signature the values fit.
+/// Calls an overload whose signature the values fit, by way of the interpreters: Note [One door].
 #[inline]
 pub fn call(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Out> {
+    match seen(op, overload, Form::New, values) {
+        Some(out) => out,
+        None => evaluate(op, overload, values),
+    }
+}
+
+/// What an interpreter makes of a call by the program; None where there is none.
+#[inline(always)]
+fn seen(op: &'static Op, overload: &'static Overload, form: Form, values: &[Value]) -> Option<Result<Out>> {
+    if !interpreter::active() {
+        return None;
+    }
+    interpreter::interpreted(&OpCall { op, overload, form, caller: Caller::Program }, values)
+}
+
+/// The operation itself, below all interpreters.
+fn run(call: &OpCall, values: &[Value]) -> Result<Out> {
+    match call.form {
+        Form::New => evaluate(call.op, call.overload, values),
+        Form::InPlace => evaluate_inplace(call.op, call.overload, values).map(Out::Tensor),
+        Form::Into(outs) => out::evaluate_out(call.op, call.overload, values, outs).map(Out::List),
+    }
+}
+
+#[inline]
+fn evaluate(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Out> {
     let _calling = Calling::new(|| op.name);
     // Not mapped: a result that is handed on as it is needs no copy.
     let result = call_unnamed(op, overload, values);
@@ -123,9 +155,9 @@ fn call_unnamed(op: &'static Op, overload: &'static Overload, values: &[Value]) 
             (row.meta.check)(&params)?;
             if row.meta.inplace_argument && values.last().is_some_and(Value::is_true) {
                 let plain = &values[..values.len() - 1];
-                return call_inplace(op, overload, plain).map(Out::Tensor);
+                return evaluate_inplace(op, overload, plain).map(Out::Tensor);
             }
-            row.call(&inputs, &params).map(Out::Tensor)
+            row.run(&inputs, &params).map(Out::Tensor)
         }
     }
 }
@@ -140,18 +172,27 @@ fn row_arguments<'a>(row: &Row, args: &'a Args) -> Result<RowArguments<'a>> {
 }
 
 /// Calls an overload and stores its result in its first argument: the `_` form of an operation.
+#[inline]
+pub fn call_inplace(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Tensor> {
+    match seen(op, overload, Form::InPlace, values) {
+        Some(out) => out?.tensor(),
+        None => evaluate_inplace(op, overload, values),
+    }
+}
+
+/// As `call_inplace`, below all interpreters.
 ///
 /// Note [What an operation in place saves]
 /// The operation runs out of place and its result is then written over the first argument, so a derivative that
 /// reads that argument would find it changed. Where gradients are recorded the operation is therefore given a copy of
 /// the elements under the argument's own history; rows whose derivative does not read it go without the copy.
-pub fn call_inplace(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Tensor> {
+fn evaluate_inplace(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Tensor> {
     let args = Args { name: op.name, values };
     let t = args.tensor(0)?.clone();
     if let Call::Row(row) = &overload.call {
         let (inputs, params) = row_arguments(row, &args)?;
         (row.meta.check)(&params)?;
-        row_inplace(row, &inputs, &params).map_err(|e| e.of_operation(op.name))?;
+        evaluate_row_inplace(row, &inputs, &params).map_err(|e| e.of_operation(op.name))?;
         return Ok(t);
     }
     let tracked = values.iter().any(|v| match v {
@@ -168,16 +209,35 @@ pub fn call_inplace(op: &'static Op, overload: &'static Overload, values: &[Valu
     let result = if grad_enabled() && tracked {
         let mut values: SmallVec<[Value; 6]> = values.iter().cloned().collect();
         values[0] = Value::Tensor(t.copy_with_history()?);
-        call(op, overload, &values)?.tensor()?
+        evaluate(op, overload, &values)?.tensor()?
     } else {
-        call(op, overload, values)?.tensor()?
+        evaluate(op, overload, values)?.tensor()?
     };
     store(&t, &result, op.name)?;
     Ok(t)
 }
 
 /// Runs a row and stores its result in its first operand; see Note [What an operation in place saves].
+#[inline]
 pub fn row_inplace(row: &'static Row, inputs: &[Arg], params: &[Scalar]) -> Result<()> {
+    if interpreter::active()
+        && let Some(out) = seen(row.op(), &row.op().overloads[0], Form::InPlace, &row_values(inputs, params))
+    {
+        return out.map(drop);
+    }
+    evaluate_row_inplace(row, inputs, params)
+}
+
+/// Operands and parameters of a row as the values of a call.
+fn row_values(inputs: &[Arg], params: &[Scalar]) -> SmallVec<[Value; 6]> {
+    let inputs = inputs.iter().map(|a| match a {
+        Arg::T(t) => Value::Tensor((*t).clone()),
+        Arg::S(s) => Value::Number(*s),
+    });
+    inputs.chain(params.iter().map(|p| Value::Number(*p))).collect()
+}
+
+fn evaluate_row_inplace(row: &'static Row, inputs: &[Arg], params: &[Scalar]) -> Result<()> {
     let Some(Arg::T(t)) = inputs.first().copied() else {
         return Err(Error::Type(format!("{}_(): the first operand must be a Tensor", row.name)));
     };
@@ -194,9 +254,9 @@ pub fn row_inplace(row: &'static Row, inputs: &[Arg], params: &[Scalar]) -> Resu
         let copy = t.copy_with_history()?;
         let mut inputs: SmallVec<[Arg; 3]> = inputs.iter().copied().collect();
         inputs[0] = Arg::T(&copy);
-        row.call(&inputs, params)?
+        row.run(&inputs, params)?
     } else {
-        row.call(inputs, params)?
+        row.run(inputs, params)?
     };
     store(t, &result, row.plan().node)
 }

@@ -5,6 +5,7 @@
 
 mod composite;
 
+use crate::ops::autocast::CastPolicy;
 use smallvec::smallvec;
 
 use super::nn::{float_compute, rounded};
@@ -480,6 +481,7 @@ pub static OPS: &[Op] = &[
         name: "layer_norm",
         doc: "Normalises the trailing dimensions of `normalized_shape`, then scales and shifts their elements.",
         surface: Surface::NN.and(Surface::FUNCTION),
+        autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, normalized_shape: size, weight: Tensor? = None, bias: Tensor? = None, eps: float = 1e-05",
             call: Call::Fn(layer_norm_op),
@@ -490,6 +492,7 @@ pub static OPS: &[Op] = &[
         name: "group_norm",
         doc: "Normalises groups of channels of each sample, then scales and shifts each channel.",
         surface: Surface::NN.and(Surface::FUNCTION),
+        autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, num_groups: int, weight: Tensor? = None, bias: Tensor? = None, eps: float = 1e-05",
             call: Call::Fn(group_norm_op),

@@ -1,7 +1,8 @@
 //! The `out=` form of operations: where results go, and which dtypes they may go to.
 
+use super::interpreter::Form;
 use super::schema::{Call, Op, Out, Overload, Surface, Value};
-use super::{call, pointwise};
+use super::{evaluate, pointwise, seen};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{NotImplemented, grad_enabled};
@@ -18,7 +19,22 @@ pub fn call_out(
     values: &[Value],
     outs: &[Tensor],
 ) -> Result<Vec<Tensor>> {
-    let results = match call(op, overload, values)? {
+    match seen(op, overload, Form::Into(outs), values) {
+        Some(Ok(Out::List(stored))) => Ok(stored),
+        Some(Ok(_)) => bail!(Type, "{}(): an interpreter returned no list of results", op.name),
+        Some(Err(e)) => Err(e),
+        None => evaluate_out(op, overload, values, outs),
+    }
+}
+
+/// As `call_out`, below all interpreters.
+pub(super) fn evaluate_out(
+    op: &'static Op,
+    overload: &'static Overload,
+    values: &[Value],
+    outs: &[Tensor],
+) -> Result<Vec<Tensor>> {
+    let results = match evaluate(op, overload, values)? {
         Out::Tensor(t) => vec![t],
         Out::Tuple(v) | Out::Named(_, _, v) | Out::List(v) => v,
         _ => Vec::new(),

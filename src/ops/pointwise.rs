@@ -8,7 +8,9 @@ use std::sync::OnceLock;
 
 use smallvec::SmallVec;
 
-use super::schema::Surface;
+use super::autocast::CastPolicy;
+use super::interpreter;
+use super::schema::{Op, Surface};
 use crate::backend::pointwise::{
     Few, Kernel, Operand, Program, compute_type, expect_divisors, run, run_few, run_pair,
 };
@@ -61,19 +63,12 @@ pub struct RowMeta {
     pub on: (f64, f64),
     pub surface: Surface,
     pub aliases: &'static [&'static str],
+    /// What autocast makes of its arguments.
+    pub autocast: CastPolicy,
     /// Signature, where it is not the inputs and parameters as the row declares them; several are separated by ` | `.
     pub sig: &'static str,
-    /// PyTorch's name of the node, where it is not the operation's in camel case.
-    pub node: &'static str,
-    /// PyTorch's name of the node where one operand is a number, by the position of the number; "" where the name is
-    /// the same.
-    pub number_nodes: &'static [&'static str],
-    /// What PyTorch says to a bool operand, where it takes none and says more than that it has no kernel.
-    pub refuses_bool: &'static str,
     /// The lowest category of dtypes that the operation takes: 1 leaves out bool, 2 integers too.
     pub least: u8,
-    /// PyTorch's name of the kernel in "not implemented for" messages, where it is not the operation's.
-    pub kernel: &'static str,
     /// Integers are returned as they are (`floor`).
     pub keeps_ints: bool,
     /// A zero divisor among integers is an error.
@@ -85,15 +80,8 @@ pub struct RowMeta {
     pub inplace_argument: bool,
     /// Float16 and bfloat16 have no kernel in PyTorch.
     pub no_half: bool,
-    /// PyTorch's names of inputs and parameters on the node, where they are not the row's: `(row's, PyTorch's)`.
-    pub shown_as: &'static [(&'static str, &'static str)],
-    /// What PyTorch's node shows of an argument that the row has not.
-    pub shows: Option<(&'static str, Attribute<'static>)>,
     /// An infinite number is a bound that was not given.
     pub bounds: bool,
-    /// The name of the derivative's node, where the derivative does not change with what it reads, though PyTorch has
-    /// it depend on that.
-    pub flat: &'static str,
     /// Refuses number parameters that do not go together.
     pub check: fn(&[Scalar]) -> Result<()>,
 }
@@ -103,23 +91,50 @@ impl RowMeta {
         on: (-2.0, 2.0),
         surface: Surface::ALL,
         aliases: &[],
+        autocast: CastPolicy::UNCHANGED,
         sig: "",
-        node: "",
-        number_nodes: &[],
-        refuses_bool: "",
         least: 0,
-        kernel: "",
         keeps_ints: false,
         divides: false,
         conditional: false,
         rounds: Rounds::Once,
         inplace_argument: false,
         no_half: false,
+        bounds: false,
+        check: |_| Ok(()),
+    };
+}
+
+/// What only imitates PyTorch in a row: how its nodes and kernels are called, and what they show. Nothing is computed by
+/// it.
+pub struct TorchNames {
+    /// PyTorch's name of the node, where it is not the operation's in camel case.
+    pub node: &'static str,
+    /// PyTorch's name of the node where one operand is a number, by the position of the number; "" where the name is
+    /// the same.
+    pub number_nodes: &'static [&'static str],
+    /// What PyTorch says to a bool operand, where it takes none and says more than that it has no kernel.
+    pub refuses_bool: &'static str,
+    /// PyTorch's name of the kernel in "not implemented for" messages, where it is not the operation's.
+    pub kernel: &'static str,
+    /// PyTorch's names of inputs and parameters on the node, where they are not the row's: `(row's, PyTorch's)`.
+    pub shown_as: &'static [(&'static str, &'static str)],
+    /// What PyTorch's node shows of an argument that the row has not.
+    pub shows: Option<(&'static str, Attribute<'static>)>,
+    /// The name of the derivative's node, where the derivative does not change with what it reads, though PyTorch has
+    /// it depend on that.
+    pub flat: &'static str,
+}
+
+impl TorchNames {
+    pub const NEW: TorchNames = TorchNames {
+        node: "",
+        number_nodes: &[],
+        refuses_bool: "",
+        kernel: "",
         shown_as: &[],
         shows: None,
-        bounds: false,
         flat: "",
-        check: |_| Ok(()),
     };
 }
 
@@ -132,7 +147,8 @@ pub struct Row {
     pub params: &'static [(&'static str, &'static str)],
     pub class: Class,
     pub meta: RowMeta,
-    /// Camel-cased `meta.node`.
+    pub torch: TorchNames,
+    /// Camel-cased `torch.node`.
     pub node: OnceLock<&'static str>,
     pub kernel: Kernel,
     /// One kernel per input; empty where there is no derivative. Operands: gradient, inputs, result.
@@ -141,6 +157,7 @@ pub struct Row {
     /// By input; without meaning where there is no derivative.
     pub grad_steps: fn(usize) -> Formula,
     pub plan: OnceLock<Plan>,
+    pub op: OnceLock<Op>,
 }
 
 /// Read off the recorded derivatives: what each of them reads.
@@ -240,15 +257,13 @@ fn common_shape<'a>(args: &[Arg<'a>]) -> Option<&'a Tensor> {
 /// The device of the result: a GPU where any operand lies on one, for a 0-d tensor may come from the CPU.
 #[inline]
 fn common_device(args: &[Arg]) -> Device {
-    args.iter()
-        .find_map(|a| if let Arg::T(t) = a { Some(t.device()).filter(|d| d.is_gpu()) } else { None })
-        .unwrap_or_default()
+    Device::of_result(args.iter().filter_map(|a| if let Arg::T(t) = a { Some(t.device()) } else { None }))
 }
 
 /// An operand for a kernel on `device`: there a 0-d tensor of the CPU is a number.
 #[inline(always)]
 fn operand<'a>(t: &'a Tensor, layout: Option<&'a Layout>, device: Device) -> Result<Operand<'a>> {
-    if t.device() != device && t.rank() == 0 && !t.device().is_gpu() {
+    if t.device() != device && t.rank() == 0 && t.device() == Device::Cpu {
         return Ok(Operand::Number(t.item()?));
     }
     let view = t.raw();
@@ -266,7 +281,7 @@ impl Row {
         self.plan.get_or_init(|| {
             let grads: Vec<Formula> = (0..self.grads.len()).map(|k| (self.grad_steps)(k)).collect();
             let bits = |f: &Formula| (0..self.inputs.len() + 2).map(|a| (f.reads(a) as u8) << a).sum();
-            let node = if self.meta.node.is_empty() { node_name(self.name) } else { self.meta.node };
+            let node = if self.torch.node.is_empty() { node_name(self.name) } else { self.torch.node };
             let passes = (0..).zip(&grads).map(|(k, s)| ((s.steps() == [Step::Arg(0)]) as u8) << k).sum();
             let mut read = [0; 3];
             read.iter_mut().zip(&grads).for_each(|(r, s)| *r = bits(s));
@@ -278,7 +293,7 @@ impl Row {
 
     /// PyTorch's name of an input or a parameter.
     fn shown(&self, name: &'static str) -> &'static str {
-        let other = self.meta.shown_as.iter().find(|(row, _)| *row == name).map(|(_, shown)| *shown);
+        let other = self.torch.shown_as.iter().find(|(row, _)| *row == name).map(|(_, shown)| *shown);
         other.unwrap_or(if name == "input" { "self" } else { name })
     }
 
@@ -291,8 +306,24 @@ impl Row {
         self.plan().reads.iter().any(|r| r >> (i + 1) & 1 == 1)
     }
 
-    /// Runs the row out of place.
+    /// The row as an operation.
+    pub fn op(&'static self) -> &'static Op {
+        self.op.get_or_init(|| super::row_op(self))
+    }
+
+    /// Calls the row as the core does, by way of the interpreters: Note [One door].
+    #[inline]
     pub fn call(&'static self, args: &[Arg], params: &[Scalar]) -> Result<Tensor> {
+        if interpreter::active()
+            && let Some(out) = interpreter::interpreted_core(self.op(), 0, || super::row_values(args, params))
+        {
+            return out?.tensor();
+        }
+        self.run(args, params)
+    }
+
+    /// Runs the row out of place.
+    pub(super) fn run(&'static self, args: &[Arg], params: &[Scalar]) -> Result<Tensor> {
         let (common, result) = match self.types(args) {
             Ok(types) => types,
             Err(e @ Error::DtypeNotImplemented { .. }) => {
@@ -360,10 +391,10 @@ impl Row {
     /// The dtype computed in (as a tensor dtype) and the dtype of the result.
     fn types(&self, args: &[Arg]) -> Result<(DType, DType)> {
         let common = common_dtype(&args[self.meta.conditional as usize..]);
-        let kernel = if self.meta.kernel.is_empty() { self.name } else { self.meta.kernel };
+        let kernel = if self.torch.kernel.is_empty() { self.name } else { self.torch.kernel };
         let refuse = |dtype| Err(Error::DtypeNotImplemented { op: kernel, dtype });
-        if common == DType::Bool && !self.meta.refuses_bool.is_empty() {
-            bail!(NotImplemented, "{}", self.meta.refuses_bool);
+        if common == DType::Bool && !self.torch.refuses_bool.is_empty() {
+            bail!(NotImplemented, "{}", self.torch.refuses_bool);
         }
         if common.category() < self.meta.least {
             return refuse(common);
@@ -477,7 +508,7 @@ impl Row {
     /// operation has a node of its own for numbers.
     #[inline(always)]
     fn numbers_have_edges(&self, i: usize) -> bool {
-        i > 0 && self.meta.number_nodes.is_empty()
+        i > 0 && self.torch.number_nodes.is_empty()
     }
 
     /// Hangs the node on a fresh result.

@@ -1,5 +1,6 @@
 //! Pooling: maxima and means of windows, fixed or adaptive.
 
+use crate::ops::autocast::CastPolicy;
 use std::sync::Arc;
 
 use super::nn::{Asked, Named, PlaneMap, axes, map_planes, number_compute, per_axis, record_map, rounded};
@@ -25,6 +26,12 @@ fn planes(t: &Tensor, n: usize) -> (usize, [usize; 3]) {
 fn with_plane(t: &Tensor, plane: [usize; 3], n: usize) -> Dims {
     t.shape()[..t.rank() - n].iter().chain(&plane[3 - n..]).copied().collect()
 }
+
+/// No tensor reaches farther, and positions stay far from the ends of their type.
+const FARTHEST: i64 = 1 << 40;
+/// A window is walked element by element, also where it lies on nothing but padding.
+const MOST_PADDING: i64 = 1 << 24;
+const LONG_WINDOW: i64 = 1 << 20;
 
 /// Results along one axis, of windows that may reach past the end if `ceil`, but must start before it.
 fn results(input: usize, kernel: i64, stride: i64, pad: i64, dilation: i64, ceil: bool) -> i64 {
@@ -105,6 +112,14 @@ impl Window<'_> {
                 dilation[a]
             );
         }
+        let largest = used.clone().map(|a| stride[a].max(dilation[a])).max().unwrap_or(0);
+        ensure!(
+            largest <= FARTHEST,
+            Runtime,
+            "pooling over distances of {largest} elements is not supported"
+        );
+        let most = used.clone().map(|a| padding[a]).max().unwrap_or(0);
+        ensure!(most <= MOST_PADDING, Runtime, "pooling with a padding of {most} elements is not supported");
         self.expect_planes(t)?;
         let (planes, input) = planes(t, n);
         let mut output = [1; 3];
@@ -121,6 +136,12 @@ impl Window<'_> {
                 sizes(channels, &output[3 - n..])
             );
         }
+        // What of a huge window lies behind the padding is no part of it.
+        let padded = |a: usize| input[a] as i64 + 2 * padding[a];
+        let kernel = std::array::from_fn(|a| match kernel[a] {
+            k if k > LONG_WINDOW => k.min((padded(a) - 1) / dilation[a] + 1),
+            k => k,
+        });
         let shape = PoolShape {
             planes,
             input,
@@ -395,28 +416,34 @@ const TWICE: Surface = Surface::NN.and(Surface::FUNCTION);
 const OUT: Surface = Surface::NN.and(Surface::OUT);
 const NN: Surface = Surface::NN;
 
-const fn op(name: &'static str, doc: &'static str, surface: Surface, overloads: &'static [Overload]) -> Op {
-    Op { name, doc, surface, overloads, ..Op::NEW }
+const fn op(
+    name: &'static str,
+    doc: &'static str,
+    surface: Surface,
+    autocast: CastPolicy,
+    overloads: &'static [Overload],
+) -> Op {
+    Op { name, doc, surface, autocast, overloads, ..Op::NEW }
 }
 
 macro_rules! pools {
-    ($($name:literal $surface:ident $doc:ident $sig:ident $f:ident $n:literal;)*) => {
+    ($($name:literal $surface:ident $doc:ident $sig:ident $f:ident $n:literal $cast:ident;)*) => {
         pub static OPS: &[Op] = &[$(
-            op($name, $doc, $surface, &[Overload { sig: $sig, call: Call::Fn(|a| $f(a, $name, $n)) }]),
+            op($name, $doc, $surface, CastPolicy::$cast, &[Overload { sig: $sig, call: Call::Fn(|a| $f(a, $name, $n)) }]),
         )*];
     };
 }
 pools! {
-    "max_pool1d" TWICE MAX_DOC MAX max_pool 1;
-    "max_pool2d" TWICE MAX_DOC MAX max_pool 2;
-    "max_pool3d" TWICE MAX_DOC MAX max_pool 3;
-    "avg_pool1d" TWICE AVG_DOC AVG_1D avg_pool 1;
-    "avg_pool2d" OUT AVG_DOC AVG avg_pool 2;
-    "avg_pool3d" OUT AVG_DOC AVG avg_pool 3;
-    "adaptive_avg_pool1d" TWICE ADAPTIVE_AVG_DOC ADAPTIVE_AVG adaptive_avg_pool 1;
-    "adaptive_avg_pool2d" OUT ADAPTIVE_AVG_DOC ADAPTIVE_AVG adaptive_avg_pool 2;
-    "adaptive_avg_pool3d" OUT ADAPTIVE_AVG_DOC ADAPTIVE_AVG adaptive_avg_pool 3;
-    "adaptive_max_pool1d" NN ADAPTIVE_MAX_DOC ADAPTIVE_MAX adaptive_max_pool 1;
-    "adaptive_max_pool2d" OUT ADAPTIVE_MAX_DOC ADAPTIVE_MAX adaptive_max_pool 2;
-    "adaptive_max_pool3d" OUT ADAPTIVE_MAX_DOC ADAPTIVE_MAX adaptive_max_pool 3;
+    "max_pool1d" TWICE MAX_DOC MAX max_pool 1 UNCHANGED;
+    "max_pool2d" TWICE MAX_DOC MAX max_pool 2 UNCHANGED;
+    "max_pool3d" TWICE MAX_DOC MAX max_pool 3 FULL_ON_CPU;
+    "avg_pool1d" TWICE AVG_DOC AVG_1D avg_pool 1 UNCHANGED;
+    "avg_pool2d" OUT AVG_DOC AVG avg_pool 2 UNCHANGED;
+    "avg_pool3d" OUT AVG_DOC AVG avg_pool 3 FULL_ON_CPU;
+    "adaptive_avg_pool1d" TWICE ADAPTIVE_AVG_DOC ADAPTIVE_AVG adaptive_avg_pool 1 UNCHANGED;
+    "adaptive_avg_pool2d" OUT ADAPTIVE_AVG_DOC ADAPTIVE_AVG adaptive_avg_pool 2 UNCHANGED;
+    "adaptive_avg_pool3d" OUT ADAPTIVE_AVG_DOC ADAPTIVE_AVG adaptive_avg_pool 3 FULL_ON_CPU;
+    "adaptive_max_pool1d" NN ADAPTIVE_MAX_DOC ADAPTIVE_MAX adaptive_max_pool 1 UNCHANGED;
+    "adaptive_max_pool2d" OUT ADAPTIVE_MAX_DOC ADAPTIVE_MAX adaptive_max_pool 2 UNCHANGED;
+    "adaptive_max_pool3d" OUT ADAPTIVE_MAX_DOC ADAPTIVE_MAX adaptive_max_pool 3 UNCHANGED;
 }

@@ -12,15 +12,15 @@ use super::pointwise::Arg;
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{arith, default_device, default_dtype, rows};
 use crate::backend::copy;
-use crate::backend::cpu::random::fill_bernoulli_each;
+use crate::backend::inspect::{Question, known};
 use crate::backend::random::{self as kernel, Draw, Philox, counters_for};
 use crate::device::Device;
-use crate::dtype::{DType, Real, promote};
+use crate::dtype::{DType, promote};
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, record};
 use crate::layout::{Dims, broadcast};
 use crate::tensor::Tensor;
-use crate::{bail, ensure, with_dtype};
+use crate::{bail, ensure};
 
 /// A stream of random numbers: a seed, and how many counters have been used.
 #[derive(Debug)]
@@ -280,24 +280,19 @@ fn bernoulli_each(out: &Tensor, probs: &Tensor, generator: Option<&Arc<Generator
     let probs = probs.dense(compute)?;
     let hits = probs.new_empty(probs.shape().clone())?;
     let p = stream(generator, hits.numel());
-    if probs.device().is_gpu() {
-        let probs = probs.detach();
-        let low = rows::lt.call(&[(&probs).into(), 0.0.into()], &[])?;
-        let valid = rows::le.call(&[(&probs).into(), 1.0.into()], &[])?;
-        let valid = rows::gt.call(&[(&valid).into(), (&low).into()], &[])?;
-        let valid = super::reduce::all(&valid, None, false)?.item()?;
-        ensure!(!valid.is_zero(), Runtime, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
-        kernel::fill(Uniform(0.0, 1.0), p, hits.raw())?;
-        return copy::copy(rows::lt.call(&[(&hits).into(), (&probs).into()], &[])?.raw(), out.raw());
-    }
-    with_dtype!(float compute, T => {
-        let probs = probs.slice::<T>()?;
-        let valid = probs.iter().all(|&p| (T::ZERO..=T::ONE).contains(&p));
-        ensure!(valid, Runtime, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
-        fill_bernoulli_each(p, probs, hits.slice_mut::<T>()?);
-    }, else unreachable!("computed in a real type"));
-    copy::copy(hits.raw(), out.raw())?;
-    Ok(())
+    let valid = match known(Question::AllInUnitInterval, probs.raw())? {
+        Some(valid) => valid,
+        None => {
+            let probs = probs.detach();
+            let low = rows::lt.call(&[(&probs).into(), 0.0.into()], &[])?;
+            let valid = rows::le.call(&[(&probs).into(), 1.0.into()], &[])?;
+            let valid = rows::gt.call(&[(&valid).into(), (&low).into()], &[])?;
+            !super::reduce::all(&valid, None, false)?.item()?.is_zero()
+        }
+    };
+    ensure!(valid, Runtime, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
+    kernel::fill_bernoulli_each(p, probs.raw(), hits.raw())?;
+    copy::copy(hits.raw(), out.raw())
 }
 
 /// Sets `out` to 1 with the probability `prob`, else to 0.
@@ -339,7 +334,7 @@ fn bernoulli_in_place_each(a: &Args) -> Result<Out> {
 }
 
 const fn op(name: &'static str, surface: Surface, doc: &'static str, overloads: &'static [Overload]) -> Op {
-    Op { name, doc, surface, aliases: &[], overloads }
+    Op { name, doc, surface, overloads, ..Op::NEW }
 }
 
 macro_rules! overload {

@@ -13,13 +13,13 @@ use smallvec::smallvec;
 
 use super::schema::{Args, Out};
 use super::{arith, rows, view};
-use crate::backend::reduce::{self as kernels, Along, Fold};
+use crate::backend::reduce::{self as kernels, ReduceDims, ReduceOp};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
 use crate::layout::{Dims, Layout, MemoryFormat, wrap_dim};
 use crate::tensor::Tensor;
-use crate::{bail, ensure, with_dtype};
+use crate::{bail, ensure};
 
 pub use extremum::{amax, amin, argument_extremum, extremum_along};
 pub use moments::{mean_and_var, std_mask, var_mask};
@@ -73,26 +73,26 @@ fn last_run(mask: u64) -> u64 {
 
 /// The elements of `t`, dense, as `[outer, n, inner]` around the dimensions of `mask`. Where these are no neighbours
 /// they are moved to the end.
-pub fn along(t: &Tensor, mask: u64) -> Result<(Tensor, Along)> {
+pub fn along(t: &Tensor, mask: u64) -> Result<(Tensor, ReduceDims)> {
     let (shape, rank) = (t.shape(), t.rank());
     let mask = mask & all_dims(rank);
     if last_run(mask) == mask {
         let first = if mask == 0 { rank } else { mask.trailing_zeros() as usize };
         let last = first + mask.count_ones() as usize;
         let product = |r: std::ops::Range<usize>| shape[r].iter().product::<usize>();
-        let d = Along::new(product(0..first), product(first..last), product(last..rank));
+        let d = ReduceDims::new(product(0..first), product(first..last), product(last..rank));
         return Ok((t.dense(t.dtype())?, d));
     }
     let inside = |d: &usize| mask >> d & 1 == 1;
     let order: Vec<usize> = (0..rank).filter(|d| !inside(d)).chain((0..rank).filter(inside)).collect();
     let moved = t.with_layout(t.layout().permute(&order)).copied(t.dtype())?;
     let n = reduced_count(t, mask);
-    Ok((moved, Along::rows((0..rank).filter(|d| !inside(d)).map(|d| shape[d]).product(), n)))
+    Ok((moved, ReduceDims::rows((0..rank).filter(|d| !inside(d)).map(|d| shape[d]).product(), n)))
 }
 
 /// As [`along`], in `dtype`, for reductions that may meet the elements in any order: they are taken as they lie in
 /// memory, where the results keep their order.
-pub fn along_memory(t: &Tensor, mask: u64, dtype: DType) -> Result<(Tensor, Along)> {
+pub fn along_memory(t: &Tensor, mask: u64, dtype: DType) -> Result<(Tensor, ReduceDims)> {
     if !t.is_contiguous()
         && let Some(order) = t.layout().memory_order()
         && order.iter().filter(|&&d| mask >> d & 1 == 0).is_sorted()
@@ -103,20 +103,13 @@ pub fn along_memory(t: &Tensor, mask: u64, dtype: DType) -> Result<(Tensor, Alon
     along(&t.dense(dtype)?, mask)
 }
 
-/// Whether some element is zero.
-pub fn any_zero(t: &Tensor) -> Result<bool> {
-    use crate::dtype::Element;
-    let t = t.on_host()?;
-    Ok(with_dtype!(t.dtype(), T => t.values::<T>()?.iter().any(|v| v.to_f64() == 0.0)))
-}
-
 /// The dtype that a floating point kernel computes in for results of `dtype`.
 pub fn compute_float(dtype: DType) -> DType {
     if dtype.is_half() { DType::F32 } else { dtype }
 }
 
 /// A reduction of real numbers over the dimensions of a mask, in `dtype`, without history.
-fn folded(f: Fold, t: &Tensor, mask: u64, keepdim: bool, dtype: DType) -> Result<Tensor> {
+fn folded(f: ReduceOp, t: &Tensor, mask: u64, keepdim: bool, dtype: DType) -> Result<Tensor> {
     let compute = compute_float(dtype);
     let (x, d) = along_memory(t, mask, compute)?;
     let out = Tensor::empty_on(reduced_shape(t.shape(), mask, keepdim), compute, t.device())?;
@@ -127,10 +120,10 @@ fn folded(f: Fold, t: &Tensor, mask: u64, keepdim: bool, dtype: DType) -> Result
 /// As `folded` for sums and products of integers, which are formed in 64 bits and wrap.
 ///
 /// Elements are converted before they are added, as PyTorch does; whole numbers then add up the same in 64 bits.
-fn folded_integers(f: Fold, t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tensor> {
+fn folded_integers(f: ReduceOp, t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tensor> {
     let converts = t.dtype().is_float() || result == DType::Bool;
     let x = if converts { t.dense(result)? } else { t.clone() };
-    let bytes = x.dtype() == DType::Bool && f == Fold::Sum;
+    let bytes = x.dtype() == DType::Bool && f == ReduceOp::Sum;
     let (x, d) = along_memory(&x, mask, if bytes { DType::Bool } else { DType::I64 })?;
     let out = Tensor::empty_on(reduced_shape(t.shape(), mask, keepdim), DType::I64, t.device())?;
     kernels::fold(f, x.raw(), d, out.raw())?;
@@ -168,9 +161,9 @@ fn raw_sum(t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tensor
             let sum = raw_sum(&partial, mask & !last, true, result)?;
             return Ok(sum.with_layout(Layout::contiguous(reduced_shape(t.shape(), mask, keepdim))));
         }
-        return folded(Fold::Sum, t, mask, keepdim, result);
+        return folded(ReduceOp::Sum, t, mask, keepdim, result);
     }
-    folded_integers(Fold::Sum, t, mask, keepdim, result)
+    folded_integers(ReduceOp::Sum, t, mask, keepdim, result)
 }
 
 /// Sum over the dimensions of `mask`, in `dtype`.
@@ -456,8 +449,10 @@ mod tests {
 
     #[test]
     fn a_half_is_no_zero() -> Result<()> {
-        assert!(!any_zero(&Tensor::full([3], 0.5, DType::F32)?)?);
-        assert!(any_zero(&Tensor::from_slice(&[1.0, -0.0], [2])?)?);
+        use crate::backend::inspect::{Question, known};
+        let any_zero = |t: &Tensor| known(Question::AnyZero, t.raw());
+        assert_eq!(any_zero(&Tensor::full([3], 0.5, DType::F32)?)?, Some(false));
+        assert_eq!(any_zero(&Tensor::from_slice(&[1.0, -0.0], [2])?)?, Some(true));
         Ok(())
     }
 }

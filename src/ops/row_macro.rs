@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 
 use super::pointwise::Row;
-use crate::backend::cpu::pointwise::{GROUP, Loop};
-use crate::backend::cpu::simd::{Isa, Version};
+use crate::backend::pointwise::{GROUP, Loop};
+use crate::backend::simd::{Isa, Version};
 use crate::dtype::Bool8;
 use crate::formula::{ARGS, Arith, Bits, Num, PARAMS};
 use crate::multiversion;
@@ -144,19 +144,22 @@ pub const fn blank<T>() -> OnceLock<T> {
 pub type Rows = &'static [&'static Row];
 
 /// Declares rows. `rows! { NAME; class name(inputs; param: default) = formula => d(g, y) = [derivatives]; { meta } … }`:
-/// the class is `float`, `num`, `truth` or `bits`, the derivatives (one per input) and the meta may be left out.
+/// the class is `float`, `num`, `truth` or `bits`, the derivatives (one per input) and the meta may be left out. What only
+/// imitates PyTorch's names follows as `=> torch { names }`.
 #[macro_export]
 macro_rules! rows {
     ($all:ident; $( $(#[doc = $doc:literal])* $class:ident $name:ident ( $($x:ident),+ $(; $($p:ident : $default:literal),+)? ) = $f:expr
-       $( => d($g:ident, $y:ident) = [ $($df:expr),+ $(,)? ] )? ; $( { $($meta:tt)* } )? )*) => {
+       $( => d($g:ident, $y:ident) = [ $($df:expr),+ $(,)? ] )? ; $( { $($meta:tt)* } )? $( => torch { $($names:tt)* } )? )*) => {
         $(
             #[allow(non_upper_case_globals)]
             $(#[doc = $doc])*
             pub static $name: $crate::ops::pointwise::Row = {
                 #[allow(unused_imports)]
                 use $crate::formula::{ARGS, Arith, Bits, Int, Num, PARAMS, record::record};
-                use $crate::ops::{pointwise::{Class, Row, RowMeta}, row_macro::*};
-                use $crate::backend::cpu::pointwise::Kernel;
+                #[allow(unused_imports)]
+                use $crate::ops::autocast::CastPolicy;
+                use $crate::ops::{pointwise::{Class, Row, RowMeta, TorchNames}, row_macro::*};
+                use $crate::backend::pointwise::Kernel;
                 struct Formula;
                 $crate::rows!(@formula $class Formula [$($x),+] [$($($p),+)?] $f);
                 $crate::rows!(@derivative [$($x),+] [$($($p),+)?] $($g $y [$($df),+])?);
@@ -167,12 +170,14 @@ macro_rules! rows {
                     params: &[$($((stringify!($p), $default)),+)?],
                     class: $crate::rows!(@class $class),
                     meta: RowMeta { $($($meta)*,)? ..RowMeta::NEW },
+                    torch: TorchNames { $($($names)*,)? ..TorchNames::NEW },
                     node: blank(),
                     kernel: $crate::rows!(@kernel $class Formula),
                     grads: $crate::rows!(@grads [$($x),+] $($g)?),
                     steps: || record(|a, p| $crate::rows!(@steps $class Formula a p)),
                     grad_steps: $crate::rows!(@grad_steps $($g)?),
                     plan: blank(),
+                    op: blank(),
                 }
             };
         )*

@@ -2,6 +2,7 @@
 
 mod differences;
 
+use crate::ops::autocast::CastPolicy;
 use smallvec::smallvec;
 
 use super::join::cat;
@@ -10,6 +11,8 @@ use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::view::cut::narrow;
 use super::{arith, rows};
 use crate::backend::copy;
+use crate::backend::inspect::{Question, known};
+use crate::backend::reduce::extremum_dtype;
 use crate::backend::scan::{self as kernels, Running};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -104,11 +107,10 @@ impl Function for CumprodBackward {
         let (x, y, dim) = (self.input.get(cx)?, self.result.get(cx)?, self.dim);
         let sums = |y: &Tensor| cumsum(&arith::mul(g, y)?, dim, true, None);
         let smooth = arith::div(&sums(&y)?, &x)?;
-        if !x.device().is_gpu() && !super::reduce::any_zero(&x)? {
-            return Ok(smallvec![Some(smooth)]);
-        }
-        if grad_enabled() && !x.device().is_gpu() {
-            return Ok(smallvec![Some(each_left_out(g, &x, &y, dim)?)]);
+        match known(Question::AnyZero, x.raw())? {
+            Some(false) => return Ok(smallvec![Some(smooth)]),
+            Some(true) if grad_enabled() => return Ok(smallvec![Some(each_left_out(g, &x, &y, dim)?)]),
+            _ => {}
         }
         let zero = rows::eq.call(&[(&x).into(), 0.0.into()], &[])?;
         let zeros = cumsum(&zero, dim, false, None)?;
@@ -159,7 +161,7 @@ fn cum_extremum(a: &Args, largest: bool) -> Result<Vec<Tensor>> {
     let t = a.tensor(0)?;
     let dim = wrap_dim(a.int(1)?, t.rank())?;
     let node = if largest { "CummaxBackward0" } else { "CumminBackward0" };
-    let x = t.dense(if t.device().is_gpu() { t.dtype().wide() } else { t.dtype().ordered() })?;
+    let x = t.dense(extremum_dtype(t.raw())?)?;
     let (values, indices) = (x.empty_like()?, x.empty_as(DType::I64)?);
     kernels::extremum(x.raw(), lanes(t.shape(), dim), largest, values.raw(), indices.raw())?;
     record_all(vec![values.dense(t.dtype())?, indices], &[t], |o| Chosen::new(node, t, dim, &o[1]))
@@ -302,6 +304,7 @@ pub static OPS: &[Op] = &[
         name: "cumsum",
         doc: "The sum of the elements up to each one along `dim`.",
         surface: Surface::ALL,
+        autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, dim: int, *, dtype: dtype? = None",
             call: Call::Fn(cumsum_op),
@@ -312,6 +315,7 @@ pub static OPS: &[Op] = &[
         name: "cumprod",
         doc: "The product of the elements up to each one along `dim`.",
         surface: Surface::ALL,
+        autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, dim: int, *, dtype: dtype? = None",
             call: Call::Fn(cumprod_op),
@@ -370,6 +374,7 @@ pub static OPS: &[Op] = &[
                 call: Call::Fn(|a| differences::trapezoid(a, false)),
             },
         ],
+        ..Op::NEW
     },
     Op {
         name: "cumulative_trapezoid",

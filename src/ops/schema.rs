@@ -7,6 +7,7 @@ use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::layout::MemoryFormat;
+use crate::ops::autocast::CastPolicy;
 use crate::ops::pointwise::Row;
 use crate::ops::random::Generator;
 use crate::tensor::Tensor;
@@ -50,6 +51,7 @@ impl Surface {
 }
 
 /// One operation of the table.
+#[derive(Clone, Copy)]
 pub struct Op {
     /// PyTorch's name.
     pub name: &'static str,
@@ -58,13 +60,26 @@ pub struct Op {
     pub surface: Surface,
     /// Other names of the same operation (`absolute` for `abs`).
     pub aliases: &'static [&'static str],
+    /// What autocast makes of its arguments.
+    pub autocast: CastPolicy,
+    /// Arguments of sample calls in the words of `rgrad.doctor.recipes`: `"data(5, 7), 1"`. Empty where tensors of any
+    /// shape will do.
+    pub samples: &'static [&'static str],
     /// Tried in order; the first whose signature fits the arguments is called.
     pub overloads: &'static [Overload],
 }
 
 impl Op {
     /// A row that `Op { name, doc, ..Op::NEW }` starts from: method and function.
-    pub const NEW: Op = Op { name: "", doc: "", surface: Surface::BOTH, aliases: &[], overloads: &[] };
+    pub const NEW: Op = Op {
+        name: "",
+        doc: "",
+        surface: Surface::BOTH,
+        aliases: &[],
+        autocast: CastPolicy::UNCHANGED,
+        samples: &[],
+        overloads: &[],
+    };
 
     /// One table out of several, for a family whose operations stand in more than one file.
     pub const fn concat<const N: usize>(tables: &[&[Op]]) -> [Op; N] {
@@ -73,8 +88,7 @@ impl Op {
         while t < tables.len() {
             let mut i = 0;
             while i < tables[t].len() {
-                let Op { name, doc, surface, aliases, overloads } = tables[t][i];
-                out[filled] = Op { name, doc, surface, aliases, overloads };
+                out[filled] = tables[t][i];
                 (filled, i) = (filled + 1, i + 1);
             }
             t += 1;
@@ -84,8 +98,8 @@ impl Op {
     }
 }
 
-/// A table of operations that Rust functions compute: name, surface, docstring, aliases, and what is called for
-/// each signature.
+/// A table of operations that Rust functions compute: name, surface, docstring, aliases, what autocast makes of the
+/// arguments if it does (`autocast WIDEST`), and what is called for each signature.
 ///
 /// ```ignore
 /// table! {
@@ -96,15 +110,154 @@ impl Op {
 /// ```
 #[macro_export]
 macro_rules! table {
-    ($($name:literal $($surface:ident)|+ $doc:literal [$($alias:literal),*] { $($sig:literal => $f:expr;)+ })*) => {
+    ($($name:literal $($surface:ident)|+ $doc:literal [$($alias:literal),*] $(autocast $cast:ident)? { $($sig:literal => $f:expr;)+ })*) => {
         pub static OPS: &[$crate::ops::schema::Op] = &[$($crate::ops::schema::Op {
             name: $name,
             doc: $doc,
             surface: $crate::ops::schema::Surface::NONE$(.and($crate::ops::schema::Surface::$surface))+,
             aliases: &[$($alias),*],
+            $(autocast: $crate::ops::autocast::CastPolicy::$cast,)?
             overloads: &[$($crate::ops::schema::Overload { sig: $sig, call: $crate::ops::schema::Call::Fn($f) }),+],
+            ..$crate::ops::schema::Op::NEW
         }),*];
     };
+}
+
+/// Declares an operation of one signature together with the Rust function that the core calls it by. From one line of
+/// typed parameters follow the function, which passes the interpreters (Note [One door]) at the price of one load, the
+/// text of the signature, and the entry of the table, a constant.
+///
+/// ```ignore
+/// op! {
+///     /// Product of two matrices.
+///     pub fn mm(input: Tensor, mat2: Tensor) -> Tensor = product_of_matrices;
+///     MM: BOTH | OUT, autocast LOWER;
+/// }
+/// ```
+#[macro_export]
+macro_rules! op {
+    ($(#[doc = $doc:literal])+
+     $vis:vis fn $name:ident(
+        $first:ident: $first_type:ident
+        $(, $arg:ident: $type:ident $(? = $none:ident)? $(= $default:literal)?)*
+     ) -> $result:ident = $body:expr;
+     $entry:ident: $($surface:ident)|+ $(, autocast $cast:ident)? $(, samples $samples:expr)?;) => {
+        $(#[doc = $doc])+
+        // Some are called by programs alone.
+        #[allow(dead_code)]
+        #[inline]
+        $vis fn $name(
+            $first: $crate::op!(@type $first_type) $(, $arg: $crate::op!(@type $type $($none)?))*
+        ) -> $crate::error::Result<$result> {
+            if $crate::ops::interpreter::active() {
+                use $crate::ops::schema::{FromOut, IntoValue};
+                static ENTRY: $crate::ops::schema::Op = $entry;
+                let values = || [$first.into_value() $(, $arg.into_value())*];
+                if let Some(out) = $crate::ops::interpreter::interpreted_core(&ENTRY, 0, values) {
+                    return FromOut::from_out(out?);
+                }
+            }
+            $body($first $(, $arg)*)
+        }
+
+        pub(super) const $entry: $crate::ops::schema::Op = $crate::ops::schema::Op {
+            name: stringify!($name),
+            doc: concat!($($doc),+),
+            surface: $crate::ops::schema::Surface::NONE$(.and($crate::ops::schema::Surface::$surface))+,
+            $(autocast: $crate::ops::autocast::CastPolicy::$cast,)?
+            $(samples: $samples,)?
+            overloads: &[$crate::ops::schema::Overload {
+                sig: concat!(
+                    stringify!($first), ": ", stringify!($first_type)
+                    $(, ", ", stringify!($arg), ": ", stringify!($type)
+                        $(, "? = ", stringify!($none))? $(, " = ", stringify!($default))?)*
+                ),
+                call: $crate::ops::schema::Call::Fn(|a| {
+                    use $crate::ops::schema::FromValue;
+                    let mut at = 0..;
+                    let mut next = || at.next().unwrap_or_default();
+                    let $first = <$crate::op!(@type $first_type)>::from_value(a, next())?;
+                    $(let $arg = <$crate::op!(@type $type $($none)?)>::from_value(a, next())?;)*
+                    Ok($body($first $(, $arg)*)?.into())
+                }),
+            }],
+            ..$crate::ops::schema::Op::NEW
+        };
+    };
+    (@type Tensor) => { &$crate::tensor::Tensor };
+    (@type Tensor None) => { Option<&$crate::tensor::Tensor> };
+    (@type int) => { i64 };
+    (@type int None) => { Option<i64> };
+    (@type float) => { f64 };
+    (@type bool) => { bool };
+    (@type Number) => { $crate::dtype::Scalar };
+    (@type dtype None) => { Option<$crate::dtype::DType> };
+}
+
+/// A typed argument as a value.
+pub trait IntoValue {
+    fn into_value(self) -> Value;
+}
+
+/// A value as a typed argument.
+pub trait FromValue<'a>: Sized {
+    fn from_value(args: &'a Args, i: usize) -> Result<Self>;
+}
+
+macro_rules! typed_values {
+    ($($type:ty, $get:ident, |$v:ident| $value:expr;)*) => { $(
+        impl IntoValue for $type {
+            fn into_value(self) -> Value {
+                let $v = self;
+                $value
+            }
+        }
+        impl<'a> FromValue<'a> for $type {
+            fn from_value(args: &'a Args, i: usize) -> Result<Self> {
+                args.$get(i)
+            }
+        }
+    )* };
+}
+typed_values! {
+    i64, int, |v| Value::Number(Scalar::Int(v));
+    Option<i64>, opt_int, |v| v.map_or(Value::None, |v| Value::Number(Scalar::Int(v)));
+    f64, float, |v| Value::Number(Scalar::Float(v));
+    bool, bool, |v| Value::Number(Scalar::Bool(v));
+    Scalar, number, |v| Value::Number(v);
+    Option<DType>, opt_dtype, |v| v.map_or(Value::None, Value::DType);
+}
+
+impl IntoValue for &Tensor {
+    fn into_value(self) -> Value {
+        Value::Tensor(self.clone())
+    }
+}
+impl IntoValue for Option<&Tensor> {
+    fn into_value(self) -> Value {
+        self.map_or(Value::None, |t| Value::Tensor(t.clone()))
+    }
+}
+impl<'a> FromValue<'a> for &'a Tensor {
+    fn from_value(args: &'a Args, i: usize) -> Result<Self> {
+        args.tensor(i)
+    }
+}
+impl<'a> FromValue<'a> for Option<&'a Tensor> {
+    fn from_value(args: &'a Args, i: usize) -> Result<Self> {
+        args.opt_tensor(i)
+    }
+}
+
+/// A result as the type that a Rust caller has for it.
+pub trait FromOut: Sized {
+    fn from_out(out: Out) -> Result<Self>;
+}
+
+impl FromOut for Tensor {
+    fn from_out(out: Out) -> Result<Tensor> {
+        out.tensor()
+    }
 }
 
 /// One signature of an operation.

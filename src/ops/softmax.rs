@@ -1,11 +1,12 @@
 //! Softmax and its logarithm.
 
+use crate::ops::autocast::CastPolicy;
 use smallvec::smallvec;
 
 use super::nn::{float_compute, rounded};
 use super::schema::{Args, Call, Op, Out, Overload, Surface};
 use super::{arith, reduce, rows};
-use crate::backend::softmax::{self as kernel, Along, Kind};
+use crate::backend::softmax::{self as kernel, Kind, ReduceDims};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{self, Attribute, Cx, Function, Grads, SavedTensor, Visit, grad_enabled, record};
@@ -13,12 +14,12 @@ use crate::layout::wrap_dim;
 use crate::tensor::Tensor;
 
 /// Dimension `dim` of `t` as the kernels see it.
-pub fn lanes(t: &Tensor, dim: usize) -> Along {
+pub fn lanes(t: &Tensor, dim: usize) -> ReduceDims {
     if t.rank() == 0 {
-        return Along::rows(1, 1);
+        return ReduceDims::rows(1, 1);
     }
     let (outer, inner) = (&t.shape()[..dim], &t.shape()[dim + 1..]);
-    Along::new(outer.iter().product(), t.shape()[dim], inner.iter().product())
+    ReduceDims::new(outer.iter().product(), t.shape()[dim], inner.iter().product())
 }
 
 /// `exp(t) / sum(exp(t))` along `dim`.
@@ -168,6 +169,7 @@ pub static OPS: &[Op] = &[
         name: "softmax",
         doc: SOFTMAX_DOC,
         surface: Surface::BOTH.and(Surface::OUT),
+        autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload { sig: EXPLICIT, call: Call::Fn(|a| explicit(a, softmax)) }],
         ..Op::NEW
     },
@@ -175,6 +177,7 @@ pub static OPS: &[Op] = &[
         name: "softmax",
         doc: SOFTMAX_DOC,
         surface: Surface::NN,
+        autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload { sig: IMPLICIT, call: Call::Fn(|a| implicit(a, softmax)) }],
         ..Op::NEW
     },
@@ -182,6 +185,7 @@ pub static OPS: &[Op] = &[
         name: "log_softmax",
         doc: LOG_SOFTMAX_DOC,
         surface: Surface::BOTH.and(Surface::OUT),
+        autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload { sig: EXPLICIT, call: Call::Fn(|a| explicit(a, log_softmax)) }],
         ..Op::NEW
     },
@@ -189,6 +193,7 @@ pub static OPS: &[Op] = &[
         name: "log_softmax",
         doc: LOG_SOFTMAX_DOC,
         surface: Surface::NN,
+        autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload { sig: IMPLICIT, call: Call::Fn(|a| implicit(a, log_softmax)) }],
         ..Op::NEW
     },

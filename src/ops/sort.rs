@@ -14,7 +14,7 @@ use crate::{bail, ensure};
 /// The dense rows of `t` along `dim`, as `[…, n]`, in the dtype that their elements are compared in, and `n`. A 0-d tensor is
 /// one row of one element.
 pub(super) fn to_rows(t: &Tensor, dim: usize) -> Result<(Tensor, usize)> {
-    let dtype = if t.device().is_gpu() { t.dtype() } else { t.dtype().ordered() };
+    let dtype = kernels::compare_dtype(t.raw(), t.dtype())?;
     if t.rank() == 0 {
         return Ok((t.dense(dtype)?, 1));
     }
@@ -158,7 +158,7 @@ pub(super) fn search(
     let common = crate::dtype::promote(sorted.dtype(), values.dtype());
     let n = sorted.shape().last().copied().unwrap_or(1);
     let m = if sorted.rank() <= 1 { values.numel() } else { values.shape().last().copied().unwrap_or(1) };
-    let compared = if sorted.device().is_gpu() { common } else { common.ordered() };
+    let compared = kernels::compare_dtype(sorted.raw(), common)?;
     let (x, v) = (sorted.dense(compared)?, values.dense(compared)?);
     let order = sorter.map(|s| s.dense(DType::I64)).transpose()?;
     let out = values.empty_as(DType::I64)?;

@@ -75,7 +75,9 @@ pub fn view_as(t: &Tensor, shape: &Dims) -> Result<Tensor> {
 /// A view where one exists, else a copy.
 pub fn reshape_to(t: &Tensor, shape: &Dims) -> Result<Tensor> {
     match t.layout().reshape(shape) {
-        Some(l) => reshaped(t, l, if t.is_contiguous() { "ViewBackward0" } else { "ReshapeAliasBackward0" }),
+        Some(l) => {
+            reshaped(t, l, if t.looks_contiguous() { "ViewBackward0" } else { "ReshapeAliasBackward0" })
+        }
         None => unsafe_view(&clone_in(t, MemoryFormat::Contiguous)?, shape),
     }
 }
@@ -608,6 +610,8 @@ pub fn view_dtype(t: &Tensor, dtype: crate::dtype::DType) -> Result<Tensor> {
             }
         }
         layout.shape[d] = bytes / to;
+        // The stride of a single element may have been any.
+        layout.strides[d] = 1;
         layout.offset = layout.offset.saturating_mul(from) / to;
         for k in 0..d {
             layout.strides[k] = layout.strides[k].saturating_mul(from as isize) / to as isize;

@@ -282,8 +282,10 @@ unsafe impl<M: Managed> Sync for Imported<M> {}
 
 impl<M: Managed> Drop for Imported<M> {
     fn drop(&mut self) {
-        // SAFETY: the capsule was consumed, so the deleter is ours to call.
-        unsafe { M::delete(self.0) };
+        // The last tensor may die on any thread, and a deleter of a Python library may touch objects: it runs attached to
+        // the interpreter. Without an interpreter there is nothing left to give the memory back to.
+        // SAFETY: the capsule was consumed, so the deleter is ours to call, once.
+        Python::try_attach(|_| unsafe { M::delete(self.0) });
     }
 }
 
@@ -333,7 +335,10 @@ unsafe fn geometry(t: &DLTensor) -> PyResult<(Layout, DType, usize)> {
         true => shape.contiguous_strides(),
         false => numbers(t.strides).iter().map(|&s| s as isize).collect(),
     };
-    Ok((Layout { shape, strides, offset: 0 }, dtype, t.data as usize + t.byte_offset as usize))
+    let address = (t.data as usize).checked_add(t.byte_offset as usize);
+    let address =
+        address.ok_or_else(|| PyBufferError::new_err("the tensor lies beyond the address space"))?;
+    Ok((Layout { shape, strides, offset: 0 }, dtype, address))
 }
 
 /// A tensor over the memory of another library's tensor, or of a capsule that it made.

@@ -18,7 +18,7 @@ use super::node::node_object;
 use super::tensor::{PyTensor, TensorObject, wrap};
 use crate::error::Result;
 use crate::graph::{
-    self, Cx, Edge, Edges, Function, GradFn, Grads, Held, HeldGuard, Node, SavedTensor, anything_held,
+    self, Cx, Edge, Edges, Function, GcVisitor, GradFn, Grads, HeldGuard, Node, SavedTensor, anything_held,
 };
 use crate::tensor::{Tensor, check_inplace, rebase};
 
@@ -35,7 +35,7 @@ pub struct Saved {
 #[pymethods]
 impl Saved {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        let (mut held, mut done) = (Held::default(), Ok(()));
+        let (mut held, mut done) = (GcVisitor::default(), Ok(()));
         let mut visit = |object: &dyn Any| {
             visit_objects(object, &mut |o| {
                 if done.is_ok() {

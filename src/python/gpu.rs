@@ -14,7 +14,7 @@ use crate::ops;
 #[pyfunction(name = "_gpu_count")]
 pub fn gpu_count(py: Python<'_>) -> usize {
     #[cfg(feature = "gpu")]
-    return py.detach(|| crate::backend::gpu::instance::adapters().len());
+    return py.detach(|| crate::backend::device_info::adapters().len());
     #[cfg(not(feature = "gpu"))]
     {
         let _ = py;
@@ -58,9 +58,7 @@ mod open {
     use wgpu::Features;
 
     use super::*;
-    use crate::backend::gpu::cache;
-    use crate::backend::gpu::device::{allocation, gpu, opened, reset};
-    use crate::backend::gpu::instance::adapter;
+    use crate::backend::device_info::{adapter, allocation, cache, gpu, opened, reset};
     use crate::python::object::{PyTensor, TensorObject};
 
     /// Name, vendor, driver, backend and limits of a GPU.

@@ -14,7 +14,7 @@ use super::node::NodeHost;
 use super::tensor::{PyTensor, TensorObject, wrap};
 use crate::error::Result;
 use crate::graph::{
-    self, GradFn, Grads, Handle, HeldGuard, Meta, Node, NodeHook, PackedTensor, PostAccumulateHook,
+    self, AutogradMeta, GradFn, Grads, Handle, HeldGuard, Node, NodeHook, PackedTensor, PostAccumulateHook,
     SavedTensorHooks, TensorHook,
 };
 use crate::tensor::Tensor;
@@ -180,7 +180,7 @@ pub fn hooks_dict<'py>(py: Python<'py>, t: &Tensor) -> PyResult<Option<Bound<'py
 
 /// What a hook hangs on.
 enum Place {
-    Leaf(Weak<Meta>),
+    Leaf(Weak<AutogradMeta>),
     Node(Weak<Node>),
 }
 
@@ -192,7 +192,7 @@ pub struct PyHookHandle {
 }
 
 impl PyHookHandle {
-    pub fn on_leaf(meta: &Arc<Meta>, handle: Handle) -> PyHookHandle {
+    pub fn on_leaf(meta: &Arc<AutogradMeta>, handle: Handle) -> PyHookHandle {
         PyHookHandle { place: Place::Leaf(Arc::downgrade(meta)), handle }
     }
 

@@ -11,6 +11,7 @@ use pyo3::types::{PyDict, PyInt, PyList, PyString, PyTuple, PyType};
 use super::convert::{dtype_argument, integer, number, numpy_bool, scalar};
 use super::dtype::type_name;
 use super::error::{IntoPy, warn};
+use super::subclass::made_by_mode;
 use super::tensor::{PyTensor, TensorObject, wrap};
 use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar, promote};
@@ -224,7 +225,7 @@ fn unsupported_kind(array: &Bound<'_, PyAny>, kind: &str) -> PyErr {
     ))
 }
 
-/// A tensor over memory that `owner` keeps alive.
+/// A tensor over memory that `owner` keeps alive, wherever it begins; see Note [Misaligned memory].
 ///
 /// # Safety
 /// Every element of `layout`, counted from `address`, may be read, and written unless `readonly`, while `owner` lives.
@@ -239,19 +240,15 @@ pub unsafe fn adopt(
         return Tensor::empty(layout.shape, dtype).py();
     }
     let size = dtype.size() as isize;
-    if !address.is_multiple_of(dtype.size()) {
-        return Err(PyValueError::new_err(
-            "the memory is not aligned to the size of its elements. Copy it to reallocate the memory.",
-        ));
-    }
     let too_large = || PyValueError::new_err("the memory has more elements than a tensor can");
     checked_numel(&layout.shape).map_err(|_| too_large())?;
     let (lo, hi) = layout.extent().ok_or_else(too_large)?;
-    let start = (address as isize + lo * size) as *mut u8;
+    let bytes = (hi - lo).checked_add(1).and_then(|n| n.checked_mul(size)).ok_or_else(too_large)?;
+    let start =
+        lo.checked_mul(size).and_then(|lo| (address as isize).checked_add(lo)).ok_or_else(too_large)?;
     let layout = Layout { offset: (-lo) as usize, ..layout };
     // SAFETY: the caller's promise, for the extent of the layout.
-    let storage =
-        unsafe { Storage::borrowed(start, ((hi - lo + 1) * size) as usize, readonly, owner) }.py()?;
+    let storage = unsafe { Storage::borrowed(start as *mut u8, bytes as usize, readonly, owner) }.py()?;
     Ok(Tensor::from_parts(storage, layout, dtype))
 }
 
@@ -280,6 +277,8 @@ pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Te
     let mut leaf = data.clone();
     while let Some(n) = sequence_len(&leaf) {
         shape.push(n);
+        // A range, or whatever class counts as a sequence, says that it is longer than any list.
+        checked_numel(&shape).and_then(expect_room::<Scalar>).py()?;
         if n == 0 {
             break;
         }
@@ -306,7 +305,7 @@ pub fn tensor_from(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Te
     } else {
         natural_dtype(&values)
     });
-    let out = Tensor::empty(Dims::from(&shape[..]), dtype).py()?;
+    let mut out = Tensor::empty(Dims::from(&shape[..]), dtype).py()?;
     with_dtype!(dtype, T => {
         for (o, v) in out.slice_mut::<T>().py()?.iter_mut().zip(&values) {
             *o = T::from_scalar(stored(*v, dtype)?);
@@ -412,7 +411,12 @@ fn collect(
     if let Ok(l) = obj.cast::<PyList>() {
         return l.iter().try_for_each(|x| collect(&x, shape, depth + 1, dtype, out, seen));
     }
-    (0..n).try_for_each(|i| collect(&obj.get_item(i)?, shape, depth + 1, dtype, out, seen))
+    (0..n).try_for_each(|i| {
+        if i % 4096 == 4095 {
+            obj.py().check_signals()?;
+        }
+        collect(&obj.get_item(i)?, shape, depth + 1, dtype, out, seen)
+    })
 }
 
 /// `torch.tensor`: always a copy, always a leaf.
@@ -427,6 +431,10 @@ pub fn tensor(
     pin_memory: bool,
 ) -> PyResult<Py<PyAny>> {
     let _ = pin_memory;
+    let wishes = [("dtype", dtype), ("device", device)];
+    if let Some(made) = made_by_mode(py, "tensor", data, &wishes, requires_grad)? {
+        return Ok(made.unbind());
+    }
     let device = match (device, data.cast::<PyTensor>()) {
         (Some(d), _) => super::dtype::device_of(d)?,
         (None, Ok(t)) => t.tensor().device(),
@@ -458,6 +466,11 @@ pub fn as_tensor<'py>(
     dtype: Option<&Bound<'py, PyAny>>,
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Py<PyAny>> {
+    if let Some(made) =
+        made_by_mode(data.py(), "as_tensor", data, &[("dtype", dtype), ("device", device)], false)?
+    {
+        return Ok(made.unbind());
+    }
     let device = device.map(super::dtype::device_of).transpose()?;
     let wanted = dtype_of(dtype)?;
     let t = match data.cast::<PyTensor>() {

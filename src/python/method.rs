@@ -25,11 +25,11 @@ use super::dtype::type_name;
 use super::error::{IntoPy, panicked, to_py, warn};
 use super::matching::{Positional, Values, find};
 use super::signature::{Signature, parse};
-use super::subclass::{is_watched, overridden};
+use super::subclass::{is_watched, overridden, tensor_attribute};
 use super::tensor::{DETACH_FROM, PyTensor, TensorObject, wrap};
 use crate::error::interruptible;
+use crate::ops;
 use crate::ops::schema::{Op, Out, Surface, Value};
-use crate::ops::{self, autocast};
 use crate::tensor::check_replaced;
 
 /// What a trampoline leads to.
@@ -39,7 +39,31 @@ struct Entry {
     inplace: bool,
     /// The operation changes the geometry of its first argument (`t_`, `squeeze_`).
     replaces: bool,
+    place: Place,
     signatures: Vec<Signature>,
+}
+
+/// Where an entry is found: `__torch_function__` sees the callable of that place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// `rgrad` and the class.
+    Top,
+    Nn,
+    Special,
+    Linalg,
+    Attribute,
+}
+
+impl Place {
+    /// The submodule of `rgrad._C` that holds its functions.
+    fn module(self) -> &'static str {
+        match self {
+            Place::Nn => "_nn",
+            Place::Special => "_special",
+            Place::Linalg => "_linalg",
+            Place::Top | Place::Attribute => "",
+        }
+    }
 }
 
 static ENTRIES: OnceLock<Vec<Entry>> = OnceLock::new();
@@ -149,9 +173,9 @@ fn dispatch(
         return Err(PyTypeError::new_err("operation table is not loaded"));
     };
     if is_watched()
-        && let Some(out) = watched(py, entry, args, names, keywords)?
+        && let Some(out) = overridden_entry(py, entry, args, names, keywords)?
     {
-        return Ok(out);
+        return Ok(out.unbind());
     }
     let mut out: Option<Bound<PyAny>> = None;
     let mut given: SmallVec<[(Bound<PyString>, &Bound<PyAny>); 4]> = SmallVec::new();
@@ -167,7 +191,11 @@ fn dispatch(
         }
     }
     let mut values = Values::new();
-    let signature = find(entry.name, &entry.signatures, args, &given, &mut values)?;
+    let signature = match find(entry.name, &entry.signatures, args, &given, &mut values) {
+        Ok(signature) => signature,
+        // What is no tensor may know what to do.
+        Err(e) => return overridden_entry(py, entry, args, names, keywords)?.map(Bound::unbind).ok_or(e),
+    };
     let first = || args.get(0).ok_or_else(|| PyTypeError::new_err("an operation in place needs a tensor"));
     if entry.inplace {
         if is_large(&values) {
@@ -208,36 +236,32 @@ fn dispatch(
     }
 }
 
-/// What a class among the arguments makes of a call, or autocast; None where neither has to do with it.
-#[cold]
-fn watched(
-    py: Python<'_>,
-    entry: &Entry,
-    args: Positional,
-    names: Option<&Bound<'_, PyTuple>>,
-    keywords: &[Bound<'_, PyAny>],
-) -> PyResult<Option<Py<PyAny>>> {
-    if let Some(out) = overridden_entry(py, entry, args, names, keywords)? {
-        return Ok(Some(out.unbind()));
-    }
-    if entry.inplace || entry.replaces || !autocast::concerns(entry.op.name) {
-        return Ok(None);
-    }
-    let mut given: SmallVec<[(Bound<PyString>, &Bound<PyAny>); 4]> = SmallVec::new();
-    for (name, v) in names.into_iter().flatten().zip(keywords) {
-        if name.eq("out")? && !v.is_none() {
-            return Ok(None);
-        }
-        given.push((interned(name.cast_into::<PyString>()?), v));
-    }
-    let mut values = Values::new();
-    let signature = find(entry.name, &entry.signatures, args, &given, &mut values)?;
-    let result =
-        py.detach(|| interruptible(|| autocast::call(entry.op, signature.overload, &mut values))).py()?;
-    convert::out(py, result).map(Some)
-}
+/// Functions of `rgrad.nn.functional` that PyTorch has not written in Python: their arguments are shown as they come.
+const WRITTEN_IN_C: [&str; 20] = [
+    "adaptive_avg_pool1d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "gelu",
+    "hardshrink",
+    "linear",
+    "logsigmoid",
+    "one_hot",
+    "pixel_shuffle",
+    "prelu",
+    "scaled_dot_product_attention",
+    "softplus",
+    "softshrink",
+];
 
 /// As [`overridden`], for an entry.
+#[cold]
 fn overridden_entry<'py>(
     py: Python<'py>,
     entry: &Entry,
@@ -248,20 +272,28 @@ fn overridden_entry<'py>(
     let positional: Vec<_> = args.slf.into_iter().chain(args.rest).collect();
     let names: Vec<_> = names.into_iter().flatten().collect();
     let named: Vec<_> = names.iter().zip(keywords).collect();
-    let function = || {
-        if args.slf.is_some() {
-            return py.get_type::<PyTensor>().getattr(entry.name);
-        }
-        let module = py.import("rgrad._C")?;
-        let places = ["_nn", "_special", "_linalg"].map(|place| module.getattr(place));
-        let places = std::iter::once(Ok(module.into_any())).chain(places);
-        if let Some(found) = places.flatten().find_map(|place| place.getattr(entry.name).ok()) {
-            return Ok(found);
-        }
-        // An attribute, such as `T`.
-        py.get_type::<PyTensor>().getattr(entry.name)?.getattr("fget")
+    let module = || py.import(intern!(py, "rgrad._C"));
+    let function = || match entry.place {
+        Place::Top if args.slf.is_some() => tensor_attribute(py, entry.name),
+        Place::Top => module()?.getattr(entry.name),
+        Place::Attribute => tensor_attribute(py, entry.name)?.getattr("__get__"),
+        place => module()?.getattr(place.module())?.getattr(entry.name),
     };
-    overridden(function, &positional, &named)
+    if entry.place != Place::Nn || WRITTEN_IN_C.contains(&entry.name) {
+        return overridden(py, function, &positional, &named, entry.place == Place::Attribute);
+    }
+    // As PyTorch's functions there hand their arguments on: what has a default by its name.
+    let seen = py.import("rgrad._subclass")?.getattr("as_written")?;
+    let kwargs = PyDict::new(py);
+    named.iter().try_for_each(|(name, value)| kwargs.set_item(name, value))?;
+    let positional = PyTuple::new(py, positional)?;
+    let seen: Option<(Vec<Bound<PyAny>>, Bound<PyDict>)> =
+        seen.call1((signature_text(entry), positional, kwargs))?.extract()?;
+    let Some((positional, kwargs)) = seen else { return Ok(None) };
+    let named: Vec<_> = kwargs.iter().collect();
+    let positional: Vec<_> = positional.iter().collect();
+    let named: Vec<_> = named.iter().map(|(name, value)| (name, value)).collect();
+    overridden(py, function, &positional, &named, true)
 }
 
 /// Python's one object for a word; keywords written in a program are that object already.
@@ -336,6 +368,16 @@ pub fn add_operations(m: &Bound<'_, PyModule>) -> PyResult<()> {
     for (i, e) in entries.iter().enumerate() {
         let s = e.op.surface;
         let def = definition(e, i)?;
+        match e.place {
+            Place::Top => {}
+            Place::Nn => add_all(&nn, e, &function(py, def)?)?,
+            Place::Special => add_all(&special, e, &function(py, def)?)?,
+            Place::Linalg => add_all(&linalg, e, &function(py, def)?)?,
+            Place::Attribute => attributes.set_item(e.name, function(py, def)?)?,
+        }
+        if e.place != Place::Top {
+            continue;
+        }
         if s.has(Surface::METHOD) || e.inplace {
             // SAFETY: the definition lives as long as the process.
             let descriptor = unsafe {
@@ -345,20 +387,8 @@ pub fn add_operations(m: &Bound<'_, PyModule>) -> PyResult<()> {
                 class.setattr(name.as_str(), &descriptor)?;
             }
         }
-        if s.has(Surface::ATTRIBUTE) {
-            attributes.set_item(e.name, function(py, def)?)?;
-        }
         if s.has(Surface::FUNCTION) || e.inplace {
             add_all(m, e, &function(py, def)?)?;
-        }
-        if s.has(Surface::NN) {
-            add_all(&nn, e, &function(py, def)?)?;
-        }
-        if s.has(Surface::SPECIAL) {
-            add_all(&special, e, &function(py, def)?)?;
-        }
-        if s.has(Surface::LINALG) {
-            add_all(&linalg, e, &function(py, def)?)?;
         }
     }
     // An attribute is a property over the operation's function.
@@ -376,17 +406,30 @@ pub fn add_operations(m: &Bound<'_, PyModule>) -> PyResult<()> {
 fn build(py: Python<'_>) -> PyResult<Vec<Entry>> {
     let mut entries = Vec::new();
     for op in ops::all() {
-        let mut push = |name: &'static str, inplace: bool| {
+        let mut push = |name: &'static str, inplace: bool, place: Place| {
             let signatures = op.overloads.iter().map(|o| parse(py, o)).collect::<Result<Vec<_>, _>>();
             let signatures = signatures.map_err(|e| PyTypeError::new_err(format!("{name}: {e}")))?;
             let replaces = name.ends_with('_') && !inplace && op.surface == Surface::METHOD;
-            entries.push(Entry { op, name, inplace, replaces, signatures });
+            entries.push(Entry { op, name, inplace, replaces, place, signatures });
             PyResult::Ok(())
         };
-        push(op.name, false)?;
+        let places = [
+            (Surface::METHOD, Place::Top),
+            (Surface::FUNCTION, Place::Top),
+            (Surface::NN, Place::Nn),
+            (Surface::SPECIAL, Place::Special),
+            (Surface::LINALG, Place::Linalg),
+            (Surface::ATTRIBUTE, Place::Attribute),
+        ];
+        let mut last = None;
+        for (_, place) in places.into_iter().filter(|(surface, _)| op.surface.has(*surface)) {
+            if last.replace(place) != Some(place) {
+                push(op.name, false, place)?;
+            }
+        }
         if op.surface.has(Surface::INPLACE) {
             // Once per operation, for the life of the process.
-            push(Box::leak(format!("{}_", op.name).into_boxed_str()), true)?;
+            push(Box::leak(format!("{}_", op.name).into_boxed_str()), true, Place::Top)?;
         }
     }
     Ok(entries)
@@ -436,6 +479,7 @@ fn op_table(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
         d.set_item("name", op.name)?;
         d.set_item("doc", op.doc.trim())?;
         d.set_item("aliases", op.aliases.to_vec())?;
+        d.set_item("samples", op.samples.to_vec())?;
         d.set_item("signatures", op.overloads.iter().map(|o| o.sig).collect::<Vec<_>>())?;
         let surfaces = [
             ("method", Surface::METHOD),

@@ -78,7 +78,9 @@ mod _C {
     use super::storage::{PyStorage, frombuffer, storage_bytes, tensor_from_buffer};
     #[pymodule_export]
     use super::subclass::{
-        call_torch_function, disabled_torch_function, meet_subclass, set_torch_function_disabled,
+        call_torch_function, count_modes, disabled_torch_function, handle_torch_function, has_torch_function,
+        is_torch_function_enabled, is_torch_function_mode_enabled, meet_subclass, mode_at, pop_mode,
+        push_mode, set_torch_function_disabled,
     };
     #[pymodule_export]
     use super::tensor::PyTensor;

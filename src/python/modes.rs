@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use super::dtype::{PyDType, PyGenerator, dtype_object};
 use super::error::IntoPy;
 use super::tensor::Operand;
-use crate::backend::cpu::{parallel, simd};
+use crate::backend::{simd, threads};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::ops::{self, autocast};
@@ -66,7 +66,7 @@ pub fn set_default_dtype(d: &Bound<'_, PyAny>) -> PyResult<()> {
 
 #[pyfunction]
 pub fn get_num_threads() -> usize {
-    parallel::num_threads()
+    threads::num_threads()
 }
 
 #[pyfunction]
@@ -74,7 +74,7 @@ pub fn set_num_threads(num: isize) -> PyResult<()> {
     if num <= 0 {
         return Err(pyo3::exceptions::PyRuntimeError::new_err("set_num_threads expects a positive integer"));
     }
-    parallel::set_num_threads(num as usize);
+    threads::set_num_threads(num as usize);
     Ok(())
 }
 

@@ -18,7 +18,7 @@ use super::hooks::{Callable, PackHooks, PyHookHandle, callable, visit_objects};
 use super::tensor::wrap;
 use crate::engine::{apply, current};
 use crate::error::{Error, Result};
-use crate::graph::{GradFn, Held, HeldGuard, SavedTensor, anomaly, anything_held};
+use crate::graph::{GcVisitor, GradFn, HeldGuard, SavedTensor, anomaly, anything_held};
 
 /// A node of the graph. Each kind of node has a subclass by its name, made when the first one is asked for.
 #[pyclass(frozen, name = "Node", module = "rgrad.autograd.graph", subclass, weakref)]
@@ -184,7 +184,7 @@ impl PyNode {
         if !anything_held() {
             return Ok(());
         }
-        let mut held = Held::default();
+        let mut held = GcVisitor::default();
         held.node(&self.node);
         let mut done = Ok(());
         held.visit(&mut |object| {

@@ -24,9 +24,10 @@ use pyo3::types::{PySlice, PyType};
 
 use super::error::IntoPy;
 use super::hooks::visit_objects;
-use super::tensor::operator;
+use super::subclass::is_watched;
+use super::tensor::{operator, overridable};
 use crate::dtype::Scalar;
-use crate::graph::{Held, anything_held};
+use crate::graph::{GcVisitor, anything_held};
 use crate::ops::index::{Index, getitem};
 use crate::ops::pointwise::{Arg, Row};
 use crate::ops::rows;
@@ -147,6 +148,22 @@ fn class() -> *mut ffi::PyTypeObject {
 /// Whether an object is of the class itself, not of a subclass.
 pub fn is_exact(slf: &Bound<'_, PyTensor>) -> bool {
     slf.get_type_ptr() == class()
+}
+
+/// Whether an object is a tensor of the class itself.
+pub fn is_plain(obj: &Bound<'_, PyAny>) -> bool {
+    obj.get_type_ptr() == class()
+}
+
+/// The class `Tensor`.
+pub fn class_object(py: Python<'_>) -> Bound<'_, PyAny> {
+    // SAFETY: the class lives as long as the process; before it is made nothing asks for it but for `TensorBase`.
+    unsafe {
+        match class() {
+            p if p.is_null() => py.get_type::<PyTensor>().into_any(),
+            p => Bound::from_borrowed_ptr(py, p.cast()),
+        }
+    }
 }
 
 /// Dead objects of exactly this class, to be made tensors again.
@@ -324,7 +341,7 @@ unsafe extern "C" fn traverse(obj: *mut ffi::PyObject, visit: ffi::visitproc, ar
         }
         let t = (*contents(Python::assume_attached(), obj)).tensor.peek();
         if done == 0 && anything_held() && (t.meta().is_some() || t.base().is_some()) {
-            let mut held = Held::default();
+            let mut held = GcVisitor::default();
             held.tensor(t);
             held.visit(&mut |object| {
                 visit_objects(object, &mut |o| {
@@ -352,6 +369,10 @@ pub fn slice_bounds(slice: &Bound<'_, PySlice>) -> PyResult<(isize, isize, isize
 
 static OPERATORS: [&Row; 4] = [&rows::add, &rows::sub, &rows::mul, &rows::div];
 
+/// What `__torch_function__` sees them as, and what with the tensor on the right.
+const SEEN_AS: [[&str; 2]; 4] =
+    [["add", "add"], ["sub", "__rsub__"], ["mul", "mul"], ["div", "__rtruediv__"]];
+
 /// An operator where its operands need arranging, or are not both tensors or numbers.
 struct Arranged<const I: usize>;
 
@@ -368,13 +389,11 @@ unsafe fn arranged<const I: usize>(
 ) -> PyResult<*mut ffi::PyObject> {
     // SAFETY: borrowed for this call.
     let (a, b) = unsafe { (Bound::from_borrowed_ptr(py, a), Bound::from_borrowed_ptr(py, b)) };
-    let out = match a.cast::<PyTensor>() {
-        Ok(t) => operator(py, OPERATORS[I], &t.tensor(), &b, false),
-        Err(_) => match b.cast::<PyTensor>() {
-            Ok(t) => operator(py, OPERATORS[I], &t.tensor(), &a, true),
-            Err(_) => Ok(py.NotImplemented()),
-        },
-    };
+    let (slf, other, swapped) = if a.cast::<PyTensor>().is_ok() { (a, b, false) } else { (b, a, true) };
+    let Ok(t) = slf.cast::<PyTensor>() else { return Ok(py.NotImplemented().into_ptr()) };
+    let out = overridable(SEEN_AS[I][swapped as usize], t, &other, |t| {
+        operator(py, OPERATORS[I], t, &other, swapped)
+    });
     out.map(Py::into_ptr)
 }
 
@@ -403,6 +422,9 @@ unsafe extern "C" fn binary<const I: usize>(
     // code runs and nothing gives the GIL up.
     unsafe {
         let py = Python::assume_attached();
+        if is_watched() {
+            return trampoline::binaryfunc::<Arranged<I>>(a, b);
+        }
         let out = match (peek(py, a), peek(py, b)) {
             (Some(x), Some(y)) => OPERATORS[I].call_small([Arg::T(x), Arg::T(y)]),
             (Some(x), None) => plain_number(b).and_then(|s| OPERATORS[I].call_small([Arg::T(x), Arg::S(s)])),
@@ -426,6 +448,7 @@ unsafe extern "C" fn subscript(obj: *mut ffi::PyObject, key: *mut ffi::PyObject)
     unsafe {
         let py = Python::assume_attached();
         if ffi::PyLong_CheckExact(key) != 0
+            && !is_watched()
             && let (Some(t), Some(Scalar::Int(i))) = (peek(py, obj).cloned(), plain_number(key))
             && let Ok(row) = getitem(&t, &[Index::Int(i)])
         {

@@ -4,40 +4,59 @@
 
 use pyo3::prelude::*;
 
-use super::tensor::{Operand, PyTensor, operator, operator_inplace};
+use super::subclass::{inplace_overridden, is_watched};
+use super::tensor::{Operand, PyTensor, TensorObject, operator, operator_inplace, overridable};
 use crate::ops::rows;
 
 macro_rules! operators {
-    ($($(#[$m:meta])* $name:ident, $reflected:ident, $inplace:ident => $row:ident;)*) => {
+    ($($name:ident as $seen:literal, $reflected:ident as $seen_reflected:literal,
+       $inplace:ident as $seen_inplace:literal => $row:ident;)*) => {
         #[pymethods]
         impl PyTensor {
             $(
-                fn $name(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-                    operator(py, &rows::$row, &self.inner(py), other, false)
+                fn $name(slf: &Bound<'_, Self>, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+                    overridable($seen, slf, other, |t| operator(py, &rows::$row, t, other, false))
                 }
-                fn $reflected(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-                    operator(py, &rows::$row, &self.inner(py), other, true)
+                fn $reflected(slf: &Bound<'_, Self>, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+                    overridable($seen_reflected, slf, other, |t| operator(py, &rows::$row, t, other, true))
                 }
                 // What is no operand makes PyO3 return NotImplemented.
-                fn $inplace(&self, py: Python<'_>, other: Operand) -> PyResult<()> {
-                    operator_inplace(py, &rows::$row, &self.inner(py), &other)
+                fn $inplace(slf: &Bound<'_, Self>, py: Python<'_>, other: InplaceOperand<'_>) -> PyResult<()> {
+                    if is_watched() && inplace_overridden($seen_inplace, slf, &other.object)? {
+                        return Ok(());
+                    }
+                    operator_inplace(py, &rows::$row, &slf.tensor(), &other.operand)
                 }
             )*
         }
     };
 }
 operators! {
-    __add__, __radd__, __iadd__ => add;
-    __sub__, __rsub__, __isub__ => sub;
-    __mul__, __rmul__, __imul__ => mul;
-    __truediv__, __rtruediv__, __itruediv__ => div;
-    __floordiv__, __rfloordiv__, __ifloordiv__ => floor_divide;
-    __mod__, __rmod__, __imod__ => remainder;
-    __and__, __rand__, __iand__ => bitwise_and;
-    __or__, __ror__, __ior__ => bitwise_or;
-    __xor__, __rxor__, __ixor__ => bitwise_xor;
-    __lshift__, __rlshift__, __ilshift__ => bitwise_left_shift;
-    __rshift__, __rrshift__, __irshift__ => bitwise_right_shift;
+    __add__ as "add", __radd__ as "add", __iadd__ as "add_" => add;
+    __sub__ as "sub", __rsub__ as "__rsub__", __isub__ as "sub_" => sub;
+    __mul__ as "mul", __rmul__ as "mul", __imul__ as "mul_" => mul;
+    __truediv__ as "div", __rtruediv__ as "__rtruediv__", __itruediv__ as "div_" => div;
+    __floordiv__ as "__floordiv__", __rfloordiv__ as "__rfloordiv__", __ifloordiv__ as "floor_divide_" => floor_divide;
+    __mod__ as "remainder", __rmod__ as "__rmod__", __imod__ as "remainder_" => remainder;
+    __and__ as "__and__", __rand__ as "bitwise_and", __iand__ as "__iand__" => bitwise_and;
+    __or__ as "__or__", __ror__ as "bitwise_or", __ior__ as "__ior__" => bitwise_or;
+    __xor__ as "__xor__", __rxor__ as "bitwise_xor", __ixor__ as "__ixor__" => bitwise_xor;
+    __lshift__ as "__lshift__", __rlshift__ as "__rlshift__", __ilshift__ as "__ilshift__" => bitwise_left_shift;
+    __rshift__ as "__rshift__", __rrshift__ as "__rrshift__", __irshift__ as "__irshift__" => bitwise_right_shift;
+}
+
+/// The right side of an operator in place, as it was passed and as it is read.
+pub struct InplaceOperand<'py> {
+    pub object: Bound<'py, PyAny>,
+    pub operand: Operand,
+}
+
+impl<'py> FromPyObject<'_, 'py> for InplaceOperand<'py> {
+    type Error = PyErr;
+
+    fn extract(obj: Borrowed<'_, 'py, PyAny>) -> PyResult<InplaceOperand<'py>> {
+        Ok(InplaceOperand { object: obj.to_owned(), operand: obj.extract()? })
+    }
 }
 
 /// Adds the names that division had in Python 2, which PyTorch keeps.

@@ -8,11 +8,12 @@ use pyo3::types::{PyDict, PyTuple};
 
 use super::convert;
 use super::error::IntoPy;
-use super::subclass::is_watched;
-use super::tensor::{Operand, PyTensor, TensorObject, wrap};
+use super::operators::InplaceOperand;
+use super::subclass::{inplace_overridden, is_watched};
+use super::tensor::{Operand, PyTensor, TensorObject, overridable, wrap};
 use crate::error::interruptible;
 use crate::ops::schema::{Op, Value};
-use crate::ops::{self, autocast, matmul};
+use crate::ops::{self, matmul};
 
 /// An operation of the table, looked up once.
 struct Named {
@@ -50,13 +51,7 @@ impl From<Operand> for Value {
 
 fn power(py: Python<'_>, base: Value, exponent: Value) -> PyResult<Py<PyAny>> {
     let op = POW.get()?;
-    let (overload, mut values) = (&op.overloads[0], [base, exponent]);
-    // Autocast is asked by calls by name, of which this is none.
-    let out = if is_watched() {
-        py.detach(|| interruptible(|| autocast::call(op, overload, &mut values))).py()?
-    } else {
-        py.detach(|| interruptible(|| ops::call(op, overload, &values))).py()?
-    };
+    let out = py.detach(|| interruptible(|| ops::call(op, &op.overloads[0], &[base, exponent]))).py()?;
     convert::out(py, out)
 }
 
@@ -109,40 +104,43 @@ impl PyTensor {
     }
 
     fn __pow__(
-        &self,
+        slf: &Bound<'_, Self>,
         py: Python<'_>,
         exponent: &Bound<'_, PyAny>,
         modulo: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        match Operand::of(exponent) {
-            Some(e) if modulo.is_none() => power(py, Value::Tensor(self.inner(py)), e.into()),
+        overridable("__pow__", slf, exponent, |t| match Operand::of(exponent) {
+            Some(e) if modulo.is_none() => power(py, Value::Tensor(t.clone()), e.into()),
             _ => {
                 convert::check_range(exponent, convert::Ty::Operand)?;
                 Ok(py.NotImplemented())
             }
-        }
+        })
     }
 
     fn __rpow__(
-        &self,
+        slf: &Bound<'_, Self>,
         py: Python<'_>,
         base: &Bound<'_, PyAny>,
         modulo: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        match Operand::of(base) {
-            Some(b) if modulo.is_none() => power(py, b.into(), Value::Tensor(self.inner(py))),
+        overridable("__rpow__", slf, base, |t| match Operand::of(base) {
+            Some(b) if modulo.is_none() => power(py, b.into(), Value::Tensor(t.clone())),
             _ => Ok(py.NotImplemented()),
-        }
+        })
     }
 
     fn __ipow__(
-        &self,
+        slf: &Bound<'_, Self>,
         py: Python<'_>,
-        exponent: Operand,
+        exponent: InplaceOperand<'_>,
         _modulo: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let (op, base) = (POW.get()?, Value::Tensor(self.inner(py)));
-        py.detach(|| ops::call_inplace(op, &op.overloads[0], &[base, exponent.into()])).py().map(drop)
+        if is_watched() && inplace_overridden("__ipow__", slf, &exponent.object)? {
+            return Ok(());
+        }
+        let (op, base) = (POW.get()?, Value::Tensor(slf.tensor()));
+        py.detach(|| ops::call_inplace(op, &op.overloads[0], &[base, exponent.operand.into()])).py().map(drop)
     }
 
     fn __invert__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {

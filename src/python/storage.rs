@@ -74,15 +74,17 @@ impl PyStorage {
     #[new]
     #[pyo3(signature = (data=None))]
     fn new(data: Option<&Bound<'_, PyAny>>) -> PyResult<PyStorage> {
-        let Some(data) = data else { return Ok(PyStorage(Storage::new(0).py()?)) };
-        if let Some(n) = int(data) {
-            return Ok(PyStorage(Storage::zeroed(usize::try_from(n)?).py()?));
-        }
-        expect_room::<usize>(data.len().unwrap_or(0)).py()?;
-        let bytes = data.extract::<Vec<u8>>()?;
-        let storage = Storage::new(bytes.len()).py()?;
-        storage.slice_mut::<u8>().copy_from_slice(&bytes);
-        Ok(PyStorage(storage))
+        let storage = match data {
+            None => Storage::zeroed(0),
+            Some(data) => match int(data) {
+                Some(n) => Storage::zeroed(usize::try_from(n)?),
+                None => {
+                    expect_room::<usize>(data.len().unwrap_or(0)).py()?;
+                    Storage::from_slice(&data.extract::<Vec<u8>>()?)
+                }
+            },
+        };
+        Ok(PyStorage(storage.py()?))
     }
 
     /// The memory itself, as `TypedStorage.untyped` gives it.
@@ -259,7 +261,7 @@ pub fn storage_bytes<'py>(t: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyMem
     PyMemoryView::from(Bound::new(t.py(), t.get().untyped_storage(t.py()))?.as_any())
 }
 
-/// A one-dimensional tensor over the memory of a buffer. Memory that is not aligned to the elements is copied.
+/// A one-dimensional tensor over the memory of a buffer.
 fn buffer_tensor(buffer: PyUntypedBuffer, dtype: DType, offset: usize, numel: usize) -> PyResult<Tensor> {
     let size = dtype.size();
     let end = numel.checked_mul(size).and_then(|n| n.checked_add(offset));
@@ -272,13 +274,6 @@ fn buffer_tensor(buffer: PyUntypedBuffer, dtype: DType, offset: usize, numel: us
     }
     let layout = Layout::contiguous(Dims::from(&[numel][..]));
     let address = buffer.buf_ptr() as usize + offset;
-    if numel > 0 && !address.is_multiple_of(size) {
-        let out = Tensor::empty(layout.shape, dtype).py()?;
-        // SAFETY: the bounds were checked above, and the buffer is held until the end of this function.
-        let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, numel * size) };
-        out.storage().slice_mut::<u8>().copy_from_slice(bytes);
-        return Ok(out);
-    }
     let readonly = buffer.readonly();
     // SAFETY: the bounds were checked above; a buffer stays where it is until it is released, which its owner does.
     unsafe { adopt(address, layout, dtype, readonly, Box::new(buffer)) }

@@ -10,6 +10,7 @@ use super::dtype::{PyDType, PyDevice, PyMemoryFormat, dtype_object, type_name};
 use super::error::IntoPy;
 use super::object::as_tensor;
 pub use super::object::{PyTensor, TensorObject, wrap};
+use super::subclass::{is_watched, operator_overridden};
 use super::{index, interop, legacy};
 use crate::dtype::{DType, Scalar};
 use crate::error::interruptible;
@@ -83,6 +84,28 @@ pub fn operator(
         row.call(&args, &[])
     };
     wrap(py, out.py()?)
+}
+
+/// Computes an operator, unless `__torch_function__` does; `name` is the method that it is seen as.
+#[inline]
+pub fn overridable(
+    name: &str,
+    slf: &Bound<'_, PyTensor>,
+    other: &Bound<'_, PyAny>,
+    f: impl FnOnce(&Tensor) -> PyResult<Py<PyAny>>,
+) -> PyResult<Py<PyAny>> {
+    if is_watched()
+        && let Some(out) = operator_overridden(name, slf.as_any(), other)?
+    {
+        return Ok(out.unbind());
+    }
+    let out = f(&slf.tensor())?;
+    if out.is(slf.py().NotImplemented())
+        && let Some(out) = operator_overridden(name, slf.as_any(), other)?
+    {
+        return Ok(out.unbind());
+    }
+    Ok(out)
 }
 
 pub fn operator_inplace(py: Python<'_>, row: &'static Row, t: &Tensor, o: &Operand) -> PyResult<()> {
@@ -213,7 +236,7 @@ impl PyTensor {
 
     #[pyo3(signature = (*, memory_format=None))]
     fn is_contiguous(&self, py: Python<'_>, memory_format: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
-        let Some(format) = memory_format else { return Ok(self.inner(py).is_contiguous()) };
+        let Some(format) = memory_format else { return Ok(self.inner(py).looks_contiguous()) };
         let Ok(format) = format.cast::<PyMemoryFormat>() else {
             return Err(PyTypeError::new_err(format!(
                 "is_contiguous(): argument 'memory_format' must be torch.memory_format, not {}",
@@ -312,22 +335,29 @@ impl PyTensor {
         slf.as_ptr() as isize
     }
 
-    fn __richcmp__(&self, py: Python<'_>, other: &Bound<'_, PyAny>, op: CompareOp) -> PyResult<Py<PyAny>> {
-        let row = match op {
-            CompareOp::Eq => &rows::eq,
-            CompareOp::Ne => &rows::ne,
-            CompareOp::Lt => &rows::lt,
-            CompareOp::Le => &rows::le,
-            CompareOp::Gt => &rows::gt,
-            CompareOp::Ge => &rows::ge,
+    fn __richcmp__(
+        slf: &Bound<'_, Self>,
+        py: Python<'_>,
+        other: &Bound<'_, PyAny>,
+        op: CompareOp,
+    ) -> PyResult<Py<PyAny>> {
+        let (row, seen_as) = match op {
+            CompareOp::Eq => (&rows::eq, "__eq__"),
+            CompareOp::Ne => (&rows::ne, "ne"),
+            CompareOp::Lt => (&rows::lt, "lt"),
+            CompareOp::Le => (&rows::le, "le"),
+            CompareOp::Gt => (&rows::gt, "gt"),
+            CompareOp::Ge => (&rows::ge, "ge"),
         };
-        let out = operator(py, row, &self.inner(py), other, false)?;
-        // Of the comparisons, PyTorch's `==` alone takes arrays.
-        if matches!(op, CompareOp::Eq) && out.is(py.NotImplemented()) && interop::is_ndarray(other) {
-            let Ok(array) = interop::share_array(other) else { return Ok(out) };
-            return wrap(py, row.call(&[Arg::T(&self.inner(py)), Arg::T(&array)], &[]).py()?);
-        }
-        Ok(out)
+        overridable(seen_as, slf, other, |t| {
+            let out = operator(py, row, t, other, false)?;
+            // Of the comparisons, PyTorch's `==` alone takes arrays.
+            if matches!(op, CompareOp::Eq) && out.is(py.NotImplemented()) && interop::is_ndarray(other) {
+                let Ok(array) = interop::share_array(other) else { return Ok(out) };
+                return wrap(py, row.call(&[Arg::T(t), Arg::T(&array)], &[]).py()?);
+            }
+            Ok(out)
+        })
     }
 
     fn __neg__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
@@ -351,15 +381,17 @@ impl PyTensor {
         wrap(py, rows::abs.call(&[Arg::T(&self.inner(py))], &[]).py()?)
     }
 
-    fn __matmul__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let Some(o) = as_tensor(other) else { return Ok(py.NotImplemented()) };
-        let (a, b) = (self.inner(py), o.tensor());
-        let out = if a.numel().max(b.numel()) >= 4096 {
-            py.detach(|| interruptible(|| ops::matmul::matmul(&a, &b)))
-        } else {
-            ops::matmul::matmul(&a, &b)
-        };
-        wrap(py, out.py()?)
+    fn __matmul__(slf: &Bound<'_, Self>, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        overridable("matmul", slf, other, |a| {
+            let Some(o) = as_tensor(other) else { return Ok(py.NotImplemented()) };
+            let b = o.tensor();
+            let out = if a.numel().max(b.numel()) >= 4096 {
+                py.detach(|| interruptible(|| ops::matmul::matmul(a, &b)))
+            } else {
+                ops::matmul::matmul(a, &b)
+            };
+            wrap(py, out.py()?)
+        })
     }
 
     // ---- indexing

@@ -7,19 +7,18 @@ use pyo3::types::PyDict;
 use super::convert::{number, tensor_list};
 use super::error::IntoPy;
 use crate::backend::View;
-use crate::backend::gpu::device::of;
-use crate::backend::gpu::user::Kernel;
+use crate::backend::custom_kernel::{CustomKernel, of};
 use crate::dtype::Scalar;
 
 /// A kernel, known to be valid WGSL.
 #[pyclass(module = "rgrad._C", name = "_WgslKernel", frozen)]
-pub struct PyWgslKernel(Kernel);
+pub struct PyWgslKernel(CustomKernel);
 
 #[pymethods]
 impl PyWgslKernel {
     #[new]
     fn new(name: &str, source: &str) -> PyResult<PyWgslKernel> {
-        Ok(PyWgslKernel(Kernel::new(name, source).py()?))
+        Ok(PyWgslKernel(CustomKernel::new(name, source).py()?))
     }
 
     /// Names of the arrays that it writes.

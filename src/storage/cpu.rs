@@ -2,9 +2,16 @@
 //!
 //! Note [Tensor data and aliasing]
 //! Two tensors may share elements, and nothing stops two threads from writing them at once; as in PyTorch, what
-//! is then read is the program's own affair. The slices handed out here are therefore promises of the caller:
-//! an operation asks for `slice_mut` of its output only while it holds no slice of memory that may overlap it
-//! (a kernel in place stages its input through a block first). This file is the only one that makes slices.
+//! is then read is the program's own affair. What the core itself promises is this:
+//! - a `&mut [T]` of all elements is given only by [`Storage::slice_mut`], to the only handle there is;
+//! - a kernel that writes memory which others may see goes through the types of `backend/cpu/output.rs`, which take only
+//!   the elements of its result, and take no element twice on one thread;
+//! - a `&[T]` is taken within a kernel and not kept; a kernel whose input may overlap its output reads the input through
+//!   blocks, which [`Storage::overlaps`] decides by addresses.
+//!
+//! What remains is a `&[T]` over elements that another thread writes in the meantime. By the rules of Rust that is a data
+//! race, and no program should rely on what it reads; every bit pattern is an element, so it reads some number. Only a
+//! lock for each memory would exclude it, and PyTorch's programs that train without locks would stand in line.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -74,6 +81,15 @@ impl Storage {
             });
         }
         Ok(Storage(p.cast()))
+    }
+
+    /// New memory that holds these elements.
+    pub fn from_slice<T: Element>(values: &[T]) -> Result<Storage> {
+        let mut s = Storage::new(size_of_val(values))?;
+        if let Some(elements) = s.slice_mut() {
+            elements.copy_from_slice(values);
+        }
+        Ok(s)
     }
 
     pub fn zeroed(len: usize) -> Result<Storage> {
@@ -160,6 +176,11 @@ impl Storage {
         self.header().owner.is_some()
     }
 
+    /// Whether the memory came from an allocator of ours, so that there may be more of it in its place.
+    pub fn is_resizable(&self) -> bool {
+        !self.is_borrowed() || self.device() != Device::Cpu
+    }
+
     /// Whether this is the only handle to memory of our own.
     #[inline]
     pub fn is_unique(&self) -> bool {
@@ -218,24 +239,41 @@ impl Storage {
         h.counter.get_or_init(|| Arc::new(AtomicU32::new(h.version.load(Ordering::Relaxed)))).clone()
     }
 
-    /// All elements, as `T`. The memory must be aligned for `T`, which owned memory is for every element type.
+    /// Bytes of data that the host can address.
+    #[inline(always)]
+    pub fn host_len(&self) -> usize {
+        self.header().host
+    }
+
+    /// Whether elements of `size` bytes, a power of two, lie at multiples of it. Memory of our own is aligned for every
+    /// element type, that of others may begin anywhere.
+    #[inline(always)]
+    pub fn is_aligned(&self, size: usize) -> bool {
+        self.header().data as usize & (size - 1) == 0
+    }
+
+    /// All elements, as `T`; none where the memory is not aligned for them, or not the host's.
     #[inline(always)]
     pub fn slice<T: Element>(&self) -> &[T] {
         let h = self.header();
-        debug_assert!((h.data as usize).is_multiple_of(align_of::<T>()));
-        // SAFETY: the memory is valid for `host` bytes and every bit pattern is a T (Pod). Writers are kept apart
-        // by Note [Tensor data and aliasing].
+        if !self.is_aligned(align_of::<T>()) {
+            return &[];
+        }
+        // SAFETY: the memory is valid for `host` bytes, aligned, and every bit pattern is a T (Pod). Writers are kept
+        // apart by Note [Tensor data and aliasing].
         unsafe { std::slice::from_raw_parts(h.data.cast_const().cast(), h.host / size_of::<T>()) }
     }
 
-    /// All elements for writing. See Note [Tensor data and aliasing].
+    /// All elements, for writing through the only handle to memory of our own; None if there is another.
     #[inline(always)]
-    #[allow(clippy::mut_from_ref)]
-    pub fn slice_mut<T: Element>(&self) -> &mut [T] {
+    pub fn slice_mut<T: Element>(&mut self) -> Option<&mut [T]> {
+        if !self.is_unique() {
+            return None;
+        }
         let h = self.header();
-        debug_assert!((h.data as usize).is_multiple_of(align_of::<T>()) && !h.readonly);
-        // SAFETY: as for `slice`; the caller holds no other slice that overlaps what it touches.
-        unsafe { std::slice::from_raw_parts_mut(h.data.cast(), h.host / size_of::<T>()) }
+        // SAFETY: our own memory is valid for `host` bytes, aligned for every element type, and every bit pattern is a T.
+        // The only handle is borrowed exclusively, so that no other slice of this memory lives.
+        Some(unsafe { std::slice::from_raw_parts_mut(h.data.cast(), h.host / size_of::<T>()) })
     }
 }
 
@@ -319,11 +357,12 @@ mod tests {
 
     #[test]
     fn handles_share_memory_and_version() {
-        let a = Storage::zeroed(16).unwrap();
+        let mut a = Storage::zeroed(16).unwrap();
+        a.slice_mut::<f32>().unwrap()[2] = 3.0;
         let b = a.clone();
-        b.slice_mut::<f32>()[2] = 3.0;
+        assert!(a.slice_mut::<f32>().is_none());
         b.bump_version();
-        assert_eq!(a.slice::<f32>()[2], 3.0);
+        assert_eq!(b.slice::<f32>()[2], 3.0);
         assert_eq!(a.version(), 1);
         assert!(!a.is_unique());
         drop(b);
@@ -354,6 +393,20 @@ mod tests {
         assert_eq!(t.slice::<f32>(), &[1.0, 2.0]);
         drop(t);
         assert_eq!(Arc::strong_count(&owner), 1);
+    }
+
+    #[test]
+    fn memory_of_others_is_lent_where_it_is_aligned_and_never_for_writing() {
+        let owner = Arc::new(vec![1u64, 2, 3]);
+        let start = owner.as_ptr() as *mut u8;
+        let at = |start: *mut u8, len| {
+            // SAFETY: the vector is kept by the owner, and only read.
+            unsafe { Storage::borrowed(start, len, false, Box::new(owner.clone())) }.unwrap()
+        };
+        let (mut whole, odd) = (at(start, 24), at(start.wrapping_add(1), 8));
+        assert_eq!((whole.slice::<i64>().len(), whole.slice_mut::<i64>()), (3, None));
+        assert_eq!((odd.slice::<i64>().len(), odd.slice::<u8>().len()), (0, 8));
+        assert!(whole.is_aligned(8) && odd.is_aligned(1) && !odd.is_aligned(2));
     }
 
     #[test]

@@ -94,7 +94,7 @@ impl Tensor {
     /// # Errors
     /// `RuntimeError` when the number of elements is not the shape's.
     pub fn from_slice<T: Element>(data: &[T], shape: impl Into<Dims>) -> Result<Tensor> {
-        let out = Tensor::empty(shape, T::DTYPE)?;
+        let mut out = Tensor::empty(shape, T::DTYPE)?;
         ensure!(
             out.numel() == data.len(),
             Runtime,

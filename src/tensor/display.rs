@@ -10,8 +10,7 @@ use std::sync::{PoisonError, RwLock};
 
 use super::Tensor;
 use crate::device::Device;
-use crate::dtype::{DType, Element, Scalar};
-use crate::with_dtype;
+use crate::dtype::{DType, Scalar};
 
 /// What users can set about printing.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -157,7 +156,7 @@ impl Printer<'_> {
     }
 
     fn value(&self, at: isize) -> Scalar {
-        with_dtype!(self.t.dtype(), T => self.t.storage().slice::<T>()[at as usize].to_scalar())
+        self.t.scalar_at(at as usize)
     }
 
     /// The values that are shown.
@@ -287,6 +286,7 @@ fn tuple(shape: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dtype::Element;
 
     fn shown<T: Element>(values: &[T], shape: &[usize]) -> String {
         repr(&Tensor::from_slice(values, shape).unwrap(), "tensor", DType::F32)

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Tensor, ViewKind, ViewOf, rebase};
 use crate::error::Result;
-use crate::graph::Meta;
+use crate::graph::AutogradMeta;
 use crate::layout::Layout;
 
 impl Tensor {
@@ -42,7 +42,7 @@ impl Tensor {
     }
 
     /// The same memory under another autograd identity.
-    pub(crate) fn with_meta(&self, meta: &Arc<Meta>) -> Tensor {
+    pub(crate) fn with_meta(&self, meta: &Arc<AutogradMeta>) -> Tensor {
         let out = self.detach();
         // A fresh cell: setting it cannot fail.
         out.0.meta.get_or_init(|| meta.clone());
@@ -69,7 +69,7 @@ impl Tensor {
         new.bump_version();
         if let Some(v) = &new.0.view {
             // It has its history, though that write is counted.
-            v.see(new.version());
+            v.mark_version(new.version());
         }
         if self.is_leaf() && self.meta().is_some() {
             return Ok(self.with_data(&new));
@@ -96,7 +96,7 @@ impl Tensor {
     pub fn copy_with_history(&self) -> Result<Tensor> {
         let mut copy = self.copied(self.dtype())?;
         // A meta of its own: the copy keeps this history when the tensor takes another.
-        super::view::refresh(self)?;
+        super::view::refresh_grad_fn(self)?;
         if let Some((node, output)) = self.meta().and_then(|m| m.history()) {
             copy.init_history(node, output);
         }
@@ -106,7 +106,7 @@ impl Tensor {
     /// The same memory under another geometry, without history or view relation.
     pub fn with_layout(&self, layout: Layout) -> Tensor {
         self.with(|i| {
-            i.contiguous = layout.is_contiguous();
+            i.contiguous = super::is_dense(&i.storage, &layout, i.dtype);
             i.layout = layout;
         })
     }

@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::view::{clear_view, gather_view, renew};
+use super::view::{clear_view, gather_view, regenerate_grad_fn};
 use super::{Tensor, ViewKind};
 use crate::backend::copy;
 use crate::error::{Error, Result};
@@ -16,25 +16,25 @@ use crate::{bail, ensure};
 pub fn check_inplace(t: &Tensor, others: bool) -> Result<()> {
     let through_base = check_writable(t, others)?;
     ensure!(!t.layout().may_overlap_itself(), self_overlap());
-    renew_if(t, through_base)
+    regenerate_if(t, through_base)
 }
 
 /// As [`check_inplace`], where every element is written the same, so that several may be one.
 pub fn check_filled(t: &Tensor, others: bool) -> Result<()> {
     let through_base = check_writable(t, others)?;
-    renew_if(t, through_base)
+    regenerate_if(t, through_base)
 }
 
 /// As [`check_inplace`], where it is not the memory that changes but what the tensor shows of it.
 pub fn check_replaced(t: &Tensor, others: bool) -> Result<()> {
     let through_base = check_history(t, others)?;
-    renew_if(t, through_base)
+    regenerate_if(t, through_base)
 }
 
 /// The gradient of the elements that a view is about to lose goes to the base at once: hooks on the view as it was are not
 /// met. A write that is refused leaves them as they were.
-fn renew_if(t: &Tensor, through_base: bool) -> Result<()> {
-    if through_base { renew(t) } else { Ok(()) }
+fn regenerate_if(t: &Tensor, through_base: bool) -> Result<()> {
+    if through_base { regenerate_grad_fn(t) } else { Ok(()) }
 }
 
 fn check_writable(t: &Tensor, others: bool) -> Result<bool> {
@@ -278,7 +278,7 @@ fn take_history(t: &Tensor, history: Option<Edge>, old_base: Option<Edge>) -> Re
             let slices = CopySlices { view: t.layout().clone(), base: base.layout().clone() };
             let node = graph::node(slices, smallvec![old_base, history], &[base]);
             base.meta_or_new().set_history(node, 0);
-            renew(t)
+            regenerate_grad_fn(t)
         }
     }
 }

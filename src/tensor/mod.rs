@@ -20,12 +20,11 @@ pub use inplace::{
 pub use view::{as_view, multi_view, scatter_view};
 
 use crate::backend::View;
-use crate::backend::cpu::copy::Reader;
 use crate::backend::memory;
 use crate::device::Device;
 use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
-use crate::graph::{Edge, GradFn, Meta, inference_enabled};
+use crate::graph::{AutogradMeta, Edge, GradFn, inference_enabled};
 use crate::layout::{Dims, Layout, Strides};
 use crate::storage::shared::{OnceShared, shared, shared_strongly};
 use crate::storage::{Storage, vec_of};
@@ -39,15 +38,16 @@ struct Inner {
     storage: Storage,
     layout: Layout,
     dtype: DType,
+    /// Whether a kernel may take the elements as one slice; see Note [Misaligned memory].
     contiguous: bool,
-    /// Of what `.data` made, of what went to other memory, and of views of these: writes are counted here instead of
-    /// with the memory.
+    /// The version counter of tensors made by `.data`, of tensors whose storage was replaced, and of views of either; others
+    /// use the storage's.
     counter: Option<Arc<AtomicU32>>,
     /// Made in inference mode: never to meet autograd.
     inference: bool,
     view: Option<ViewOf>,
     /// Absent on a tensor that autograd never met.
-    meta: OnceShared<Meta>,
+    meta: OnceShared<AutogradMeta>,
     /// The host language's object for this tensor while there is one; only the binding reads it.
     host: AtomicPtr<()>,
 }
@@ -56,7 +56,7 @@ struct Inner {
 struct ViewOf {
     base: Tensor,
     kind: ViewKind,
-    /// The version of the memory that the view's history belongs to; see Note [Views of a tensor that is written in place].
+    /// The version at which `grad_fn` was valid; see Note [Views of a tensor that is written in place].
     seen: AtomicU32,
 }
 
@@ -72,7 +72,7 @@ impl ViewOf {
         self.seen.load(Ordering::Acquire)
     }
 
-    fn see(&self, version: u32) {
+    fn mark_version(&self, version: u32) {
         self.seen.store(version, Ordering::Release);
     }
 }
@@ -91,11 +91,21 @@ pub enum ViewKind {
     Custom,
 }
 
+/// Note [Misaligned memory]
+/// Memory of others may begin anywhere: a buffer from its second byte on, an array that was cut from bytes. As in PyTorch,
+/// a tensor over it shares it. But no slice of its elements can be made. So it is not contiguous, whatever its strides, and
+/// what wants dense elements gets a copy; drivers that take any layout move its elements through blocks, byte by byte
+/// (`Reader`, `Cells`). [`Tensor::looks_contiguous`] tells what a user is told.
+#[inline]
+fn is_dense(storage: &Storage, layout: &Layout, dtype: DType) -> bool {
+    storage.is_aligned(dtype.size()) && layout.is_contiguous()
+}
+
 impl Tensor {
     /// A tensor over existing memory, without history.
     #[inline]
     pub fn from_parts(storage: Storage, layout: Layout, dtype: DType) -> Tensor {
-        let contiguous = layout.is_contiguous();
+        let contiguous = is_dense(&storage, &layout, dtype);
         Tensor::from_known_parts(storage, || layout, dtype, contiguous)
     }
 
@@ -193,9 +203,16 @@ impl Tensor {
         &self.0.storage
     }
 
+    /// Whether the elements can be taken as one slice, in row-major order.
     #[inline(always)]
     pub fn is_contiguous(&self) -> bool {
         self.0.contiguous
+    }
+
+    /// Whether the elements lie in row-major order, be it misaligned.
+    #[inline]
+    pub fn looks_contiguous(&self) -> bool {
+        self.0.contiguous || self.0.layout.is_contiguous()
     }
 
     /// Size of dimension `dim`, which may be negative.
@@ -239,7 +256,8 @@ impl Tensor {
 
     // ---- elements
 
-    /// The elements of a contiguous tensor of type `T`, in row-major order.
+    /// The elements of a contiguous tensor of type `T`, in row-major order, to read: while the slice lives, no operation
+    /// should write this memory, through whichever tensor; see Note [Tensor data and aliasing].
     ///
     /// # Errors
     /// `RuntimeError` when the tensor has another dtype or is not contiguous.
@@ -249,13 +267,19 @@ impl Tensor {
         Ok(&self.0.storage.slice::<T>().get(self.0.layout.offset..).unwrap_or_default()[..self.numel()])
     }
 
-    /// As [`Tensor::slice`], for writing into a tensor that the caller just made.
+    /// As [`Tensor::slice`], for writing into a tensor that nothing else refers to, such as one that the caller just made.
+    ///
+    /// # Errors
+    /// As for [`Tensor::slice`], and where the tensor or its memory has another handle.
     #[inline]
-    #[allow(clippy::mut_from_ref)] // see Note [Tensor data and aliasing]
-    pub fn slice_mut<T: Element>(&self) -> Result<&mut [T]> {
+    pub fn slice_mut<T: Element>(&mut self) -> Result<&mut [T]> {
         self.on_host()?.expect_dense(T::DTYPE)?;
-        Ok(&mut self.0.storage.slice_mut::<T>().get_mut(self.0.layout.offset..).unwrap_or_default()
-            [..self.numel()])
+        let (at, n) = (self.0.layout.offset, self.numel());
+        let elements = Shared::get_mut(&mut self.0).and_then(|inner| inner.storage.slice_mut::<T>());
+        match elements.map(|all| all.get_mut(at..).unwrap_or_default()) {
+            Some(rest) => Ok(&mut rest[..n]),
+            None => bail!(Runtime, "the memory of this tensor is shared and cannot be written as a slice"),
+        }
     }
 
     fn expect_dense(&self, dtype: DType) -> Result<()> {
@@ -281,12 +305,7 @@ impl Tensor {
         if out.is_empty() {
             return Ok(out);
         }
-        if self.device() == Device::Cpu {
-            Reader::new(self.raw(), 0).read(&mut out);
-        } else {
-            let (storage, layout) = memory::download(self.raw())?;
-            Reader::new(View { storage: &storage, layout: &layout, dtype: self.dtype() }, 0).read(&mut out);
-        }
+        memory::read(self.raw(), &mut out)?;
         Ok(out)
     }
 
@@ -298,25 +317,38 @@ impl Tensor {
             "a Tensor with {} elements cannot be converted to Scalar",
             self.numel()
         );
-        let at = self.0.layout.offset;
         if self.device() != Device::Cpu {
             let (host, _) = memory::download(self.raw())?;
             return Ok(with_dtype!(self.0.dtype, T => host.slice::<T>()[0].to_scalar()));
         }
-        Ok(with_dtype!(self.0.dtype, T => self.0.storage.slice::<T>()[at].to_scalar()))
+        Ok(self.scalar_at(self.0.layout.offset))
+    }
+
+    /// The element that lies at an index of the storage, on the host.
+    pub(crate) fn scalar_at(&self, at: usize) -> Scalar {
+        let element = Layout { offset: at, ..Layout::default() };
+        with_dtype!(self.0.dtype, T => match self.0.storage.slice::<T>().get(at) {
+            Some(v) => v.to_scalar(),
+            // Memory of others may begin anywhere.
+            None => {
+                let mut out = [T::from_i64(0)];
+                memory::read_host(View { layout: &element, ..self.raw() }, &mut out);
+                out[0].to_scalar()
+            }
+        })
     }
 
     // ---- autograd
 
     /// The autograd part, if the tensor has one.
     #[inline(always)]
-    pub fn meta(&self) -> Option<&Arc<Meta>> {
+    pub fn meta(&self) -> Option<&Arc<AutogradMeta>> {
         self.0.meta.get()
     }
 
     /// The autograd part, made if absent.
-    pub fn meta_or_new(&self) -> &Arc<Meta> {
-        self.0.meta.get_or_init(|| Arc::new(Meta::new()))
+    pub fn meta_or_new(&self) -> &Arc<AutogradMeta> {
+        self.0.meta.get_or_init(|| Arc::new(AutogradMeta::new()))
     }
 
     /// Gives a fresh result its history: it is output `output` of `grad_fn`.
@@ -324,7 +356,8 @@ impl Tensor {
     pub(crate) fn init_history(&mut self, grad_fn: GradFn, output: usize) {
         match Shared::get_mut(&mut self.0) {
             Some(inner) if inner.meta.get().is_none() => {
-                inner.meta = OnceShared::holding(shared(|| Meta::with_history(grad_fn, output), |_| ()));
+                inner.meta =
+                    OnceShared::holding(shared(|| AutogradMeta::with_history(grad_fn, output), |_| ()));
             }
             _ => self.meta_or_new().set_history(grad_fn, output),
         }
@@ -356,7 +389,7 @@ impl Tensor {
 
     /// The node that made this tensor, if its history is recorded. Of a view that has lost its history, the former one.
     pub fn grad_fn(&self) -> Option<GradFn> {
-        let _ = view::refresh(self);
+        let _ = view::refresh_grad_fn(self);
         self.meta().and_then(|m| m.grad_fn())
     }
 
@@ -365,7 +398,7 @@ impl Tensor {
     /// # Errors
     /// `RuntimeError` for one of several views whose base was written in place.
     pub fn history(&self) -> Result<Option<GradFn>> {
-        view::refresh(self)?;
+        view::refresh_grad_fn(self)?;
         Ok(self.meta().and_then(|m| m.grad_fn()))
     }
 
@@ -385,7 +418,7 @@ impl Tensor {
         if !self.requires_grad() {
             return Ok(());
         }
-        view::refresh(self)?;
+        view::refresh_grad_fn(self)?;
         let meta = self.meta_or_new();
         if !meta.is_tracked() {
             meta.set_leaf(true);
@@ -443,8 +476,8 @@ impl Tensor {
         self.node_and_output().is_some_and(|(node, output, meta)| node.retains_grad(output, meta))
     }
 
-    fn node_and_output(&self) -> Option<(GradFn, usize, &Arc<Meta>)> {
-        let _ = view::refresh(self);
+    fn node_and_output(&self) -> Option<(GradFn, usize, &Arc<AutogradMeta>)> {
+        let _ = view::refresh_grad_fn(self);
         let meta = self.meta()?;
         meta.history().map(|(node, output)| (node, output, meta))
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32};
 use smallvec::smallvec;
 
 use super::inplace::forbidden_write;
-use super::{Inner, Tensor, ViewKind, ViewOf};
+use super::{Inner, Tensor, ViewKind, ViewOf, is_dense};
 use crate::backend::copy;
 use crate::bail;
 use crate::dtype::{DType, Scalar};
@@ -39,7 +39,7 @@ fn plain_view(t: &Tensor, layout: &Layout, dtype: DType, kind: ViewKind) -> Tens
         _ if !grad_enabled() => ViewKind::NoGrad,
         _ => kind,
     };
-    let (contiguous, seen) = (layout.is_contiguous(), base.version());
+    let (contiguous, seen) = (is_dense(t.storage(), layout, dtype), base.version());
     Tensor(shared_strongly(|| Inner {
         storage: t.0.storage.clone(),
         contiguous,
@@ -63,16 +63,16 @@ fn plain_view(t: &Tensor, layout: &Layout, dtype: DType, kind: ViewKind) -> Tens
 /// # Errors
 /// `RuntimeError` for a view that may not be written in place: after a write there is no way back to its base.
 #[inline(always)]
-pub(super) fn refresh(t: &Tensor) -> Result<()> {
+pub(super) fn refresh_grad_fn(t: &Tensor) -> Result<()> {
     match &t.0.view {
-        Some(v) if v.seen() != t.version() && v.base.requires_grad() => renew(t),
+        Some(v) if v.seen() != t.version() && v.base.requires_grad() => regenerate_grad_fn(t),
         _ => Ok(()),
     }
 }
 
 /// Gives a view a history through its base, whatever its history was.
 #[cold]
-pub(super) fn renew(t: &Tensor) -> Result<()> {
+pub(super) fn regenerate_grad_fn(t: &Tensor) -> Result<()> {
     let Some(v) = &t.0.view else { return Ok(()) };
     if v.kind != ViewKind::Plain {
         let name = t.meta().and_then(|m| m.grad_fn()).map(|f| f.name().into_owned());
@@ -87,7 +87,7 @@ pub(super) fn renew(t: &Tensor) -> Result<()> {
         node.retain_grad(0, meta);
     }
     meta.set_history(node, 0);
-    v.see(t.version());
+    v.mark_version(t.version());
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use rgrad::backend::gpu::matmul::{DIRECT, Kernel, PAIRED, run};
 use rgrad::backend::gpu::norm::{lanes_backward_by, lanes_by};
 use rgrad::backend::gpu::softmax::{Walk, softmax_backward_by, softmax_by};
 use rgrad::backend::norm::Lanes;
-use rgrad::backend::softmax::{self, Along, Kind};
+use rgrad::backend::softmax::{self, Kind, ReduceDims};
 use rgrad::ops::matmul;
 use rgrad::{DType, Device, Tensor};
 
@@ -148,7 +148,7 @@ fn every_kernel_of_a_convolution_gives_the_numbers_of_the_cpu() {
 fn a_softmax_is_the_same_by_an_invocation_and_by_a_workgroup() {
     needs_gpu!();
     for (outer, n) in [(3, 1), (5, 64), (2, 700)] {
-        let d = Along { outer, n, inner: 1 };
+        let d = ReduceDims { outer, n, inner: 1 };
         let (x, g) = (numbers(&[outer, n], 1), numbers(&[outer, n], 2));
         let there = [&x, &g].map(|t| t.on_device(GPU).unwrap());
         for kind in [Kind::Softmax, Kind::LogSoftmax] {

@@ -32,7 +32,7 @@ from typing import Any
 
 import rgrad
 import rgrad.nn.functional as F
-from rgrad._samples import Spec, parameters, samples
+from rgrad.doctor.samples import Spec, parameters, samples
 
 # ---- arguments
 
@@ -570,9 +570,10 @@ def run_call(call: Call) -> None:
 
 # Memory beside what the process has at its start. Whoever asks for more gets an error and not a dead process.
 MEMORY = 1 << 30
-# Seconds after which a call is asked to end, and after which it hangs.
+# Seconds after which a call is asked to end, and after which it hangs: of work, or of waiting.
 PATIENCE = 1.0
-HANGS = 15.0
+HANGS = 10.0
+WAITS = 120.0
 RECORD = struct.Struct("=qd")
 
 
@@ -621,6 +622,15 @@ def work(seed: int, first: int, count: int, journal: str) -> None:
         RECORD.pack_into(page, 0, first + count, time.monotonic())
 
 
+def seconds_of_work(pid: int) -> float:
+    """Time that the threads of a process have had on any core: on a busy machine a call may wait for long."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @dataclass(frozen=True)
 class Fault:
     seed: int
@@ -651,14 +661,17 @@ def faults(seed: int, first: int, count: int, most: int = 20, log: Any = None) -
             command = [sys.executable, __file__, "--work", str(seed), str(first), str(end - first), str(journal)]
             with open(Path(folder) / "faults", "w+") as report:
                 child = subprocess.Popen(command, stdout=report, stderr=log or subprocess.DEVNULL, env=environment)
-                hangs = False
+                hangs, seen, work_before = False, -1, 0.0
                 while True:
                     try:
                         child.wait(0.2)
                         break
                     except subprocess.TimeoutExpired:
                         at, since = RECORD.unpack(journal.read_bytes())
-                        if time.monotonic() - since > HANGS + 30 * (at == first):
+                        if at != seen:
+                            seen, work_before = at, seconds_of_work(child.pid)
+                        worked, waited = seconds_of_work(child.pid) - work_before, time.monotonic() - since
+                        if worked > HANGS + 30 * (at == first) or waited > WAITS:
                             hangs = True
                             child.kill()
                 report.seek(0)

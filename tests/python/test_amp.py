@@ -86,6 +86,24 @@ def test_products_by_name_run_in_the_half_type(name):
         assert LOWER[name](torch.rand(3, 3)).dtype == torch.bfloat16
 
 
+@pytest.mark.parametrize("name", ["cov", "corrcoef", "inner"])
+def test_products_inside_an_operation_run_in_the_half_type(name):
+    x = torch.rand(3, 3)
+    with autocast("cpu"):
+        assert (torch.inner(x, x) if name == "inner" else getattr(torch, name)(x)).dtype == torch.bfloat16
+
+
+def test_products_of_backward_functions_run_in_the_half_type():
+    x, weight = torch.rand(4, 4), torch.rand(4, 4, requires_grad=True)
+    y = ((x @ weight) ** 2).sum()
+    y.backward(retain_graph=True)
+    fine, weight.grad = weight.grad, None
+    with autocast("cpu"):
+        y.backward()
+    assert weight.grad.dtype == torch.float32
+    assert not torch.equal(weight.grad, fine) and torch.allclose(weight.grad, fine, rtol=0.05)
+
+
 def test_autocast_leaves_alone_what_is_in_place_float64_or_given_a_result():
     x, double = torch.ones(2, 2), torch.ones(2, 2, dtype=torch.float64)
     with autocast("cpu"):

@@ -515,3 +515,26 @@ def test_writes_may_be_left_uncounted():
     assert y._version == 0
     z.backward()
     assert x.grad.tolist() == [10.0]
+
+
+def test_a_collection_that_asks_for_a_node_may_come_while_the_object_of_another_is_made():
+    y, z = leaf(1.0) * 2, leaf(1.0).exp().sin()
+    asked = []
+
+    class Asks:
+        def __init__(self):
+            self.me = self
+
+        def __del__(self):
+            asked.append(z.grad_fn.next_functions[0][0].name())
+
+    threshold = gc.get_threshold()
+    gc.collect()
+    gc.disable()
+    Asks()
+    gc.set_threshold(1)
+    gc.enable()
+    node = y.grad_fn
+    gc.set_threshold(*threshold)
+    gc.collect()
+    assert node.name() == "MulBackward0" and y.grad_fn is node and asked == ["ExpBackward0"]

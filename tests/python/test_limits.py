@@ -110,6 +110,11 @@ def test_a_product_of_sizes_beyond_an_index_is_refused():
             make()
 
 
+def test_a_single_element_seen_as_several_has_them_side_by_side():
+    t = rgrad.tensor([1, 256 + 2, 3], dtype=rgrad.int16)[1::2]
+    assert t.stride() == (2,) and t.view(rgrad.uint8).tolist() == [2, 1]
+
+
 def test_an_expanded_tensor_may_have_more_elements_than_memory():
     t = rgrad.ones(1).expand(2**62)
     assert t.numel() == 2**62 and t.shape == (2**62,) and t.stride() == (0,)

@@ -171,3 +171,23 @@ def test_a_node_shows_its_integers_without_a_sign():
     assert x.tril(-1).grad_fn._saved_diagonal == 2**64 - 1
     assert x.roll((1, -1), (0, -1)).grad_fn._saved_dims == (0, 2**64 - 1)
     assert (x**-1).grad_fn._saved_exponent == -1
+
+
+@pytest.mark.parametrize("dim", [0, 1, -2])
+def test_a_norm_over_all_dimensions_but_one_keeps_that_one(dim):
+    v = torch.arange(24.0, dtype=torch.float64).reshape(2, 3, 4) - 10
+    rest = tuple(d for d in range(3) if d != dim % 3)
+    for order in (2, 3):
+        expected = torch.linalg.vector_norm(v, order, rest, keepdim=True)
+        assert torch.equal(torch.norm_except_dim(v, order, dim), expected)
+    x = v.clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda t: torch.norm_except_dim(t, 2, dim), (x,))
+
+
+def test_a_norm_but_one_of_vectors_and_of_everything():
+    v = torch.tensor([3.0, -4.0])
+    assert torch.norm_except_dim(v).tolist() == [3.0, 4.0] and torch.norm_except_dim(v, 2, -1).item() == 5.0
+    with pytest.raises(IndexError, match="Dimension specified as 0 but tensor has no dimensions"):
+        torch.norm_except_dim(torch.tensor(1.0))
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        torch.norm_except_dim(v, 2, 5)

@@ -39,7 +39,7 @@ def test_what_goes_wrong_is_reported_with_its_call(what, monkeypatch, tmp_path):
     copy = tmp_path / "random_calls.py"
     copy.write_text(text)
     monkeypatch.setattr(random_calls, "__file__", str(copy))
-    monkeypatch.setattr(random_calls, "HANGS", 2.0)
+    monkeypatch.setattr(random_calls, "WAITS", 3.0)
     (fault,) = random_calls.faults(SEED, 0, 6)
     assert fault.number == 3 and what in fault.what
     assert str(random_calls.call_number(SEED, 3)) in str(fault)

@@ -15,9 +15,10 @@ from typing import Any, Literal
 import rgrad
 from rgrad import Tensor
 
+from . import recipes as _recipes
 from .recipes import RECIPES, Spec
 
-Layout = Literal["contiguous", "transposed", "broadcast", "offset"]
+Layout = Literal["contiguous", "transposed", "broadcast", "offset", "misaligned"]
 LAYOUTS: tuple[Layout, ...] = ("contiguous", "transposed", "broadcast", "offset")
 
 # Shapes for calls that take any: a length that is no multiple of 4, none, one, a number, and many dimensions.
@@ -124,6 +125,8 @@ def samples(op: dict[str, Any], large: tuple[int, ...] | None = None) -> Iterato
     recipes = RECIPES.get(start.name, RECIPES.get(op["name"], ()) if place in ON_TENSORS else ())
     if recipes is None:
         return
+    if op["samples"]:
+        recipes = [eval(f"call({text})", dict(vars(_recipes))) for text in op["samples"]]  # noqa: S307 - text of the table
     if recipes:
         for args, kwargs in recipes:
             yield replace(start, args=args, kwargs=kwargs)
@@ -267,6 +270,10 @@ class _Maker:
 
     def _place(self, t: Tensor) -> Tensor:
         """The numbers of `t` on the device, in the layout under test."""
+        if self.layout == "misaligned" and t.numel():
+            # From the second byte of a buffer on.
+            memory = bytearray(1 + t.numel() * t.element_size())
+            return rgrad.frombuffer(memory, dtype=t.dtype, offset=1).view(t.shape).copy_(t).to(self.device)
         if self.layout == "contiguous" or t.dim() == 0 or t.numel() == 0:
             return t.to(self.device)
         if self.layout == "transposed":

@@ -10,27 +10,11 @@ mod lattice;
 mod tile;
 mod weight;
 
+use crate::backend::conv::ConvShape;
 use crate::backend::cpu::parallel::for_chunks_mut;
 use correlate::Correlation;
 use lattice::Lattice;
 pub use tile::ConvElem;
-
-/// The sizes of a convolution. Lower ranks fill the leading spatial sizes with 1 (padding with 0).
-///
-/// Input `[n, c_in, input...]`, weight `[c_out, c_in / groups, kernel...]`, output `[n, c_out, output...]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConvShape {
-    pub n: usize,
-    pub c_in: usize,
-    pub c_out: usize,
-    pub groups: usize,
-    pub input: [usize; 3],
-    pub kernel: [usize; 3],
-    pub stride: [usize; 3],
-    pub padding: [usize; 3],
-    pub dilation: [usize; 3],
-    pub output: [usize; 3],
-}
 
 impl ConvShape {
     fn c_in_per_group(&self) -> usize {
@@ -65,7 +49,11 @@ pub fn forward<T: ConvElem>(s: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>,
 pub fn backward_input<T: ConvElem>(s: &ConvShape, grad_out: &[T], w: &[T], grad_x: &mut [T]) {
     let (c_in, c_out) = (s.c_in_per_group(), s.c_out_per_group());
     let weight = |group: usize, to: usize, from: usize| ((group * c_out + from) * c_in + to) * s.taps();
-    Correlation::new(s, Lattice::backward(s), c_out, c_in).run(grad_out, w, &weight, None, grad_x);
+    let (lattices, whole) = Lattice::backward(s);
+    if !whole {
+        grad_x.fill(T::ZERO);
+    }
+    Correlation::new(s, lattices, c_out, c_in).run(grad_out, w, &weight, None, grad_x);
 }
 
 /// The gradient of the weight, from that of the output and the input.

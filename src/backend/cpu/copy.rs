@@ -2,14 +2,16 @@
 
 use std::ops::Range;
 
-use bytemuck::{Zeroable, bytes_of, cast_slice, cast_slice_mut};
+use bytemuck::{Zeroable, bytes_of, bytes_of_mut, cast_slice, cast_slice_mut};
 
-use super::parallel::parallel_for;
+use super::output::{Cells, Output};
+use super::parallel::{for_ranges_mut, parallel_for};
 use super::transpose::{copy_transposed, is_transposed};
 pub use crate::backend::View;
 use crate::backend::cpu::simd::{Isa, Version};
 use crate::dtype::{DType, Element, Scalar, cast};
-use crate::layout::{Odometer, collapse};
+use crate::error::Result;
+use crate::layout::{Layout, Odometer, collapse};
 use crate::multiversion;
 use crate::with_dtype;
 
@@ -33,11 +35,51 @@ pub const GRAIN: usize = 1 << 15;
 /// Elements that are gathered before they are cast.
 const STAGE: usize = 256;
 
-/// Walks a strided operand in row-major order, a block at a time.
-pub struct Reader<'a> {
+/// A walk through a view in row-major order, by runs of elements at a fixed stride.
+struct Walk {
     odometer: Odometer<1>,
     inner: usize,
     stride: isize,
+}
+
+impl Walk {
+    /// Starts at linear position `at`.
+    fn new(layout: &Layout, at: usize) -> Walk {
+        let (shape, [strides]) = collapse(&layout.shape, [&layout.strides]);
+        let inner = shape.last().copied().unwrap_or(1);
+        let stride = strides.last().copied().unwrap_or(0);
+        Walk { odometer: Odometer::new(&shape, [&strides], [layout.offset as isize], at), inner, stride }
+    }
+
+    /// How many elements lie at the stride from the present one on, itself included.
+    #[inline]
+    fn run_left(&self) -> usize {
+        self.inner - self.odometer.last()
+    }
+
+    /// Where the present element lies in the storage.
+    #[inline]
+    fn at(&self) -> isize {
+        self.odometer.offsets[0]
+    }
+
+    /// Calls `f(place, stride, positions)` for the runs of the next `n` elements.
+    #[inline]
+    fn runs(&mut self, n: usize, mut f: impl FnMut(isize, isize, Range<usize>)) {
+        let mut done = 0;
+        while done < n {
+            let run = self.run_left().min(n - done);
+            f(self.at(), self.stride, done..done + run);
+            self.odometer.advance(run);
+            done += run;
+        }
+    }
+}
+
+/// Walks a strided operand in row-major order, a block at a time.
+pub struct Reader<'a> {
+    walk: Walk,
+    aligned: bool,
     view: View<'a>,
 }
 
@@ -46,33 +88,29 @@ impl<'a> Reader<'a> {
     pub fn has_long_runs(view: &View) -> bool {
         const LONG: usize = 256;
         let (shape, [strides]) = collapse(&view.layout.shape, [&view.layout.strides]);
-        strides.last() == Some(&1) && shape.last().is_some_and(|&n| n >= LONG)
+        view.is_aligned() && strides.last() == Some(&1) && shape.last().is_some_and(|&n| n >= LONG)
     }
 
     /// Starts at linear position `at`.
     pub fn new(view: View<'a>, at: usize) -> Self {
-        let (shape, [strides]) = collapse(&view.layout.shape, [&view.layout.strides]);
-        let inner = shape.last().copied().unwrap_or(1);
-        let stride = strides.last().copied().unwrap_or(0);
-        let odometer = Odometer::new(&shape, [&strides], [view.layout.offset as isize], at);
-        Reader { odometer, inner, stride, view }
+        Reader { walk: Walk::new(view.layout, at), aligned: view.is_aligned(), view }
     }
 
     /// How many elements lie at a fixed stride from the present one on, itself included.
     #[inline]
     pub fn run_left(&self) -> usize {
-        self.inner - self.odometer.last()
+        self.walk.run_left()
     }
 
-    /// The next `n` elements where they lie: neighbours within a run, of the element type `T`.
+    /// The next `n` elements where they lie: neighbours within a run, aligned, of the element type `T`.
     pub fn lend<T: Element>(&self, n: usize) -> &'a [T] {
-        &self.view.storage.slice::<T>()[self.odometer.offsets[0] as usize..][..n]
+        &self.view.storage.slice::<T>()[self.walk.at() as usize..][..n]
     }
 
     /// Passes over `n` elements of a run.
     #[inline]
     pub fn skip(&mut self, n: usize) {
-        self.odometer.advance(n);
+        self.walk.odometer.advance(n);
     }
 
     /// The next elements as `T`, into `out`.
@@ -83,7 +121,7 @@ impl<'a> Reader<'a> {
         with_dtype!(self.view.dtype, S => {
             let mut block = [S::zeroed(); STAGE];
             for out in out.chunks_mut(STAGE) {
-                if self.stride == 1 && self.run_left() >= out.len() {
+                if self.aligned && self.walk.stride == 1 && self.run_left() >= out.len() {
                     cast_run(self.lend::<S>(out.len()), out);
                     self.skip(out.len());
                 } else {
@@ -106,22 +144,45 @@ impl<'a> Reader<'a> {
     }
 
     fn read_bits<T: Element>(&mut self, out: &mut [T]) {
-        let src = self.view.storage.slice::<T>();
-        let mut done = 0;
-        while done < out.len() {
-            let run = self.run_left().min(out.len() - done);
-            gather(src, self.odometer.offsets[0], self.stride, &mut out[done..done + run]);
-            self.odometer.advance(run);
-            done += run;
+        if !self.aligned {
+            return self.read_bytes(out);
         }
+        let src = self.view.storage.slice::<T>();
+        self.walk.runs(out.len(), |at, stride, run| gather(src, at, stride, &mut out[run]));
     }
 
-    /// Scatters `values` to the next elements of the view, which is then an output.
+    /// As [`Reader::read_bits`], where elements may begin at any byte.
+    #[cold]
+    fn read_bytes<T: Element>(&mut self, out: &mut [T]) {
+        let (src, size) = (self.view.storage.slice::<u8>(), size_of::<T>());
+        self.walk.runs(out.len(), |mut at, stride, run| {
+            for o in &mut out[run] {
+                bytes_of_mut(o).copy_from_slice(&src[at as usize * size..][..size]);
+                at += stride;
+            }
+        });
+    }
+}
+
+/// Walks an output in row-major order, a block at a time.
+pub struct Writer<'a> {
+    walk: Walk,
+    cells: &'a Cells<'a>,
+    dtype: DType,
+}
+
+impl<'a> Writer<'a> {
+    /// Starts at linear position `at` of a view, whose elements `cells` are.
+    pub fn new(cells: &'a Cells, view: View, at: usize) -> Self {
+        Writer { walk: Walk::new(view.layout, at), cells, dtype: view.dtype }
+    }
+
+    /// Scatters `values` to the next elements.
     pub fn write<T: Element>(&mut self, values: &[T]) {
-        if self.view.dtype == T::DTYPE {
+        if self.dtype == T::DTYPE {
             return self.write_same(values);
         }
-        with_dtype!(self.view.dtype, D => {
+        with_dtype!(self.dtype, D => {
             let mut block = [D::zeroed(); STAGE];
             for values in values.chunks(STAGE) {
                 let block = &mut block[..values.len()];
@@ -131,6 +192,7 @@ impl<'a> Reader<'a> {
         });
     }
 
+    /// As [`Writer::write`], of elements of the dtype of the view: moves bits.
     fn write_same<T: Element>(&mut self, values: &[T]) {
         match size_of::<T>() {
             1 => self.write_bits::<u8>(cast_slice(values)),
@@ -141,14 +203,16 @@ impl<'a> Reader<'a> {
     }
 
     fn write_bits<T: Element>(&mut self, values: &[T]) {
-        let dst = self.view.storage.slice_mut::<T>();
-        let mut done = 0;
-        while done < values.len() {
-            let run = self.run_left().min(values.len() - done);
-            scatter(&values[done..done + run], dst, self.odometer.offsets[0], self.stride);
-            self.odometer.advance(run);
-            done += run;
-        }
+        let cells = self.cells;
+        self.walk.runs(values.len(), |mut at, stride, run| {
+            if stride == 1 {
+                return cells.write(at as usize, &values[run]);
+            }
+            for v in &values[run] {
+                cells.set(at as usize, *v);
+                at += stride;
+            }
+        });
     }
 }
 
@@ -176,20 +240,11 @@ fn gather<T: Element>(src: &[T], at: isize, stride: isize, out: &mut [T]) {
     }
 }
 
-#[inline]
-fn scatter<T: Element>(values: &[T], dst: &mut [T], at: isize, stride: isize) {
-    if stride == 1 {
-        return dst[at as usize..at as usize + values.len()].copy_from_slice(values);
-    }
-    let mut i = at;
-    for v in values {
-        dst[i as usize] = *v;
-        i += stride;
-    }
-}
-
 /// Sets every element of `out`.
-pub fn fill(out: View, value: Scalar) {
+///
+/// # Errors
+/// `RuntimeError` where it may not be written; so for all that writes.
+pub fn fill(out: View, value: Scalar) -> Result<()> {
     let mut bits = [0; 8];
     with_dtype!(out.dtype, T => bits[..size_of::<T>()].copy_from_slice(bytes_of(&T::from_scalar(value))));
     let [a, b, c, d, ..] = bits;
@@ -201,51 +256,57 @@ pub fn fill(out: View, value: Scalar) {
     }
 }
 
-fn fill_bits<T: Element>(out: View, value: T) {
+fn fill_bits<T: Element>(out: View, value: T) -> Result<()> {
     let n = out.layout.numel();
-    if out.layout.is_contiguous() {
-        let at = out.layout.offset;
-        parallel_for(n, GRAIN * 4, |r| out.storage.slice_mut::<T>()[at + r.start..at + r.end].fill(value));
-        return;
+    if n == 0 {
+        return Ok(());
     }
+    if out.layout.is_contiguous() && out.is_aligned() {
+        for_ranges_mut(&mut Output::<T>::of(out)?, GRAIN * 4, |_, out| out.fill(value));
+        return Ok(());
+    }
+    let cells = Cells::of(out)?;
     if let ([_], [stride]) = (&out.layout.shape[..], &out.layout.strides[..])
         && n <= GRAIN
     {
-        let data = out.storage.slice_mut::<T>();
         let mut at = out.layout.offset as isize;
         for _ in 0..n {
-            data[at as usize] = value;
+            cells.set(at as usize, value);
             at += stride;
         }
-        return;
+        return Ok(());
     }
-    let block = [value; 64];
     parallel_for(n, GRAIN, |r| {
-        let mut writer = Reader::new(out, r.start);
-        let mut left = r.len();
-        while left > 0 {
-            let k = left.min(64);
-            writer.write_bits(&block[..k]);
-            left -= k;
-        }
+        Walk::new(out.layout, r.start).runs(r.len(), |mut at, stride, run| {
+            if stride == 1 {
+                return cells.fill(at as usize, run.len(), value);
+            }
+            for _ in run {
+                cells.set(at as usize, value);
+                at += stride;
+            }
+        });
     });
+    Ok(())
 }
 
 /// Copies `src` to `out`, which has the same shape, casting as needed. The two may be the same memory only if
 /// they are the same view.
-pub fn copy(src: View, out: View) {
+pub fn copy(src: View, out: View) -> Result<()> {
     debug_assert_eq!(src.layout.shape, out.layout.shape);
     let n = out.layout.numel();
     if n == 0 {
-        return;
+        return Ok(());
     }
     let (src, out) = if src.dtype == out.dtype { (src.bits(), out.bits()) } else { (src, out) };
-    if src.layout.is_contiguous() && out.layout.is_contiguous() {
-        let start = |v: View| (v.storage.data_ptr(), v.layout.offset, v.dtype);
-        if start(src) != start(out) {
-            parallel_for(n, GRAIN * 4, |r| copy_dense(src, out, r));
-        }
-    } else if src.dtype == out.dtype && is_transposed(src.layout, out.layout) {
+    let start = |v: &View| (v.storage.data_ptr(), v.dtype);
+    if start(&src) == start(&out) && src.layout == out.layout {
+        return Ok(());
+    }
+    let apart = !src.overlaps(&out) && src.is_aligned() && out.is_aligned();
+    if apart && src.layout.is_contiguous() && out.layout.is_contiguous() {
+        copy_dense(src, out)
+    } else if apart && src.dtype == out.dtype && is_transposed(src.layout, out.layout) {
         match src.dtype {
             DType::U8 => copy_transposed::<u8>(src, out),
             DType::I16 => copy_transposed::<i16>(src, out),
@@ -253,25 +314,28 @@ pub fn copy(src: View, out: View) {
             _ => copy_transposed::<i64>(src, out),
         }
     } else {
-        with_dtype!(out.dtype, D => copy_strided::<D>(src, out));
+        with_dtype!(out.dtype, D => copy_strided::<D>(src, out))
     }
 }
 
-fn copy_dense(src: View, out: View, r: Range<usize>) {
-    let (a, b) = (src.layout.offset + r.start, out.layout.offset + r.start);
+fn copy_dense(src: View, out: View) -> Result<()> {
     with_dtype!(out.dtype, D => {
-        let to = &mut out.storage.slice_mut::<D>()[b..b + r.len()];
-        if src.dtype == D::DTYPE {
-            return to.copy_from_slice(&src.storage.slice::<D>()[a..a + r.len()]);
-        }
-        with_dtype!(src.dtype, S => cast_run(&src.storage.slice::<S>()[a..a + r.len()], to))
-    })
+        for_ranges_mut(&mut Output::<D>::of(out)?, GRAIN * 4, |r, to| {
+            let at = src.layout.offset + r.start;
+            if src.dtype == D::DTYPE {
+                return to.copy_from_slice(&src.storage.slice::<D>()[at..at + r.len()]);
+            }
+            with_dtype!(src.dtype, S => cast_run(&src.storage.slice::<S>()[at..at + r.len()], to))
+        });
+    });
+    Ok(())
 }
 
-fn copy_strided<D: Element>(src: View, out: View) {
+fn copy_strided<D: Element>(src: View, out: View) -> Result<()> {
+    let cells = Cells::of(out)?;
     parallel_for(out.layout.numel(), GRAIN, |r| {
         let mut reader = Reader::new(src, r.start);
-        let mut writer = Reader::new(out, r.start);
+        let mut writer = Writer::new(&cells, out, r.start);
         let mut block = [D::zeroed(); BLOCK];
         let mut left = r.len();
         while left > 0 {
@@ -281,32 +345,35 @@ fn copy_strided<D: Element>(src: View, out: View) {
             left -= k;
         }
     });
+    Ok(())
 }
 
 /// Adds `src` to `out`, where several indices of `out` may name one element. One thread, so the order is fixed.
-pub fn accumulate(src: View, out: View) {
+pub fn accumulate(src: View, out: View) -> Result<()> {
     with_dtype!(float out.dtype, T => accumulate_typed::<T, T>(src, out), else
-        with_dtype!(out.dtype, D => accumulate_typed::<D, f64>(src, out)));
+        with_dtype!(out.dtype, D => accumulate_typed::<D, f64>(src, out)))
 }
 
-fn accumulate_typed<D: Element, S: Element>(src: View, out: View) {
+fn accumulate_typed<D: Element, S: Element>(src: View, out: View) -> Result<()> {
     let mut reader = Reader::new(src, 0);
     let mut at = Odometer::new(&out.layout.shape, [&out.layout.strides], [out.layout.offset as isize], 0);
     let mut block = [S::from_i64(0); BLOCK];
-    let dst = out.storage.slice_mut::<D>();
+    let cells = Cells::of(out)?;
     let mut left = out.layout.numel();
     while left > 0 {
         let k = left.min(BLOCK);
         reader.read(&mut block[..k]);
         for v in &block[..k] {
-            let d = &mut dst[at.offsets[0] as usize];
-            *d = if D::DTYPE.is_float() {
-                D::from_f64(d.to_f64() + v.to_f64())
-            } else {
-                D::from_i64(d.to_i64().wrapping_add(v.to_i64()))
-            };
+            cells.update(at.offsets[0] as usize, |d: D| {
+                if D::DTYPE.is_float() {
+                    D::from_f64(d.to_f64() + v.to_f64())
+                } else {
+                    D::from_i64(d.to_i64().wrapping_add(v.to_i64()))
+                }
+            });
             at.step();
         }
         left -= k;
     }
+    Ok(())
 }

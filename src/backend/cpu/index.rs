@@ -8,10 +8,13 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::copy::{GRAIN, View};
-use super::parallel::{for_chunks_mut, parallel_for};
+use super::output::{Cells, Output};
+use super::parallel::{for_chunks_mut, for_parts_mut, for_ranges_mut, parallel_for};
 use crate::backend::cpu::simd::Version;
 use crate::backend::elements;
+use crate::backend::index::Combine;
 use crate::dtype::{Bool8, Element, Real, Scalar};
+use crate::error::Result;
 use crate::layout::{Layout, Odometer, collapse};
 use crate::multiversion;
 use crate::storage::Storage;
@@ -19,46 +22,10 @@ use crate::with_dtype;
 
 /// The elements of a tensor that a list of offsets picks. Position `[b, i, a]` lies where `b` points in the dimensions
 /// `before`, moved by `offsets[i]`, moved by where `a` points in the dimensions `after`, whose own offset is 0.
-pub struct Lattice<'a> {
+pub struct HostGrid<'a> {
     pub before: &'a Layout,
     pub offsets: &'a [isize],
     pub after: &'a Layout,
-}
-
-/// How a value meets the element that it is written to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Combine {
-    Set,
-    Add,
-    Mul,
-    Max,
-    Min,
-}
-
-impl Combine {
-    /// Combines in the element's own type: what is written repeatedly is rounded each time.
-    #[inline(always)]
-    pub fn apply<T: Element>(self, old: T, new: T) -> T {
-        match self {
-            Combine::Set => new,
-            Combine::Add if T::DTYPE.is_float() => T::from_f64(old.to_f64() + new.to_f64()),
-            Combine::Add => T::from_i64(old.to_i64().wrapping_add(new.to_i64())),
-            _ => self.apply_rare(old, new),
-        }
-    }
-
-    /// Out of line, so that no loop is compiled for each.
-    #[inline(never)]
-    fn apply_rare<T: Element>(self, old: T, new: T) -> T {
-        let nan = |v: T| T::DTYPE.is_float() && v.to_f64().is_nan();
-        let keeps = match self {
-            Combine::Mul if T::DTYPE.is_float() => return T::from_f64(old.to_f64() * new.to_f64()),
-            Combine::Mul => return T::from_i64(old.to_i64().wrapping_mul(new.to_i64())),
-            Combine::Max => old > new,
-            _ => old < new,
-        };
-        if nan(old) || keeps { old } else { new }
-    }
 }
 
 /// Runs an expression with `$T` bound to the type to combine in, and `$f` to what combines two elements.
@@ -105,7 +72,7 @@ impl Runs {
     }
 }
 
-impl Lattice<'_> {
+impl HostGrid<'_> {
     fn bases(&self) -> Odometer<1> {
         Odometer::new(&self.before.shape, [&self.before.strides], [self.before.offset as isize], 0)
     }
@@ -124,7 +91,7 @@ impl Lattice<'_> {
 }
 
 /// The picked elements, dense, into `out`.
-pub fn gather<T: Element>(x: &Storage, l: &Lattice, out: &mut [T]) {
+pub fn gather<T: Element>(x: &Storage, l: &HostGrid, out: &mut [T]) {
     let runs = Runs::new(l.after);
     let (blocks, width, n) = (l.block_starts(), runs.elements(), l.offsets.len());
     if out.is_empty() {
@@ -173,11 +140,16 @@ fn gather_rows<T: Element>(x: &[T], base: isize, offsets: &[isize], runs: &Runs,
 const TARGET_TASKS: isize = 16;
 
 /// Combines dense `values` with the picked elements, in the order of the indices.
-pub fn scatter(x: View, l: &Lattice, values: View, how: Combine) {
-    with_combination!(how, x.dtype, |T, f| scatter_with::<T>(x.storage, l, elements(values), f))
+///
+/// # Errors
+/// `RuntimeError` where they may not be written; so for all that writes.
+pub fn scatter(x: View, l: &HostGrid, values: View, how: Combine) -> Result<()> {
+    let cells = Cells::of(x)?;
+    with_combination!(how, x.dtype, |T, f| scatter_with::<T>(&cells, l, elements(values), f));
+    Ok(())
 }
 
-fn scatter_with<T: Element>(x: &Storage, l: &Lattice, values: &[T], f: impl Fn(T, T) -> T + Copy + Sync) {
+fn scatter_with<T: Element>(cells: &Cells, l: &HostGrid, values: &[T], f: impl Fn(T, T) -> T + Copy + Sync) {
     let runs = Runs::new(l.after);
     let (blocks, width, n) = (l.block_starts(), runs.elements(), l.offsets.len());
     if values.is_empty() {
@@ -185,11 +157,10 @@ fn scatter_with<T: Element>(x: &Storage, l: &Lattice, values: &[T], f: impl Fn(T
     }
     let block = |b: usize, targets: Range<isize>| {
         let values = &values[b * n * width..(b + 1) * n * width];
-        let dst = x.slice_mut::<T>();
         for (row, &i) in values.chunks_exact(width).zip(l.offsets) {
             if targets.contains(&i) {
                 for (part, &start) in row.chunks_exact(runs.length).zip(&runs.starts) {
-                    combine_run(dst, blocks[b] + i + start, runs.stride, part, f);
+                    combine_run(cells, blocks[b] + i + start, runs.stride, part, f);
                 }
             }
         }
@@ -208,15 +179,12 @@ fn scatter_with<T: Element>(x: &Storage, l: &Lattice, values: &[T], f: impl Fn(T
     });
 }
 
-fn combine_run<T: Element>(dst: &mut [T], at: isize, stride: isize, values: &[T], f: impl Fn(T, T) -> T) {
+fn combine_run<T: Element>(cells: &Cells, at: isize, stride: isize, values: &[T], f: impl Fn(T, T) -> T) {
     if stride == 1 {
-        let run = &mut dst[at as usize..at as usize + values.len()];
-        run.iter_mut().zip(values).for_each(|(d, &v)| *d = f(*d, v));
-        return;
+        return cells.update_run(at as usize, values, f);
     }
     for (j, &v) in values.iter().enumerate() {
-        let d = &mut dst[(at + j as isize * stride) as usize];
-        *d = f(*d, v);
+        cells.update((at + j as isize * stride) as usize, |old| f(old, v));
     }
 }
 
@@ -254,27 +222,37 @@ pub fn gather_along<T: Element>(x: View, dim: usize, shape: &[usize], index: &[i
 
 /// Combines `src` with the elements of `out` whose position in `dim` the index gives. `src` has the shape of the
 /// index or is larger.
-pub fn scatter_along(out: View, dim: usize, shape: &[usize], index: &[i64], src: View, how: Combine) {
+pub fn scatter_along(
+    out: View,
+    dim: usize,
+    shape: &[usize],
+    index: &[i64],
+    src: View,
+    how: Combine,
+) -> Result<()> {
     if index.is_empty() {
-        return;
+        return Ok(());
     }
+    let cells = Cells::of(out)?;
     // Lines along `dim` are independent: they are shared out along the longest other dimension.
     let widest = (0..shape.len()).filter(|&d| d != dim).max_by_key(|&d| shape[d]);
     let boxed = |split: usize, range: Range<usize>| {
         with_combination!(how, out.dtype, |T, f| {
-            scatter_box::<T>(out, dim, shape, index, src, (split, range), f)
+            scatter_box::<T>((out, &cells), dim, shape, index, src, (split, range), f)
         })
     };
     let Some(split) = widest.filter(|_| index.len() > GRAIN) else {
-        return boxed(dim, 0..shape[dim]);
+        boxed(dim, 0..shape[dim]);
+        return Ok(());
     };
     let grain = (GRAIN * shape[split] / index.len()).max(1);
     parallel_for(shape[split], grain, |r| boxed(split, r));
+    Ok(())
 }
 
 /// The part of a scatter that lies in `range` of dimension `split`.
 fn scatter_box<T: Element>(
-    out: View,
+    (out, cells): (View, &Cells),
     dim: usize,
     shape: &[usize],
     index: &[i64],
@@ -292,12 +270,12 @@ fn scatter_box<T: Element>(
     let base = [out.layout.offset as isize, 0, src.layout.offset as isize];
     let base = std::array::from_fn(|k| base[k] + start * all[k][split]);
     let mut at = Odometer::new(&part[..last], all.map(|s| &s[..last]), base, 0);
-    let (dst, values) = (out.storage.slice_mut::<T>(), src.storage.slice::<T>());
+    let values = src.storage.slice::<T>();
     for _ in 0..part[..last].iter().product() {
         let [mut d, mut i, mut s] = at.offsets;
         for _ in 0..part[last] {
-            let target = &mut dst[(d + index[i as usize] as isize * along) as usize];
-            *target = f(*target, values[s as usize]);
+            let new = values[s as usize];
+            cells.update((d + index[i as usize] as isize * along) as usize, |old| f(old, new));
             d += all[0][last];
             i += all[1][last];
             s += all[2][last];
@@ -403,24 +381,16 @@ pub fn mask_starts(mask: &[Bool8]) -> Vec<usize> {
     starts
 }
 
-/// Calls `f` with the first element, the mask, and the range of true elements of each chunk, in parallel.
-fn masked_chunks(
-    mask: &[Bool8],
-    starts: &[usize],
-    f: impl Fn(usize, &[Bool8], std::ops::Range<usize>) + Sync,
-) {
-    parallel_for(starts.len() - 1, 1, |r| {
-        for c in r {
-            let at = c * MASK_CHUNK;
-            f(at, &mask[at..mask.len().min(at + MASK_CHUNK)], starts[c]..starts[c + 1]);
-        }
-    });
+/// The first element and the mask of a chunk.
+fn mask_chunk(mask: &[Bool8], c: usize) -> (usize, &[Bool8]) {
+    let at = c * MASK_CHUNK;
+    (at, &mask[at..mask.len().min(at + MASK_CHUNK)])
 }
 
-/// `x` where the mask is true, one after the other, into the memory `out`.
-pub fn compress<T: Element>(x: &[T], mask: &[Bool8], starts: &[usize], out: &Storage) {
-    masked_chunks(mask, starts, |at, mask, range| {
-        let mut out = &mut out.slice_mut::<T>()[range];
+/// `x` where the mask is true, one after the other, to the beginning of `out`.
+pub fn compress<T: Element>(x: &[T], mask: &[Bool8], starts: &[usize], out: &mut [T]) {
+    for_parts_mut(out, starts, |c, mut out| {
+        let (at, mask) = mask_chunk(mask, c);
         let x = &x[at..at + mask.len()];
         for (x, mask) in x.chunks(MASK_BLOCK).zip(mask.chunks(MASK_BLOCK)) {
             // Every element is written and the place moves on only past those that stay: no branch to mispredict.
@@ -428,8 +398,10 @@ pub fn compress<T: Element>(x: &[T], mask: &[Bool8], starts: &[usize], out: &Sto
             let mut kept = 0;
             for (&v, m) in x.iter().zip(mask) {
                 block[kept & (MASK_BLOCK - 1)] = v;
-                kept += m.0 as usize;
+                kept += m.is_true() as usize;
             }
+            // Another thread may have changed the mask since it was counted.
+            let kept = kept.min(out.len());
             let (part, rest) = std::mem::take(&mut out).split_at_mut(kept);
             part.copy_from_slice(&block[..kept]);
             out = rest;
@@ -437,17 +409,19 @@ pub fn compress<T: Element>(x: &[T], mask: &[Bool8], starts: &[usize], out: &Sto
     });
 }
 
-/// The positions at which the mask is true, in order, into the memory `out`.
-pub fn positions(mask: &[Bool8], starts: &[usize], out: &Storage) {
-    masked_chunks(mask, starts, |at, mask, range| {
-        let mut out = &mut out.slice_mut::<i64>()[range];
+/// The positions at which the mask is true, in order, to the beginning of `out`.
+pub fn positions(mask: &[Bool8], starts: &[usize], out: &mut [i64]) {
+    for_parts_mut(out, starts, |c, mut out| {
+        let (at, mask) = mask_chunk(mask, c);
         for (c, mask) in mask.chunks(MASK_BLOCK).enumerate() {
             let mut block = [0; MASK_BLOCK];
             let mut kept = 0;
             for (i, m) in mask.iter().enumerate() {
                 block[kept & (MASK_BLOCK - 1)] = (at + c * MASK_BLOCK + i) as i64;
-                kept += m.0 as usize;
+                kept += m.is_true() as usize;
             }
+            // Another thread may have changed the mask since it was counted.
+            let kept = kept.min(out.len());
             let (part, rest) = std::mem::take(&mut out).split_at_mut(kept);
             part.copy_from_slice(&block[..kept]);
             out = rest;
@@ -456,12 +430,12 @@ pub fn positions(mask: &[Bool8], starts: &[usize], out: &Storage) {
 }
 
 /// Writes `values`, one after the other, where the mask is true: what [`compress`] undoes.
-pub fn expand<T: Element>(values: &[T], mask: &[Bool8], starts: &[usize], out: &Storage) {
-    masked_chunks(mask, starts, |at, mask, range| {
-        let out = &mut out.slice_mut::<T>()[at..at + mask.len()];
-        let mut values = values[range].iter();
-        for (o, m) in out.iter_mut().zip(mask) {
-            if m.0 != 0
+pub fn expand<T: Element>(values: &[T], mask: &[Bool8], starts: &[usize], out: &mut [T]) {
+    for_ranges_mut(out, MASK_CHUNK, |range, out| {
+        let c = range.start / MASK_CHUNK;
+        let mut values = values[starts[c]..starts[c + 1]].iter();
+        for (o, m) in out.iter_mut().zip(&mask[range]) {
+            if m.is_true()
                 && let Some(&v) = values.next()
             {
                 *o = v;
@@ -470,18 +444,17 @@ pub fn expand<T: Element>(values: &[T], mask: &[Bool8], starts: &[usize], out: &
     });
 }
 
-/// Sets the elements of dense `out` (from `at`) at which the mask is true.
-pub fn fill_masked(out: View, mask: &[Bool8], value: Scalar) {
-    let at = out.layout.offset;
+/// Sets the elements of dense `out` at which the mask is true.
+pub fn fill_masked(out: View, mask: &[Bool8], value: Scalar) -> Result<()> {
     with_dtype!(out.dtype, T => {
         let value = T::from_scalar(value);
-        parallel_for(mask.len(), GRAIN, |r| {
-            let out = &mut out.storage.slice_mut::<T>()[at + r.start..at + r.end];
+        for_ranges_mut(&mut Output::<T>::of(out)?, GRAIN, |r, out| {
             for (o, m) in out.iter_mut().zip(&mask[r]) {
-                *o = if m.0 != 0 { value } else { *o };
+                *o = if m.is_true() { value } else { *o };
             }
         });
     });
+    Ok(())
 }
 
 #[cfg(test)]
@@ -490,8 +463,8 @@ mod tests {
     use crate::layout::Dims;
 
     fn storage(values: &[f32]) -> Storage {
-        let s = Storage::new(size_of_val(values)).unwrap();
-        s.slice_mut::<f32>().copy_from_slice(values);
+        let mut s = Storage::new(size_of_val(values)).unwrap();
+        s.slice_mut::<f32>().unwrap().copy_from_slice(values);
         s
     }
 
@@ -500,13 +473,13 @@ mod tests {
         let (rows, width, picks) = (40, 32, 4096);
         let offsets: Vec<isize> = (0..picks).map(|i| (i * i % rows * width) as isize).collect();
         let after = Layout::contiguous(Dims::from([width]));
-        let l = Lattice { before: &Layout::default(), offsets: &offsets, after: &after };
+        let l = HostGrid { before: &Layout::default(), offsets: &offsets, after: &after };
         let x = storage(&vec![0.0; rows * width]);
         let (layout, values) =
             (Layout::contiguous(Dims::from([rows, width])), storage(&vec![1.0; picks * width]));
         let flat = Layout::contiguous(Dims::from([picks, width]));
         let view = |storage, layout| View { storage, layout, dtype: crate::dtype::DType::F32 };
-        scatter(view(&x, &layout), &l, view(&values, &flat), Combine::Add);
+        scatter(view(&x, &layout), &l, view(&values, &flat), Combine::Add).unwrap();
         for row in 0..rows {
             let times = offsets.iter().filter(|&&o| o as usize == row * width).count() as f32;
             assert!(x.slice::<f32>()[row * width..][..width].iter().all(|&v| v == times));
@@ -521,12 +494,12 @@ mod tests {
         let starts = mask_starts(&mask);
         let kept = *starts.last().unwrap();
         assert_eq!(kept, mask.iter().filter(|m| m.0 != 0).count());
-        let small = storage(&vec![0.0; kept]);
-        compress(&x, &mask, &starts, &small);
-        let back = storage(&vec![-1.0; n]);
-        expand(small.slice::<f32>(), &mask, &starts, &back);
+        let mut small = vec![0.0; kept];
+        compress(&x, &mask, &starts, &mut small);
+        let mut back = vec![-1.0; n];
+        expand(&small, &mask, &starts, &mut back);
         for i in 0..n {
-            assert_eq!(back.slice::<f32>()[i], if mask[i].0 != 0 { x[i] } else { -1.0 });
+            assert_eq!(back[i], if mask[i].0 != 0 { x[i] } else { -1.0 });
         }
     }
 
@@ -538,8 +511,9 @@ mod tests {
         let layout = Layout::contiguous(Dims::from(shape));
         let view = |s| View { storage: s, layout: &layout, dtype: crate::dtype::DType::F32 };
         let (a, b) = (storage(&vec![0.0; 45_000]), storage(&vec![0.0; 45_000]));
-        scatter_along(view(&a), 0, &shape, &index, view(&src), Combine::Set);
-        scatter_box::<f32>(view(&b), 0, &shape, &index, view(&src), (0, 0..50), |_, new| new);
+        scatter_along(view(&a), 0, &shape, &index, view(&src), Combine::Set).unwrap();
+        let out = (view(&b), &Cells::of(view(&b)).unwrap());
+        scatter_box::<f32>(out, 0, &shape, &index, view(&src), (0, 0..50), |_, new| new);
         assert_eq!(a.slice::<f32>(), b.slice::<f32>());
     }
 }

@@ -11,10 +11,13 @@ use std::ops::Range;
 use bytemuck::Zeroable;
 use smallvec::SmallVec;
 
-use super::copy::{BLOCK, GRAIN, Reader, View};
-use super::parallel::parallel_for;
-use super::pointwise::{Feed, Kernel, Lane, Loop, Operand, Source};
+use super::copy::{BLOCK, GRAIN, View, Writer};
+use super::output::{Cells, Output};
+use super::parallel::{for_ranges_mut, parallel_for};
+use super::pointwise::{Feed, Lane, Source};
+use crate::backend::pointwise::{Kernel, Loop, Operand};
 use crate::dtype::{Bool8, DType, Element, Scalar};
+use crate::error::Result;
 use crate::formula::record::{Prim, Step};
 use crate::formula::{Arith, Formula, Int};
 
@@ -148,13 +151,13 @@ pub fn run(
     operands: &[Operand],
     params: &[Scalar],
     outs: &[View],
-) -> bool {
+) -> Result<bool> {
     match compute {
         DType::F32 => run_as::<f32>(f, primitives, operands, params, outs),
         DType::F64 => run_as::<f64>(f, primitives, operands, params, outs),
         DType::I32 => run_as::<Int<i32>>(f, primitives, operands, params, outs),
         DType::I64 => run_as::<Int<i64>>(f, primitives, operands, params, outs),
-        _ => false,
+        _ => Ok(false),
     }
 }
 
@@ -164,14 +167,14 @@ fn run_as<T: Interpreted>(
     operands: &[Operand],
     params: &[Scalar],
     outs: &[View],
-) -> bool {
+) -> Result<bool> {
     let is_given = |k: usize| matches!(operands.get(k), Some(Operand::View(_) | Operand::Number(_)));
     let read = f.steps().iter().all(|s| !matches!(s, Step::Arg(k) if !is_given(*k)));
     if !read || outs.len() != f.results().len() {
-        return false;
+        return Ok(false);
     }
-    let direct = outs[0].dtype == T::Stored::DTYPE && outs[0].layout.is_contiguous();
-    let Some(plan) = Plan::<T>::new(f, primitives, params, direct) else { return false };
+    let direct = outs[0].dtype == T::Stored::DTYPE && outs[0].layout.is_contiguous() && outs[0].is_aligned();
+    let Some(plan) = Plan::<T>::new(f, primitives, params, direct) else { return Ok(false) };
     let n = outs[0].layout.numel();
     let origins: Vec<Source> = (0..f.args())
         .map(|k| match operands.get(k).filter(|_| f.reads(k)) {
@@ -182,18 +185,46 @@ fn run_as<T: Interpreted>(
         })
         .collect();
     let grain = Source::grain(&origins, GRAIN);
-    parallel_for(n, grain, |range| run_range(&plan, &origins, outs, range));
-    true
+    // The first result may be computed where it lies; the others, and it otherwise, are scattered from blocks.
+    if plan.results.first() == Some(&Slot::Out) {
+        let mut first = Output::<T::Stored>::of(outs[0])?;
+        let cells = scattered(&plan.results, outs)?;
+        for_ranges_mut(&mut first, grain, |range, part| {
+            run_range(&plan, &origins, outs, &cells, range, part)
+        });
+    } else {
+        let cells = scattered(&plan.results, outs)?;
+        parallel_for(n, grain, |range| run_range(&plan, &origins, outs, &cells, range, &mut []));
+    }
+    Ok(true)
 }
 
-fn run_range<T: Interpreted>(plan: &Plan<T>, origins: &[Source], outs: &[View], range: Range<usize>) {
+fn scattered<'a>(results: &[Slot], outs: &[View<'a>]) -> Result<Scattered<'a>> {
+    let places = outs.iter().zip(results);
+    places.map(|(out, slot)| (*slot != Slot::Out).then(|| Cells::of(*out)).transpose()).collect()
+}
+
+/// By result, its elements, unless it is computed where it lies.
+type Scattered<'a> = SmallVec<[Option<Cells<'a>>; 4]>;
+
+/// Computes a range of positions; `first` holds the elements there of the first result, if it is computed where it lies.
+fn run_range<T: Interpreted>(
+    plan: &Plan<T>,
+    origins: &[Source],
+    outs: &[View],
+    cells: &Scattered<'_>,
+    range: Range<usize>,
+    first: &mut [T::Stored],
+) {
     let room = BLOCK.min(range.len());
     let mut cursors: Vec<Feed<T>> = origins.iter().map(|o| Feed::new(o, &range)).collect();
     let constants: Vec<Vec<T>> = plan.constants.iter().map(|&v| vec![v; room]).collect();
     let mut blocks = vec![vec![T::zeroed(); room]; plan.blocks];
     let mut truth = vec![Bool8::zeroed(); room];
-    let mut writers: SmallVec<[Option<Reader>; 4]> = (0..outs.len())
-        .map(|r| (plan.results[r] != Slot::Out).then(|| Reader::new(outs[r], range.start)))
+    let mut writers: SmallVec<[Option<Writer>; 4]> = cells
+        .iter()
+        .zip(outs)
+        .map(|(cells, out)| cells.as_ref().map(|c| Writer::new(c, *out, range.start)))
         .collect();
     let mut at = range.start;
     while at < range.end {
@@ -212,8 +243,7 @@ fn run_range<T: Interpreted>(plan: &Plan<T>, origins: &[Source], outs: &[View], 
             let ins = &ins[..instruction.operands.len()];
             match (instruction.code, instruction.out) {
                 (Code::Same(l), Slot::Out) => {
-                    let part =
-                        &mut outs[0].storage.slice_mut::<T::Stored>()[outs[0].layout.offset + at..][..n];
+                    let part = &mut first[at - range.start..][..n];
                     l.run(ins, &[], bytemuck::cast_slice_mut(part));
                 }
                 (Code::Same(l), _) => l.run(ins, &[], &mut own[..n]),

@@ -1,23 +1,31 @@
 //! The CPU: plain loops compiled per instruction set, one pool of threads.
 
+mod choice;
 pub mod conv;
 pub mod copy;
+mod entry;
 pub mod factor;
 pub mod index;
+mod inspect;
 pub mod interpret;
 pub mod math;
 pub mod matmul;
 mod microkernel;
 pub mod norm;
 pub mod optim;
+mod order;
+pub mod output;
 pub mod parallel;
 pub mod pointwise;
 pub mod pool;
 pub mod random;
 pub mod reduce;
 pub mod scan;
-pub mod simd;
+pub use super::simd;
 pub mod softmax;
 pub mod sort;
 pub mod svd;
 mod transpose;
+
+/// The CPU, as the layers above see it.
+pub struct Cpu;

@@ -10,13 +10,16 @@
 #[cfg(test)]
 mod tests;
 
-use crate::backend::cpu::copy::{Reader, View};
+use crate::backend::cpu::copy::{Reader, View, Writer};
 use crate::backend::cpu::math::Math;
+use crate::backend::cpu::output::Cells;
 use crate::backend::cpu::parallel::{for_chunks_mut, for_chunks_mut2};
-use crate::backend::cpu::reduce::{Along, chunk_of, moments, row_pieces, rows_of, sum, sum_pairs};
+use crate::backend::cpu::reduce::{chunk_of, moments, row_pieces, rows_of, sum, sum_pairs};
 use crate::backend::cpu::simd::Version;
 use crate::backend::norm::{gradient, normalize, passed_back, reciprocal_deviation, terms};
+use crate::backend::reduce::ReduceDims;
 use crate::dtype::Real;
+use crate::error::Result;
 use crate::formula::Num;
 use crate::multiversion;
 
@@ -138,7 +141,7 @@ pub fn layer_norm_backward<T: Number>(
         );
     });
     let mut total = vec![T::ZERO; 2 * n];
-    sum(&sums, Along::new(1, blocks, 2 * n), &mut total);
+    sum(&sums, ReduceDims::new(1, blocks, 2 * n), &mut total);
     dweight.copy_from_slice(&total[..n]);
     dbias.copy_from_slice(&total[n..]);
 }
@@ -238,7 +241,7 @@ fn merge_moments<T: Real>(count: usize, groups: impl Iterator<Item = (T, T)> + C
 /// Mean and biased variance of every channel of `x` (`[n, c, inner]`).
 pub fn channel_stats<T: Number>(x: &[T], n: usize, c: usize, inner: usize, mean: &mut [T], var: &mut [T]) {
     let as_columns = inner < SHORT_RUN;
-    let d = if as_columns { Along::new(1, n, c * inner) } else { Along::rows(n * c, inner) };
+    let d = if as_columns { ReduceDims::new(1, n, c * inner) } else { ReduceDims::rows(n * c, inner) };
     let (mut means, mut m2s) = (vec![T::ZERO; d.lanes()], vec![T::ZERO; d.lanes()]);
     moments(x, d, &mut means, &mut m2s);
     for ch in 0..c {
@@ -319,7 +322,7 @@ fn sums_of_channels<T: Number>(
         let center: Vec<T> = (0..n * c).map(|run| mean[run % c]).collect();
         let runs = sums_of_runs(dy, x, &center, inner);
         let mut sums = vec![T::ZERO; 2 * c];
-        sum(&runs, Along::new(1, n, 2 * c), &mut sums);
+        sum(&runs, ReduceDims::new(1, n, 2 * c), &mut sums);
         for (total, sums) in total.iter_mut().zip(sums.chunks_exact(2)) {
             total.copy_from_slice(sums);
         }
@@ -335,7 +338,7 @@ fn sums_of_channels<T: Number>(
         column_sums(&dy[range.clone()], &x[range], &center, partial);
     });
     let mut sums = vec![T::ZERO; 2 * w];
-    sum(&partial, Along::new(1, blocks, 2 * w), &mut sums);
+    sum(&partial, ReduceDims::new(1, blocks, 2 * w), &mut sums);
     for (j, &s) in sums.iter().enumerate() {
         total[j % w / inner][j / w] += s;
     }
@@ -399,7 +402,7 @@ pub fn group_norm<T: Number>(
 ) {
     let members = c / groups.max(1);
     let count = T::of((members * inner) as f64);
-    moments(x, Along::rows(n * groups, members * inner), mean, rstd);
+    moments(x, ReduceDims::rows(n * groups, members * inner), mean, rstd);
     rstd.iter_mut().for_each(|v| *v = reciprocal_deviation(*v / count, T::of(eps)));
     if x.is_empty() {
         return;
@@ -455,7 +458,7 @@ pub fn group_norm_backward<T: Number>(
 }
 
 /// `old * kept + new * taken`, rounded once.
-pub fn follow(old: View, new: View, kept: f64, taken: f64, out: View) {
+pub fn follow(old: View, new: View, kept: f64, taken: f64, out: View) -> Result<()> {
     let read = |v: View| {
         let mut values = vec![0.0f64; v.layout.numel()];
         Reader::new(v, 0).read(&mut values);
@@ -463,5 +466,6 @@ pub fn follow(old: View, new: View, kept: f64, taken: f64, out: View) {
     };
     let values: Vec<f64> =
         read(old).iter().zip(read(new)).map(|(old, new)| kept * old + taken * new).collect();
-    Reader::new(out, 0).write(&values);
+    Writer::new(&Cells::of(out)?, out, 0).write(&values);
+    Ok(())
 }

@@ -8,11 +8,13 @@
 //! float64) that are read and written back.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::SmallVec;
 
-use super::copy::{self, BLOCK, Reader, View};
+use super::copy::{self, BLOCK, Reader, View, Writer};
+use super::output::{Cells, Output};
 use super::parallel::{for_chunks_mut, parallel_for};
 use super::simd::{Isa, Version};
 use crate::backend::optim::{Group, NUMBERS, Number, Numbers, Part, Rule, WRITTEN};
@@ -119,24 +121,29 @@ pub fn step(groups: &[Group]) -> Result<()> {
             Some((storage, layout)) => View { storage, layout, ..p.gradient },
             None => p.gradient,
         };
-        piece(&steps, i, range, Some(gradient), &p.written);
-    });
-    Ok(())
+        piece(&steps, i, range, Some(gradient), &p.written)
+    })
 }
 
 /// The elements of a view in memory of their own.
 fn copied(v: View) -> Result<(Storage, Layout)> {
     let layout = Layout::contiguous(v.layout.shape.clone());
     let storage = Storage::new(layout.numel() * v.dtype.size())?;
-    copy::copy(v, View { storage: &storage, layout: &layout, dtype: v.dtype });
+    copy::copy(v, View { storage: &storage, layout: &layout, dtype: v.dtype })?;
     Ok((storage, layout))
 }
 
 /// Calls `f(i, range)` with ranges of the elements of tensor i that together are all elements of all tensors; see
-/// Note [A region over many tensors].
-fn for_each_piece(sizes: impl Iterator<Item = usize>, f: impl Fn(usize, Range<usize>) + Sync) {
-    let starts = starts(sizes);
-    parallel_for(starts[starts.len() - 1], GRAIN, |r| pieces(&starts, r, &f));
+/// Note [A region over many tensors]. The error is that of one of the calls.
+fn for_each_piece(
+    sizes: impl Iterator<Item = usize>,
+    f: impl Fn(usize, Range<usize>) -> Result<()> + Sync,
+) -> Result<()> {
+    let (starts, failed) = (starts(sizes), OnceLock::new());
+    parallel_for(starts[starts.len() - 1], GRAIN, |r| {
+        pieces(&starts, r, |i, range| f(i, range).unwrap_or_else(|e| drop(failed.set(e))));
+    });
+    failed.into_inner().map_or(Ok(()), Err)
 }
 
 /// The number of the first element of each tensor, and the total.
@@ -163,7 +170,13 @@ fn pieces(starts: &[usize], chunk: Range<usize>, mut f: impl FnMut(usize, Range<
 }
 
 /// Updates the elements `range` of the tensors of part `i`, in the type of the first.
-fn piece(u: &impl Update, i: usize, range: Range<usize>, gradient: Option<View>, written: &[View]) {
+fn piece(
+    u: &impl Update,
+    i: usize,
+    range: Range<usize>,
+    gradient: Option<View>,
+    written: &[View],
+) -> Result<()> {
     match written[0].dtype {
         DType::F64 => piece_of::<f64>(u, i, range, gradient, written),
         _ => piece_of::<f32>(u, i, range, gradient, written),
@@ -171,7 +184,7 @@ fn piece(u: &impl Update, i: usize, range: Range<usize>, gradient: Option<View>,
 }
 
 fn is_direct<T: Element>(v: &View) -> bool {
-    v.layout.is_contiguous() && v.dtype == T::DTYPE
+    v.layout.is_contiguous() && v.dtype == T::DTYPE && v.is_aligned()
 }
 
 fn piece_of<T: Updated>(
@@ -180,18 +193,22 @@ fn piece_of<T: Updated>(
     range: Range<usize>,
     gradient: Option<View>,
     written: &[View],
-) {
+) -> Result<()> {
     if gradient.as_ref().is_none_or(is_direct::<T>) && written.iter().all(is_direct::<T>) {
         let at = |v: &View| v.layout.offset + range.start..v.layout.offset + range.end;
         let grad = gradient.as_ref().map_or(&[][..], |g| &g.storage.slice::<T>()[at(g)]);
-        let mut slices: SmallVec<[&mut [T]; WRITTEN]> =
-            written.iter().map(|v| &mut v.storage.slice_mut::<T>()[at(v)]).collect();
-        return T::update(u, i, grad, &mut slices);
+        let mut outputs: SmallVec<[Output<T>; WRITTEN]> =
+            written.iter().map(|v| Output::part(*v, range.clone())).collect::<Result<_>>()?;
+        let mut slices: SmallVec<[&mut [T]; WRITTEN]> = outputs.iter_mut().map(|o| &mut o[..]).collect();
+        T::update(u, i, grad, &mut slices);
+        return Ok(());
     }
-    let readers =
-        || written.iter().map(|v| Reader::new(*v, range.start)).collect::<SmallVec<[Reader; WRITTEN]>>();
+    let cells: SmallVec<[Cells; WRITTEN]> = written.iter().map(|v| Cells::of(*v)).collect::<Result<_>>()?;
+    let mut sources: SmallVec<[Reader; WRITTEN]> =
+        written.iter().map(|v| Reader::new(*v, range.start)).collect();
+    let mut targets: SmallVec<[Writer; WRITTEN]> =
+        cells.iter().zip(written).map(|(c, v)| Writer::new(c, *v, range.start)).collect();
     let mut gradient = gradient.map(|g| (Reader::new(g, range.start), [T::ZERO; BLOCK]));
-    let (mut sources, mut targets) = (readers(), readers());
     let mut blocks = vec![[T::ZERO; BLOCK]; written.len()];
     let mut left = range.len();
     while left > 0 {
@@ -206,6 +223,7 @@ fn piece_of<T: Updated>(
         blocks.iter().zip(&mut targets).for_each(|(b, t)| t.write(&b[..n]));
         left -= n;
     }
+    Ok(())
 }
 
 multiversion! { version = Version::up_to(Isa::Avx2);
@@ -249,9 +267,9 @@ pub fn scale(tensors: &[View], factor: View, found: Option<View>) -> Result<()> 
     Reader::new(factor, 0).read(&mut number);
     let scale = Scale { factor: number[0], found: AtomicBool::new(false) };
     let sizes = tensors.iter().map(|v| v.layout.numel());
-    for_each_piece(sizes, |i, range| piece(&scale, i, range, None, &tensors[i..=i]));
+    for_each_piece(sizes, |i, range| piece(&scale, i, range, None, &tensors[i..=i]))?;
     if let (true, Some(found)) = (scale.found.load(Ordering::Relaxed), found) {
-        copy::fill(found, Scalar::Float(1.0));
+        copy::fill(found, Scalar::Float(1.0))?;
     }
     Ok(())
 }
@@ -339,7 +357,11 @@ mod tests {
     fn pieces_cover_every_element_of_every_tensor_once() {
         let sizes = [0, 5, 20_000, 0, 1, 40_000, 0];
         let seen: Vec<Mutex<Vec<u8>>> = sizes.iter().map(|&n| Mutex::new(vec![0; n])).collect();
-        for_each_piece(sizes.into_iter(), |i, r| seen[i].lock().unwrap()[r].iter_mut().for_each(|v| *v += 1));
+        for_each_piece(sizes.into_iter(), |i, r| {
+            seen[i].lock().unwrap()[r].iter_mut().for_each(|v| *v += 1);
+            Ok(())
+        })
+        .unwrap();
         assert!(seen.iter().all(|t| t.lock().unwrap().iter().all(|&v| v == 1)));
     }
 }

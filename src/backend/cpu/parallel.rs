@@ -108,6 +108,28 @@ pub fn for_chunks_mut<T: Send>(out: &mut [T], chunk: usize, f: impl Fn(usize, &m
     run(out.count(), &|i: usize| f(i, unsafe { out.get(i) }));
 }
 
+/// Calls `f(range, part)` with the parts of `out` at the chunks of its positions, each of `grain` elements but the last,
+/// in parallel.
+pub fn for_ranges_mut<T: Send>(out: &mut [T], grain: usize, f: impl Fn(Range<usize>, &mut [T]) + Sync) {
+    let grain = grain.max(1);
+    let out = Chunks::new(out, grain);
+    // SAFETY: `run` passes each chunk number once.
+    run(out.count(), &|i: usize| f(i * grain..out.len.min((i + 1) * grain), unsafe { out.get(i) }));
+}
+
+/// Calls `f(i, part)` with the parts of `out` between one of the `bounds` and the next, in parallel.
+///
+/// # Panics
+/// If the bounds fall, or go beyond the end.
+pub fn for_parts_mut<T: Send>(out: &mut [T], bounds: &[usize], f: impl Fn(usize, &mut [T]) + Sync) {
+    assert!(bounds.is_sorted() && bounds.last().is_none_or(|&end| end <= out.len()), "not bounds of parts");
+    let out = Chunks::new(out, 1);
+    run(bounds.len().saturating_sub(1), &|i: usize| {
+        // SAFETY: `run` passes each number once, and parts between rising bounds are disjoint.
+        f(i, unsafe { out.part(bounds[i]..bounds[i + 1]) });
+    });
+}
+
 /// Calls `f(i, chunk of a, chunk of b)` with the chunks of two slices that have equally many, in parallel.
 ///
 /// # Panics
@@ -150,8 +172,18 @@ impl<T> Chunks<T> {
     unsafe fn get(&self, i: usize) -> &mut [T] {
         let start = i * self.chunk;
         assert!(start < self.len);
-        // SAFETY: start..start+len lies in the slice, and chunks of different numbers are disjoint.
-        unsafe { std::slice::from_raw_parts_mut(self.data.add(start), self.chunk.min(self.len - start)) }
+        // SAFETY: chunks of different numbers are disjoint.
+        unsafe { self.part(start..self.len.min(start + self.chunk)) }
+    }
+
+    /// # Safety
+    /// No index is asked for twice, while the slice given to `new` is borrowed.
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn part(&self, range: Range<usize>) -> &mut [T] {
+        assert!(range.start <= range.end && range.end <= self.len);
+        // SAFETY: the range lies in the slice, and nothing else refers to its elements.
+        unsafe { std::slice::from_raw_parts_mut(self.data.add(range.start), range.len()) }
     }
 }
 
@@ -549,6 +581,29 @@ mod tests {
             assert!(a.iter().enumerate().all(|(i, &v)| v == i / 10));
             assert_eq!(b, [10, 10, 10, 10, 10, 10, 10, 10, 10, 5]);
         });
+    }
+
+    #[test]
+    fn ranges_and_parts_are_disjoint_and_cover_what_they_should() {
+        with_threads(3, || {
+            let mut out = vec![0; 1003];
+            for_ranges_mut(&mut out, 10, |range, part| {
+                assert_eq!(range.len(), part.len());
+                part.iter_mut().zip(range).for_each(|(v, i)| *v += i);
+            });
+            assert!(out.iter().enumerate().all(|(i, &v)| v == i));
+            for_parts_mut(&mut out, &[3, 3, 10, 1000], |i, part| {
+                assert_eq!(part.len(), [0, 7, 990][i]);
+                part.iter_mut().for_each(|v| *v = 0);
+            });
+            assert_eq!(out.iter().sum::<usize>(), 3 + 1000 + 1001 + 1002);
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "not bounds of parts")]
+    fn bounds_that_fall_are_refused() {
+        for_parts_mut(&mut [0; 10], &[0, 5, 4, 10], |_, _| {});
     }
 
     #[test]

@@ -9,34 +9,16 @@ use std::ops::Range;
 
 use bytemuck::Zeroable;
 
-use super::copy::{BLOCK, GRAIN, Reader, View};
-use super::parallel::parallel_for;
+use super::copy::{BLOCK, GRAIN, Reader, View, Writer};
+use super::output::{Cells, Output};
+use super::parallel::{for_ranges_mut, parallel_for};
 use super::transpose::{Bands, SIDE, banded_columns};
+use crate::backend::pointwise::{GROUP, Kernel, Loop, Operand};
 use crate::dtype::{Bool8, DType, Element, Scalar};
+use crate::error::Result;
 use crate::formula::{ARGS, Int, PARAMS};
 use crate::layout::{Layout, collapse};
 use crate::storage::Storage;
-
-/// A compiled loop: inputs, number parameters, output. It computes the whole groups of [`GROUP`] elements of its output
-/// and reads as many of each input: see Note [Whole groups].
-type Whole<T, O> = fn(&[&[T]], &[T], &mut [O]);
-
-/// Elements that a loop takes at a time: a multiple of what the vectoriser takes at a time of a formula of any length.
-pub const GROUP: usize = 16;
-
-// Note [Whole groups]: a loop that knows the number of its elements to be a multiple of its vectors is compiled to the
-// vectors alone. Without that each formula is there a second time, for single elements, which is a third of the code
-// and, for formulas of many steps, slower on the last 15 elements than on one more vector.
-
-/// The loop of a formula for one type.
-#[derive(Clone, Copy)]
-pub struct Loop<T, O>(Whole<T, O>);
-
-impl<T, O> Loop<T, O> {
-    pub const fn new(whole: Whole<T, O>) -> Self {
-        Loop(whole)
-    }
-}
 
 impl<T: Copy, O: Copy + Zeroable> Loop<T, O> {
     /// Runs over all of `out`; the inputs are as long.
@@ -67,50 +49,6 @@ impl<T: Copy, O: Copy + Zeroable> Loop<T, O> {
     }
 }
 
-/// The loops of a formula, by the type that it computes in.
-#[derive(Clone, Copy)]
-pub enum Kernel {
-    /// A result of the type computed in.
-    Same {
-        f32: Option<Loop<f32, f32>>,
-        f64: Option<Loop<f64, f64>>,
-        i32: Option<Loop<Int<i32>, Int<i32>>>,
-        i64: Option<Loop<Int<i64>, Int<i64>>>,
-    },
-    /// A truth value.
-    Truth {
-        f32: Option<Loop<f32, Bool8>>,
-        f64: Option<Loop<f64, Bool8>>,
-        i32: Option<Loop<Int<i32>, Bool8>>,
-        i64: Option<Loop<Int<i64>, Bool8>>,
-    },
-}
-
-impl Kernel {
-    /// No loops: a formula that is only rendered, or interpreted.
-    pub const NONE: Kernel = Kernel::Same { f32: None, f64: None, i32: None, i64: None };
-}
-
-/// An operand of a formula.
-#[derive(Clone, Copy)]
-pub enum Operand<'a> {
-    /// Already expanded to the shape of the result.
-    View(View<'a>),
-    Number(Scalar),
-    /// Not read by the formula.
-    Unread,
-}
-
-/// The type that a formula computes in for a common dtype.
-pub const fn compute_type(dtype: DType) -> DType {
-    match dtype {
-        DType::F16 | DType::BF16 | DType::F32 => DType::F32,
-        DType::F64 => DType::F64,
-        DType::I64 => DType::I64,
-        _ => DType::I32,
-    }
-}
-
 /// A type that loops are compiled for, and the element type that it is stored as.
 pub trait Lane: bytemuck::Pod + Send + Sync {
     type Stored: Element;
@@ -127,15 +65,21 @@ macro_rules! lane {
 lane! { f32, f32, |v| v; f64, f64, |v| v; Int<i32>, i32, Int; Int<i64>, i64, Int; }
 
 /// Runs a kernel whose operands are computed in `compute`, of which it must have a loop (else false).
-pub fn run(kernel: Kernel, compute: DType, operands: &[Operand], params: &[Scalar], out: View) -> bool {
+///
+/// # Errors
+/// `RuntimeError` where the output may not be written.
+pub fn run(
+    kernel: Kernel,
+    compute: DType,
+    operands: &[Operand],
+    params: &[Scalar],
+    out: View,
+) -> Result<bool> {
     macro_rules! go {
         ($l:expr, $t:ty, $o:ty) => {
             match $l {
-                Some(l) => {
-                    drive::<$t, $o>(l, operands, params, out);
-                    true
-                }
-                None => false,
+                Some(l) => drive::<$t, $o>(l, operands, params, out).map(|()| true),
+                None => Ok(false),
             }
         };
     }
@@ -148,7 +92,7 @@ pub fn run(kernel: Kernel, compute: DType, operands: &[Operand], params: &[Scala
         (Kernel::Truth { f64: l, .. }, DType::F64) => go!(l, f64, Bool8),
         (Kernel::Truth { i32: l, .. }, DType::I32) => go!(l, Int<i32>, Bool8),
         (Kernel::Truth { i64: l, .. }, DType::I64) => go!(l, Int<i64>, Bool8),
-        _ => false,
+        _ => Ok(false),
     }
 }
 
@@ -201,7 +145,7 @@ impl<'a> Source<'a> {
     }
 
     fn of_view<T: Lane>(v: View<'a>, out: View) -> Self {
-        if v.storage.overlaps(out.storage) {
+        if v.overlaps(&out) || !v.is_aligned() {
             return Source::Blocks(v);
         }
         if v.dtype == T::Stored::DTYPE && v.layout.is_contiguous() {
@@ -237,32 +181,45 @@ fn drive<T: Lane, E: Element>(
     operands: &[Operand],
     params: &[Scalar],
     out: View,
-) {
+) -> Result<()> {
     let n = out.layout.numel();
     if n == 0 {
-        return;
+        return Ok(());
     }
     let params = numbers::<T>(params);
     let params = &params.0[..params.1];
-    if n <= FEW && drive_small(l, operands, params, out, n) {
-        return;
+    let direct_out = out.dtype == E::DTYPE && out.layout.is_contiguous() && out.is_aligned();
+    if n <= FEW && direct_out && drive_small(l, operands, params, out, n)? {
+        return Ok(());
     }
-    let direct_out = out.dtype == E::DTYPE && out.layout.is_contiguous();
     let sources: [Source; ARGS] = std::array::from_fn(|k| Source::of::<T>(operands.get(k), out));
     let count = operands.len();
     if direct_out && sources.iter().all(|s| matches!(s, Source::Direct(_) | Source::Unread)) {
         let shown = stand_ins(&sources, count);
-        return parallel_for(n, GRAIN, |range| {
+        for_ranges_mut(&mut Output::<E>::of(out)?, GRAIN, |range, dst| {
             let ins: [&[T]; ARGS] = std::array::from_fn(|k| match &sources[shown[k]] {
                 Source::Direct(v) => dense::<T>(v, range.start, range.len()),
                 _ => &[],
             });
-            let dst = &mut out.storage.slice_mut::<E>()[out.layout.offset + range.start..][..range.len()];
             l.run(&ins[..count], params, bytemuck::cast_slice_mut(dst));
         });
+        return Ok(());
     }
     let grain = Source::grain(&sources, GRAIN);
-    parallel_for(n, grain, |range| drive_blocks::<T, E>(l, &sources, count, params, out, direct_out, range));
+    let sources = Sources { of: &sources, count };
+    if direct_out {
+        for_ranges_mut(&mut Output::<E>::of(out)?, grain, |range, dst| {
+            drive_blocks::<T, E>(l, sources, params, range, Sink::Direct(dst));
+        });
+    } else {
+        let cells = Cells::of(out)?;
+        parallel_for(n, grain, |range| {
+            let block = vec![E::from_i64(0); range.len().min(BLOCK)];
+            let writer = Writer::new(&cells, out, range.start);
+            drive_blocks::<T, E>(l, sources, params, range, Sink::Blocks(writer, block));
+        });
+    }
+    Ok(())
 }
 
 /// An operand of an operation on few elements, as a loop can read it.
@@ -319,8 +276,8 @@ fn pair<T: Element>(l: Loop<T, T>, n: usize, a: View, b: View) -> Option<Storage
     // Memory of a device has no elements here.
     let (x, y) = (a.storage.slice::<T>(), b.storage.slice::<T>());
     let (x, y) = (x.get(a.layout.offset..a.layout.offset + n)?, y.get(b.layout.offset..b.layout.offset + n)?);
-    let out = Storage::new(n * size_of::<T>()).ok()?;
-    l.run(&[x, y], &[], out.slice_mut::<T>());
+    let mut out = Storage::new(n * size_of::<T>()).ok()?;
+    l.run(&[x, y], &[], out.slice_mut::<T>()?);
     Some(out)
 }
 
@@ -329,8 +286,8 @@ fn few<T: Lane + Element>(l: Loop<T, T>, n: usize, operands: &[Few], params: &[S
     let params = numbers(params);
     let params = &params.0[..params.1];
     let out = |ins: &[&[T]]| {
-        let out = Storage::new(n * size_of::<T>()).ok()?;
-        l.run(ins, params, out.slice_mut::<T>());
+        let mut out = Storage::new(n * size_of::<T>()).ok()?;
+        l.run(ins, params, out.slice_mut::<T>()?);
         Some(out)
     };
     with_few::<T, _, 1>(operands, n, out).or_else(|| with_few::<T, _, 2>(operands, n, out))
@@ -400,7 +357,7 @@ fn numbers<T: Lane>(params: &[Scalar]) -> ([T; PARAMS], usize) {
 /// Up to here an operation costs more to arrange than to compute.
 pub const FEW: usize = 64;
 
-/// The common case of few elements: nothing is allocated, split or staged.
+/// The common case of few elements, which are written as they lie: nothing is allocated, split or staged.
 #[inline]
 fn drive_small<T: Lane, E: Element>(
     l: Loop<T, impl Written<E>>,
@@ -408,10 +365,7 @@ fn drive_small<T: Lane, E: Element>(
     params: &[T],
     out: View,
     n: usize,
-) -> bool {
-    if out.dtype != E::DTYPE || !out.layout.is_contiguous() {
-        return false;
-    }
+) -> Result<bool> {
     let mut few = [Few::Unread; ARGS];
     for (few, o) in few.iter_mut().zip(operands) {
         *few = match o {
@@ -422,15 +376,13 @@ fn drive_small<T: Lane, E: Element>(
                 false => Few::Dense(*v),
             },
             Operand::View(v) if v.layout.is_one_element() => Few::One(*v),
-            Operand::View(_) => return false,
+            Operand::View(_) => return Ok(false),
         };
     }
     let run = |ins: &[&[T]]| {
-        let dst = &mut out.storage.slice_mut::<E>()[out.layout.offset..][..n];
-        l.run(ins, params, bytemuck::cast_slice_mut(dst));
-        Some(())
+        Some(Output::<E>::of(out).map(|mut dst| l.run(ins, params, bytemuck::cast_slice_mut(&mut dst))))
     };
-    with_few::<T, _, 2>(&few[..operands.len()], n, run).is_some()
+    with_few::<T, _, 2>(&few[..operands.len()], n, run).map_or(Ok(false), |done| done.map(|()| true))
 }
 
 #[inline(always)]
@@ -522,37 +474,49 @@ impl<'a, T: Lane> Feed<'a, T> {
     }
 }
 
+/// The operands of a formula, of which so many are there.
+#[derive(Clone, Copy)]
+struct Sources<'s, 'a> {
+    of: &'s [Source<'a>; ARGS],
+    count: usize,
+}
+
+/// Where the driver puts the results of a range of positions.
+#[expect(clippy::large_enum_variant, reason = "there is one for each range, on the stack")]
+enum Sink<'a, E> {
+    /// The elements at these positions.
+    Direct(&'a mut [E]),
+    /// A block, which is then scattered.
+    Blocks(Writer<'a>, Vec<E>),
+}
+
 fn drive_blocks<T: Lane, E: Element>(
     l: Loop<T, impl Written<E>>,
-    sources: &[Source; ARGS],
-    count: usize,
+    sources: Sources,
     params: &[T],
-    out: View,
-    direct_out: bool,
     range: Range<usize>,
+    mut sink: Sink<E>,
 ) {
+    let Sources { of: sources, count } = sources;
     let mut feeds: [Feed<T>; ARGS] = std::array::from_fn(|k| Feed::new(&sources[k], &range));
     let feeds = &mut feeds[..count];
     let shown = stand_ins(sources, count);
-    let mut staged =
-        (!direct_out).then(|| (Reader::new(out, range.start), vec![E::from_i64(0); range.len().min(BLOCK)]));
     let mut at = range.start;
     while at < range.end {
-        let room = staged.as_ref().map_or(usize::MAX, |(_, result)| result.len());
+        let room = if let Sink::Blocks(_, block) = &sink { block.len() } else { usize::MAX };
         let n = feeds.iter().map(|f| f.left(at)).fold(room.min(range.end - at), usize::min);
         feeds.iter_mut().for_each(|f| f.reach(at, n));
         let mut ins: [&[T]; ARGS] = [&[]; ARGS];
         for (slot, &k) in ins[..count].iter_mut().zip(&shown) {
             *slot = feeds[k].get(at, n);
         }
-        match &mut staged {
-            None => {
-                let dst = &mut out.storage.slice_mut::<E>()[out.layout.offset + at..][..n];
-                l.run(&ins[..count], params, bytemuck::cast_slice_mut(dst));
+        match &mut sink {
+            Sink::Direct(dst) => {
+                l.run(&ins[..count], params, bytemuck::cast_slice_mut(&mut dst[at - range.start..][..n]));
             }
-            Some((writer, result)) => {
-                l.run(&ins[..count], params, bytemuck::cast_slice_mut(&mut result[..n]));
-                writer.write(&result[..n]);
+            Sink::Blocks(writer, block) => {
+                l.run(&ins[..count], params, bytemuck::cast_slice_mut(&mut block[..n]));
+                writer.write(&block[..n]);
             }
         }
         feeds.iter_mut().for_each(|f| f.pass(n));

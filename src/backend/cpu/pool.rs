@@ -8,42 +8,9 @@ use std::ops::Range;
 
 use crate::backend::cpu::parallel::{for_chunks_mut, for_chunks_mut2};
 use crate::backend::cpu::simd::Version;
+use crate::backend::plane::{Divisor, PoolShape, ResizeShape, nearest_sources, volume};
 use crate::dtype::Real;
 use crate::multiversion;
-
-/// The sizes of a pooling. `padding` is 0 and `kernel`, `stride` and `dilation` are 1 on axes that are not pooled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PoolShape {
-    pub planes: usize,
-    pub input: [usize; 3],
-    pub output: [usize; 3],
-    pub kernel: [usize; 3],
-    pub stride: [usize; 3],
-    pub padding: [usize; 3],
-    pub dilation: [usize; 3],
-}
-
-/// Of what each result of a pooling is made: a window of the plane, or a share of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Windows {
-    Fixed(PoolShape),
-    Shares(ResizeShape),
-}
-
-impl Windows {
-    /// Elements of a plane, before and after.
-    pub fn volumes(&self) -> (usize, usize) {
-        let (input, output) = match self {
-            Windows::Fixed(s) => (s.input, s.output),
-            Windows::Shares(s) => (s.input, s.output),
-        };
-        (volume(input), volume(output))
-    }
-}
-
-fn volume(sizes: [usize; 3]) -> usize {
-    sizes.iter().product()
-}
 
 /// Planes that make a piece of work, by the elements that each touches.
 fn planes_per_piece(elements: usize) -> usize {
@@ -223,17 +190,6 @@ pub fn max_pool_backward<T: Real>(
     });
 }
 
-/// What the sum over each window is divided by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Divisor {
-    /// The elements of the window, padding included but not what lies beyond it.
-    WithPadding,
-    /// The elements of the window that are input.
-    WithoutPadding,
-    /// A number that the caller names.
-    Fixed(i64),
-}
-
 impl Divisor {
     /// The divisors of all results of a plane as a product over the axes, and a common factor.
     fn of(self, s: &PoolShape) -> Divisors {
@@ -352,14 +308,6 @@ multiversion! { version = Version::worth::<T>();
     }
 }
 
-/// The sizes of an operation that takes a plane of any size to one of any other: adaptive pooling, interpolation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ResizeShape {
-    pub planes: usize,
-    pub input: [usize; 3],
-    pub output: [usize; 3],
-}
-
 impl ResizeShape {
     /// The share of the input that result `o` covers along axis `a`: from floor(o·in/out) to ceil((o + 1)·in/out).
     #[inline(always)]
@@ -463,18 +411,6 @@ pub fn adaptive_max_pool<T: Real>(s: &ResizeShape, x: &[T], out: &mut [T], indic
             (out[result], indices[result]) = (best, index as i64);
         });
     });
-}
-
-/// For each result along an axis, the input element that it copies. `scale` is the user's scale factor, if the
-/// result's size came from one. The arithmetic is PyTorch's, which decides near whole numbers: in the element type,
-/// with the coordinate rounded to `f32` at the end.
-pub fn nearest_sources<T: Real>(input: usize, output: usize, scale: Option<f64>) -> Vec<usize> {
-    let step = match scale {
-        Some(scale) if scale > 0.0 => T::of(1.0 / scale),
-        _ => T::of(input as f64) / T::of(output as f64),
-    };
-    let coordinate = |o: usize| (T::of(o as f64) * step).to_f64() as f32;
-    (0..output).map(|o| (coordinate(o).floor() as usize).min(input - 1)).collect()
 }
 
 /// Enlarges or shrinks each plane by copying the nearest element.

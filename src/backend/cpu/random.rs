@@ -11,23 +11,11 @@ use std::hint::black_box;
 use super::math::{cos_sin_turns_f64, log_f32, log_f64};
 use super::parallel::for_chunks_mut;
 use crate::backend::cpu::simd::{Isa, Version};
+use crate::backend::random::Philox;
 use crate::dtype::{DType, Element, Real};
 use crate::error::Result;
 use crate::multiversion;
 use crate::storage::empty_vec;
-
-/// The stream of one draw.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Philox {
-    pub seed: u64,
-    /// The counter of the first block.
-    pub offset: u64,
-}
-
-/// By how much to advance the offset after a draw of n elements, so that the next one is independent.
-pub fn counters_for(n: usize) -> u64 {
-    n.div_ceil(2) as u64
-}
 
 /// Blocks computed side by side, one per lane of a vector register or several.
 const LANES: usize = 32;

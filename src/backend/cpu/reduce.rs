@@ -16,45 +16,13 @@ pub(crate) mod tests;
 use crate::backend::cpu::math::Math;
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::cpu::simd::{Isa, Version};
+use crate::backend::reduce::ReduceDims;
 use crate::dtype::{Element, Real};
 use crate::multiversion;
 
 pub use extremum::{Ordered, extremum};
 pub(crate) use moments::exp_sums;
 pub use moments::{logsumexp, moments};
-
-/// A contiguous array seen as `[outer, n, inner]`; kernels work along the middle dimension.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Along {
-    pub outer: usize,
-    pub n: usize,
-    pub inner: usize,
-}
-
-impl Along {
-    pub const fn new(outer: usize, n: usize, inner: usize) -> Self {
-        Along { outer, n, inner }
-    }
-
-    /// The last dimension of `[rows, n]`.
-    pub const fn rows(rows: usize, n: usize) -> Self {
-        Along { outer: rows, n, inner: 1 }
-    }
-
-    /// Elements of the array.
-    pub const fn len(self) -> usize {
-        self.outer * self.n * self.inner
-    }
-
-    pub const fn is_empty(self) -> bool {
-        self.len() == 0
-    }
-
-    /// Elements of the result of a reduction.
-    pub const fn lanes(self) -> usize {
-        self.outer * self.inner
-    }
-}
 
 /// Fewest elements that pay for a parallel chunk of their own.
 const LEAST_CHUNK: usize = 1 << 13;
@@ -150,7 +118,7 @@ impl<R: Reduction> Kernel<R::In, R::Acc> for R {
 }
 
 /// Reduces `x` along `d`, into `out[outer, inner]`.
-fn reduce<I: Element, A: Copy + Send + Sync>(r: &dyn Kernel<I, A>, x: &[I], d: Along, out: &mut [A]) {
+fn reduce<I: Element, A: Copy + Send + Sync>(r: &dyn Kernel<I, A>, x: &[I], d: ReduceDims, out: &mut [A]) {
     if d.lanes() == 0 {
         return;
     }
@@ -176,11 +144,11 @@ fn reduce<I: Element, A: Copy + Send + Sync>(r: &dyn Kernel<I, A>, x: &[I], d: A
 fn reduce_blocks<I: Element, A: Copy + Send + Sync>(
     r: &dyn Kernel<I, A>,
     x: &[I],
-    d: Along,
+    d: ReduceDims,
     rows: usize,
     partial: &mut [A],
 ) {
-    let Along { n, inner, .. } = d;
+    let ReduceDims { n, inner, .. } = d;
     let cuts = n.div_ceil(rows).max(1);
     let cost = rows.min(n).max(1);
     if inner == 1 {
@@ -326,9 +294,9 @@ fn fold_columns<M: Monoid>(m: M, x: &[M::In], rows: usize, stride: usize, acc: &
 }
 
 /// Every monoid is a reduction.
-struct Fold<M>(M);
+struct ReduceOp<M>(M);
 
-impl<M: Monoid> Reduction for Fold<M> {
+impl<M: Monoid> Reduction for ReduceOp<M> {
     const BEST: Isa = if M::RARE { Isa::Baseline } else { Isa::Avx2 };
     const REGROUPS: bool = !M::RARE;
     type In = M::In;
@@ -398,8 +366,8 @@ monoid!(SumOfPowers<Math>(p: T) @rare -> T: T::ZERO, |x| x.abs().m_pow(p), |a, b
 macro_rules! folded {
     ($($(#[$m:meta])* $name:ident<$b:ident> = $monoid:ident -> $out:ty;)*) => { $(
         $(#[$m])*
-        pub fn $name<T: $b>(x: &[T], d: Along, out: &mut [$out]) {
-            reduce(&Fold($monoid(std::marker::PhantomData)), x, d, out)
+        pub fn $name<T: $b>(x: &[T], d: ReduceDims, out: &mut [$out]) {
+            reduce(&ReduceOp($monoid(std::marker::PhantomData)), x, d, out)
         }
     )* };
 }
@@ -419,21 +387,21 @@ folded! {
 }
 
 /// The norm of order `p`: 0 counts non-zeros, infinities take the extreme magnitude.
-pub fn norm_p<T: Math>(p: f64, x: &[T], d: Along, out: &mut [T]) {
+pub fn norm_p<T: Math>(p: f64, x: &[T], d: ReduceDims, out: &mut [T]) {
     use std::marker::PhantomData as P;
     if p == 0.0 {
-        reduce(&Fold(NonZeros(P)), x, d, out);
+        reduce(&ReduceOp(NonZeros(P)), x, d, out);
     } else if p == 1.0 {
-        reduce(&Fold(SumOfMagnitudes(P)), x, d, out);
+        reduce(&ReduceOp(SumOfMagnitudes(P)), x, d, out);
     } else if p == 2.0 {
-        reduce(&Fold(SumOfSquares(P)), x, d, out);
+        reduce(&ReduceOp(SumOfSquares(P)), x, d, out);
         out.iter_mut().for_each(|v| *v = v.sqrt());
     } else if p == f64::INFINITY {
-        reduce(&Fold(MaxMagnitude(P)), x, d, out);
+        reduce(&ReduceOp(MaxMagnitude(P)), x, d, out);
     } else if p == f64::NEG_INFINITY {
-        reduce(&Fold(MinMagnitude(P)), x, d, out);
+        reduce(&ReduceOp(MinMagnitude(P)), x, d, out);
     } else {
-        reduce(&Fold(SumOfPowers(P, T::of(p))), x, d, out);
+        reduce(&ReduceOp(SumOfPowers(P, T::of(p))), x, d, out);
         out.iter_mut().for_each(|v| *v = v.m_pow(T::of(1.0 / p)));
     }
 }

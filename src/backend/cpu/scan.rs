@@ -5,8 +5,9 @@
 //! operations; the running sum shortens it to one link for a group of elements.
 
 use crate::backend::cpu::parallel::{for_chunks_mut, for_chunks_mut2};
-use crate::backend::cpu::reduce::{Along, rows_of};
+use crate::backend::cpu::reduce::rows_of;
 use crate::backend::cpu::simd::{Isa, Version};
+use crate::backend::reduce::ReduceDims;
 use crate::dtype::{Element, Real};
 use crate::multiversion;
 
@@ -59,8 +60,8 @@ multiversion! { version = Version::up_to(Isa::Avx2);
     }
 }
 
-fn scan<S: Scan>(s: &S, x: &[S::In], d: Along, reverse: bool, out: &mut [S::Out]) {
-    let Along { n, inner, .. } = d;
+fn scan<S: Scan>(s: &S, x: &[S::In], d: ReduceDims, reverse: bool, out: &mut [S::Out]) {
+    let ReduceDims { n, inner, .. } = d;
     if d.is_empty() {
         return;
     }
@@ -81,7 +82,7 @@ fn scan<S: Scan>(s: &S, x: &[S::In], d: Along, reverse: bool, out: &mut [S::Out]
 }
 
 /// The columns of an array in strips `width` wide: for each, the pieces of its rows, which lie `inner` apart.
-pub(crate) fn strips<T>(out: &mut [T], d: Along, width: usize) -> Vec<Vec<&mut [T]>> {
+pub(crate) fn strips<T>(out: &mut [T], d: ReduceDims, width: usize) -> Vec<Vec<&mut [T]>> {
     let per_row = d.inner.div_ceil(width);
     let mut strips: Vec<Vec<&mut [T]>> = (0..d.outer * per_row).map(|_| Vec::with_capacity(d.n)).collect();
     for (row, out) in out.chunks_mut(d.inner).enumerate() {
@@ -93,7 +94,7 @@ pub(crate) fn strips<T>(out: &mut [T], d: Along, width: usize) -> Vec<Vec<&mut [
 }
 
 /// Where the lanes of a strip begin, and its first column.
-pub(crate) fn strip_start(strip: usize, d: Along, width: usize) -> (usize, usize) {
+pub(crate) fn strip_start(strip: usize, d: ReduceDims, width: usize) -> (usize, usize) {
     let per_row = d.inner.div_ceil(width);
     (strip / per_row * d.n * d.inner, strip % per_row * width)
 }
@@ -295,33 +296,39 @@ multiversion! { version = Version::up_to(Isa::Avx2);
 }
 
 /// The running sum; with `reverse`, from the end.
-pub fn cumsum<T: Real>(x: &[T], d: Along, reverse: bool, out: &mut [T]) {
+pub fn cumsum<T: Real>(x: &[T], d: ReduceDims, reverse: bool, out: &mut [T]) {
     scan(&CumSum(std::marker::PhantomData), x, d, reverse, out);
 }
 
 /// The running product.
-pub fn cumprod<T: Real>(x: &[T], d: Along, out: &mut [T]) {
+pub fn cumprod<T: Real>(x: &[T], d: ReduceDims, out: &mut [T]) {
     scan(&CumProd(std::marker::PhantomData), x, d, false, out);
 }
 
 /// The running sum in wrapping 64-bit integers; with `reverse`, from the end.
-pub fn cumsum_int<T: Element>(x: &[T], d: Along, reverse: bool, out: &mut [i64]) {
+pub fn cumsum_int<T: Element>(x: &[T], d: ReduceDims, reverse: bool, out: &mut [i64]) {
     scan(&CumSumInt(std::marker::PhantomData), x, d, reverse, out);
 }
 
 /// The running product in wrapping 64-bit integers.
-pub fn cumprod_int<T: Element>(x: &[T], d: Along, out: &mut [i64]) {
+pub fn cumprod_int<T: Element>(x: &[T], d: ReduceDims, out: &mut [i64]) {
     scan(&CumProdInt(std::marker::PhantomData), x, d, false, out);
 }
 
 /// `log(cumsum(exp(x)))` without overflow.
-pub fn logcumsumexp<T: Real>(x: &[T], d: Along, out: &mut [T]) {
+pub fn logcumsumexp<T: Real>(x: &[T], d: ReduceDims, out: &mut [T]) {
     scan(&LogCumSumExp(std::marker::PhantomData), x, d, false, out);
 }
 
 /// The running maximum (`largest`) or minimum, with the index of its last occurrence so far. A NaN, once met, stays.
-pub fn cum_extremum<T: Element>(x: &[T], d: Along, largest: bool, values: &mut [T], indices: &mut [i64]) {
-    let Along { n, inner, .. } = d;
+pub fn cum_extremum<T: Element>(
+    x: &[T],
+    d: ReduceDims,
+    largest: bool,
+    values: &mut [T],
+    indices: &mut [i64],
+) {
+    let ReduceDims { n, inner, .. } = d;
     if d.is_empty() {
         return;
     }
@@ -344,18 +351,18 @@ mod tests {
     use super::*;
     use crate::backend::cpu::reduce::tests::{noise, on_each_isa};
 
-    const SHAPES: [Along; 7] = [
-        Along::new(1, 1, 1),
-        Along::new(3, 7, 1),
-        Along::new(1, 9000, 1),
-        Along::new(2, 4096, 1),
-        Along::new(2, 5, 3),
-        Along::new(3, 40, 300),
-        Along::new(1, 9, 1025),
+    const SHAPES: [ReduceDims; 7] = [
+        ReduceDims::new(1, 1, 1),
+        ReduceDims::new(3, 7, 1),
+        ReduceDims::new(1, 9000, 1),
+        ReduceDims::new(2, 4096, 1),
+        ReduceDims::new(2, 5, 3),
+        ReduceDims::new(3, 40, 300),
+        ReduceDims::new(1, 9, 1025),
     ];
 
     /// The elements of each lane in order, as positions in the array.
-    fn lanes(d: Along) -> impl Iterator<Item = Vec<usize>> {
+    fn lanes(d: ReduceDims) -> impl Iterator<Item = Vec<usize>> {
         (0..d.lanes()).map(move |l| {
             let start = l / d.inner * d.n * d.inner + l % d.inner;
             (0..d.n).map(|i| start + i * d.inner).collect()
@@ -415,7 +422,7 @@ mod tests {
         let mut x = vec![1.0f32; 5000];
         x[2100] = f32::INFINITY;
         let mut out = x.clone();
-        cumsum(&x, Along::rows(1, 5000), false, &mut out);
+        cumsum(&x, ReduceDims::rows(1, 5000), false, &mut out);
         assert_eq!((out[2099], out[2100], out[4999]), (2100.0, f32::INFINITY, f32::INFINITY));
     }
 
@@ -423,7 +430,7 @@ mod tests {
     fn a_running_maximum_takes_the_last_of_equals_and_keeps_nan() {
         let x = [1.0, 3.0, 3.0, 2.0, f32::NAN, 9.0, f32::NAN];
         let (mut values, mut indices) = (x, [0; 7]);
-        cum_extremum(&x, Along::rows(1, 7), true, &mut values, &mut indices);
+        cum_extremum(&x, ReduceDims::rows(1, 7), true, &mut values, &mut indices);
         assert_eq!(values[..4], [1.0, 3.0, 3.0, 3.0]);
         assert!(values[4..].iter().all(|v| v.is_nan()));
         assert_eq!(indices, [0, 1, 2, 2, 4, 4, 6]);
@@ -431,7 +438,7 @@ mod tests {
 
     #[test]
     fn running_minima_of_columns_are_those_of_their_lanes() {
-        let d = Along::new(2, 9, 300);
+        let d = ReduceDims::new(2, 9, 300);
         let x: Vec<i32> = noise(d.len(), 4).iter().map(|v| (v * 5.0) as i32).collect();
         let (mut values, mut indices) = (x.clone(), vec![0; d.len()]);
         cum_extremum(&x, d, false, &mut values, &mut indices);
@@ -448,7 +455,7 @@ mod tests {
     fn logcumsumexp_neither_overflows_nor_turns_infinities_into_nan() {
         let x = [f32::NEG_INFINITY, 1000.0, 1000.0, f32::NEG_INFINITY, f32::INFINITY, f32::INFINITY, 0.0];
         let mut out = x;
-        logcumsumexp(&x, Along::rows(1, 7), &mut out);
+        logcumsumexp(&x, ReduceDims::rows(1, 7), &mut out);
         let two = 1000.0 + 2f32.ln();
         assert_eq!(out[..2], [f32::NEG_INFINITY, 1000.0]);
         assert!((out[2] - two).abs() < 1e-3 && (out[3] - two).abs() < 1e-3);
@@ -458,7 +465,7 @@ mod tests {
     #[test]
     fn logcumsumexp_propagates_nan() {
         let mut out = [0.0; 3];
-        logcumsumexp(&[1.0, f64::NAN, 2.0], Along::rows(1, 3), &mut out);
+        logcumsumexp(&[1.0, f64::NAN, 2.0], ReduceDims::rows(1, 3), &mut out);
         assert!(out[0] == 1.0 && out[1].is_nan() && out[2].is_nan());
     }
 }

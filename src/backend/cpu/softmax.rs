@@ -10,9 +10,10 @@ mod tests;
 
 use crate::backend::cpu::math::Math;
 use crate::backend::cpu::parallel::for_chunks_mut;
-use crate::backend::cpu::reduce::{Along, chunk_of, exp_sums, max_of, row_pieces, rows_of, sum_pairs};
+use crate::backend::cpu::reduce::{chunk_of, exp_sums, max_of, row_pieces, rows_of, sum_pairs};
 use crate::backend::cpu::scan::{strip_start, strips};
 use crate::backend::cpu::simd::Version;
+use crate::backend::reduce::ReduceDims;
 use crate::dtype::Real;
 use crate::multiversion;
 
@@ -145,7 +146,7 @@ multiversion! { version = Version::worth::<T>();
 
 multiversion! { version = Version::worth::<T>();
     /// `exp(x - max) * scale` with a maximum and a scale per lane.
-    fn finish_softmax[T: Softmax](x: &[T], d: Along, max: &[T], scale: &[T], start: usize, out: &mut [T]) {
+    fn finish_softmax[T: Softmax](x: &[T], d: ReduceDims, max: &[T], scale: &[T], start: usize, out: &mut [T]) {
         let x = &x[start..start + out.len()];
         if d.inner == 1 {
             for (row, _, at) in row_pieces(start, x.len(), d.n) {
@@ -167,7 +168,7 @@ multiversion! { version = Version::worth::<T>();
 
 multiversion! { version = Version::worth::<T>();
     /// `x - max - log` with both per lane.
-    fn finish_log_softmax[T: Softmax](x: &[T], d: Along, max: &[T], log: &[T], start: usize, out: &mut [T]) {
+    fn finish_log_softmax[T: Softmax](x: &[T], d: ReduceDims, max: &[T], log: &[T], start: usize, out: &mut [T]) {
         let x = &x[start..start + out.len()];
         if d.inner == 1 {
             for (row, _, at) in row_pieces(start, x.len(), d.n) {
@@ -194,7 +195,7 @@ fn over_rows<T: Send>(n: usize, out: &mut [T], f: impl Fn(usize, &mut [T]) + Syn
 }
 
 /// Hands out strips of columns, each with its first element in `x` and its rows in `out`.
-fn over_strips<T: Real>(x: &[T], d: Along, out: &mut [T], f: impl Fn(&[T], &mut [&mut [T]]) + Sync) {
+fn over_strips<T: Real>(x: &[T], d: ReduceDims, out: &mut [T], f: impl Fn(&[T], &mut [&mut [T]]) + Sync) {
     let width = (STRIP / d.n).clamp(NARROW, TILE);
     let mut jobs = strips(out, d, width);
     let grain = rows_of(x.len(), d.n * d.inner.min(width));
@@ -206,11 +207,11 @@ fn over_strips<T: Real>(x: &[T], d: Along, out: &mut [T], f: impl Fn(&[T], &mut 
     });
 }
 
-fn rows_fit(d: Along) -> bool {
+fn rows_fit(d: ReduceDims) -> bool {
     d.inner == 1 && d.n <= LONGEST_ROW
 }
 
-fn strips_fit(d: Along) -> bool {
+fn strips_fit(d: ReduceDims) -> bool {
     d.inner >= NARROW && d.n * NARROW <= STRIP
 }
 
@@ -220,7 +221,7 @@ fn unless_infinite<T: Real>(max: T, v: T) -> T {
 }
 
 /// `exp(x) / sum(exp(x))` along `d`. A lane of minus infinities gives NaN, as does one that holds NaN or infinity.
-pub fn softmax<T: Softmax>(x: &[T], d: Along, out: &mut [T]) {
+pub fn softmax<T: Softmax>(x: &[T], d: ReduceDims, out: &mut [T]) {
     if d.is_empty() {
         return;
     }
@@ -238,7 +239,7 @@ pub fn softmax<T: Softmax>(x: &[T], d: Along, out: &mut [T]) {
 }
 
 /// `x - log(sum(exp(x)))` along `d`.
-pub fn log_softmax<T: Softmax>(x: &[T], d: Along, out: &mut [T]) {
+pub fn log_softmax<T: Softmax>(x: &[T], d: ReduceDims, out: &mut [T]) {
     if d.is_empty() {
         return;
     }
@@ -325,7 +326,7 @@ multiversion! { version = Version::worth::<T>();
 }
 
 multiversion! { version = Version::worth::<T>();
-    fn backward_finish[T: Softmax, B: Backward<T>](_b: &B, g: &[T], y: &[T], d: Along, sums: &[T], start: usize, dx: &mut [T]) {
+    fn backward_finish[T: Softmax, B: Backward<T>](_b: &B, g: &[T], y: &[T], d: ReduceDims, sums: &[T], start: usize, dx: &mut [T]) {
         let (g, y) = (&g[start..start + dx.len()], &y[start..start + dx.len()]);
         for (row, col, at) in row_pieces(start, g.len(), d.inner) {
             let sums = &sums[row / d.n * d.inner + col..][..at.len()];
@@ -336,7 +337,7 @@ multiversion! { version = Version::worth::<T>();
     }
 }
 
-fn backward<T: Softmax, B: Backward<T>>(b: &B, g: &[T], y: &[T], d: Along, dx: &mut [T]) {
+fn backward<T: Softmax, B: Backward<T>>(b: &B, g: &[T], y: &[T], d: ReduceDims, dx: &mut [T]) {
     if d.is_empty() {
         return;
     }
@@ -361,12 +362,12 @@ fn backward<T: Softmax, B: Backward<T>>(b: &B, g: &[T], y: &[T], d: Along, dx: &
 }
 
 /// The gradient of the input of [`softmax`] from its output `y` and the gradient `g` of that.
-pub fn softmax_backward<T: Softmax>(g: &[T], y: &[T], d: Along, dx: &mut [T]) {
+pub fn softmax_backward<T: Softmax>(g: &[T], y: &[T], d: ReduceDims, dx: &mut [T]) {
     backward(&OfSoftmax, g, y, d, dx);
 }
 
 /// The gradient of the input of [`log_softmax`] from its output `y` and the gradient `g` of that.
-pub fn log_softmax_backward<T: Softmax>(g: &[T], y: &[T], d: Along, dx: &mut [T]) {
+pub fn log_softmax_backward<T: Softmax>(g: &[T], y: &[T], d: ReduceDims, dx: &mut [T]) {
     backward(&OfLogSoftmax, g, y, d, dx);
 }
 
@@ -397,7 +398,12 @@ impl<T: Real> Targets<'_, T> {
 /// The negative log likelihoods `[n, inner]` of `logp`, seen as `[n, classes, inner]`; 0 where ignored.
 ///
 /// Returns the total weight, by which the caller divides a mean. `Err` holds the first class out of range.
-pub fn nll_forward<T: Real>(logp: &[T], d: Along, targets: Targets<T>, loss: &mut [T]) -> Result<T, i64> {
+pub fn nll_forward<T: Real>(
+    logp: &[T],
+    d: ReduceDims,
+    targets: Targets<T>,
+    loss: &mut [T],
+) -> Result<T, i64> {
     let mut total = 0.0;
     for (position, loss) in loss.iter_mut().enumerate() {
         *loss = T::ZERO;
@@ -418,7 +424,12 @@ fn grad_at<T: Real>(grad: &[T], position: usize) -> T {
 
 /// The gradient of `logp` in [`nll_forward`]; `grad` holds one value for all losses (the gradient of a sum, or of
 /// a mean already divided by the total weight) or one per loss.
-pub fn nll_backward<T: Real>(grad: &[T], d: Along, targets: Targets<T>, dlogp: &mut [T]) -> Result<(), i64> {
+pub fn nll_backward<T: Real>(
+    grad: &[T],
+    d: ReduceDims,
+    targets: Targets<T>,
+    dlogp: &mut [T],
+) -> Result<(), i64> {
     dlogp.fill(T::ZERO);
     for position in 0..d.lanes() {
         if let Some((class, weight)) = targets.at(position, d.n)? {
@@ -431,7 +442,7 @@ pub fn nll_backward<T: Real>(grad: &[T], d: Along, targets: Targets<T>, dlogp: &
 
 multiversion! { version = Version::worth::<T>();
     /// `exp(logp) * scale` with a scale per lane.
-    fn scaled_exp[T: Softmax](logp: &[T], d: Along, scale: &[T], start: usize, dx: &mut [T]) {
+    fn scaled_exp[T: Softmax](logp: &[T], d: ReduceDims, scale: &[T], start: usize, dx: &mut [T]) {
         let y = &logp[start..start + dx.len()];
         if d.inner == 1 {
             for (row, _, at) in row_pieces(start, y.len(), d.n) {
@@ -455,7 +466,7 @@ multiversion! { version = Version::worth::<T>();
 pub fn cross_entropy_backward<T: Softmax>(
     grad: &[T],
     logp: &[T],
-    d: Along,
+    d: ReduceDims,
     targets: Targets<T>,
     dx: &mut [T],
 ) -> Result<(), i64> {

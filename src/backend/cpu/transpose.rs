@@ -9,9 +9,11 @@ use smallvec::SmallVec;
 
 use super::copy::{self, GRAIN};
 use super::microkernel::{GemmElem, View};
-use super::parallel::parallel_for;
+use super::output::{Cells, Output};
+use super::parallel::{for_parts_mut, parallel_for};
 use super::simd::isa;
 use crate::dtype::Element;
+use crate::error::Result;
 use crate::layout::{Layout, Odometer, collapse};
 
 /// Rows of a band: a cache line of 4-byte elements.
@@ -65,27 +67,54 @@ pub fn is_transposed(src: &Layout, out: &Layout) -> bool {
         && out.strides[r] >= cols as isize
 }
 
-/// Copies between layouts of one shape and dtype for which [`is_transposed`] holds.
-pub fn copy_transposed<T: Element>(src: copy::View, out: copy::View) {
+/// Copies between layouts of one shape and dtype for which [`is_transposed`] holds; both are aligned and apart.
+pub fn copy_transposed<T: Element>(src: copy::View, out: copy::View) -> Result<()> {
     let r = src.layout.rank() - 2;
-    let (rows, cols) = (src.layout.shape[r], src.layout.shape[r + 1]);
-    let (stride, pitch) = (src.layout.strides[r + 1] as usize, out.layout.strides[r] as usize);
+    let (rows, cols, stride) = (src.layout.shape[r], src.layout.shape[r + 1], src.layout.strides[r + 1]);
     let (bands, outer): (usize, usize) = (rows.div_ceil(SIDE), src.layout.shape[..r].iter().product());
-    parallel_for(outer * bands, GRAIN.div_ceil(SIDE * cols), |range| {
-        let (from, to) = (src.storage.slice::<T>(), out.storage.slice_mut::<T>());
+    let (bands, grain) = (bands.max(1), GRAIN.div_ceil(SIDE * cols));
+    // Where a band lies, in both, and its first row.
+    let band_at = |band: usize| {
+        let lead = Odometer::new(
+            &src.layout.shape[..r],
+            [&src.layout.strides[..r], &out.layout.strides[..r]],
+            [src.layout.offset as isize, out.layout.offset as isize],
+            band / bands,
+        );
+        let row = band % bands * SIDE;
+        (lead.offsets[0] as usize + row, lead.offsets[1] + row as isize * out.layout.strides[r], row)
+    };
+    let from = src.storage.slice::<T>();
+    let band_of = |band: usize, to: &mut [T]| {
+        let (at, _, row) = band_at(band);
+        transpose(&from[at..], stride as usize, SIDE.min(rows - row), cols, to, cols);
+    };
+    if out.layout.is_contiguous() {
+        let first = |band: usize| (band / bands * rows + band % bands * SIDE) * cols;
+        let total = outer * bands;
+        let bounds: Vec<usize> =
+            (0..total.div_ceil(grain)).map(|c| first(c * grain)).chain([outer * rows * cols]).collect();
+        for_parts_mut(&mut Output::<T>::of(out)?, &bounds, |c, to| {
+            for band in c * grain..total.min((c + 1) * grain) {
+                band_of(band, &mut to[first(band) - first(c * grain)..]);
+            }
+        });
+        return Ok(());
+    }
+    // Between the rows may lie what belongs to others.
+    let cells = Cells::of(out)?;
+    parallel_for(outer * bands, grain, |range| {
+        let mut block = vec![T::from_i64(0); SIDE * cols];
         for band in range {
-            let lead = Odometer::new(
-                &src.layout.shape[..r],
-                [&src.layout.strides[..r], &out.layout.strides[..r]],
-                [src.layout.offset as isize, out.layout.offset as isize],
-                band / bands,
-            );
-            let [from_at, to_at] = lead.offsets.map(|offset| offset as usize);
-            let row = band % bands * SIDE;
-            let (from, to) = (&from[from_at + row..], &mut to[to_at + row * pitch..]);
-            transpose(from, stride, SIDE.min(rows - row), cols, to, pitch);
+            let (_, mut to, row) = band_at(band);
+            band_of(band, &mut block);
+            for values in block.chunks_exact(cols).take(SIDE.min(rows - row)) {
+                cells.write(to as usize, values);
+                to += out.layout.strides[r];
+            }
         }
     });
+    Ok(())
 }
 
 /// The rows of a strided operand whose columns are contiguous, a band at a time. See Note [Bands].

@@ -7,8 +7,8 @@ use super::pipeline::expect_loops;
 use super::temporary::Temporary;
 use super::window::by_rows;
 use crate::backend::View;
-use crate::backend::cpu::pool::nearest_sources;
 use crate::backend::plane::ResizeShape;
+use crate::backend::plane::nearest_sources;
 use crate::dtype::{DType, Element};
 use crate::error::Result;
 use crate::layout::Layout;
@@ -47,8 +47,7 @@ impl Lists {
 fn sent<T: Element>(gpu: &'static Gpu, values: &[T]) -> Result<Temporary> {
     // What has no elements cannot be bound.
     let out = Temporary::new(gpu, values.len().max(1), T::DTYPE)?;
-    let (host, layout) = (Storage::new(size_of_val(values))?, Layout::contiguous([values.len()].into()));
-    host.slice_mut::<T>().copy_from_slice(values);
+    let (host, layout) = (Storage::from_slice(values)?, Layout::contiguous([values.len()].into()));
     let view = |storage| View { storage, layout: &layout, dtype: T::DTYPE };
     copy::upload(view(&host), view(out.view().storage))?;
     Ok(out)

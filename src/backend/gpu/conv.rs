@@ -29,7 +29,7 @@ use super::window::{Shown, by_rows, fits};
 use crate::backend::View;
 use crate::backend::conv::{ConvShape, Product};
 use crate::backend::copy::fill;
-use crate::backend::reduce::{Along, Fold};
+use crate::backend::reduce::{ReduceDims, ReduceOp};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::layout::Layout;
@@ -207,7 +207,7 @@ fn direct(which: Product, s: &ConvShape, a: View, b: View, bias: Option<View>, o
     let elements = out.layout.numel();
     let partial = Temporary::new(gpu, elements * segments, out.dtype)?;
     call.run(gpu, count, segments, share, a, b, None, partial.view())?;
-    reduce::fold(Fold::Sum, partial.view(), Along { outer: 1, n: segments, inner: elements }, out)
+    reduce::fold(ReduceOp::Sum, partial.view(), ReduceDims { outer: 1, n: segments, inner: elements }, out)
 }
 
 struct Call<'a> {

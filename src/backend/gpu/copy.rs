@@ -3,7 +3,7 @@
 use super::device::{allocation, of};
 use super::pointwise;
 use crate::backend::View;
-use crate::backend::cpu::pointwise::Kernel;
+use crate::backend::pointwise::Kernel;
 use crate::backend::pointwise::{Operand, Program, compute_type};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
@@ -69,9 +69,8 @@ pub fn fill(out: View, value: Scalar) -> Result<()> {
 /// The elements of a view in memory of the host, in row-major order.
 pub fn download(src: View) -> Result<Storage> {
     let len = src.layout.numel() * src.dtype.size();
-    let host = Storage::new(len)?;
     if len == 0 {
-        return Ok(host);
+        return Storage::new(0);
     }
     let gpu = of(src)?;
     if !src.layout.is_contiguous() {
@@ -86,8 +85,7 @@ pub fn download(src: View) -> Result<Storage> {
     let extra = at % 4;
     let Some(block) = allocation(src.storage).and_then(|a| a.block()) else { return Err(no_memory()) };
     let bytes = gpu.download(block, (at - extra) as u64, len + extra)?;
-    host.slice_mut::<u8>().copy_from_slice(&bytes[extra..]);
-    Ok(host)
+    Storage::from_slice(&bytes[extra..])
 }
 
 /// Writes a contiguous view of the host to `out`, which has its shape and dtype.

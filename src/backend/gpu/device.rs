@@ -108,6 +108,11 @@ pub fn gpu(index: u8) -> Result<&'static Gpu> {
     Ok(gpu)
 }
 
+/// As [`gpu`], by the name of the device.
+pub fn gpu_of(device: crate::device::Device) -> Result<&'static Gpu> {
+    gpu(device.index().and_then(|i| u8::try_from(i).ok()).unwrap_or(u8::MAX))
+}
+
 /// Every device that this process has open.
 pub fn opened() -> impl Iterator<Item = &'static Gpu> {
     OPEN.iter()

@@ -148,7 +148,7 @@ fn launch(
     let at_once = if let Form::Scattered(_) = form { 1 } else { elements_at_once(&results) };
     gpu.launch(Launch {
         op: name,
-        kernel: "formula",
+        kernel: name,
         variant: &variant,
         source: &source,
         written: outs,

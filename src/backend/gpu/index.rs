@@ -14,8 +14,8 @@ use super::window::{
     Shown, Window, by_rows, excess, expect_words, fits as fits_bindings, halves, rows_of, shown, too_large,
 };
 use crate::backend::View;
-use crate::backend::cpu::pointwise::Kernel;
-use crate::backend::index::{Combine, Lattice, Pick, Rule};
+use crate::backend::index::{BoundsPolicy, Combine, IndexGrid, Pick};
+use crate::backend::pointwise::Kernel;
 use crate::backend::pointwise::{Operand, Program, compute_type};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
@@ -48,10 +48,10 @@ fn offsets(gpu: &'static Gpu, picks: &[Pick], n: usize, base: usize, places: &Wa
         let (base, places) = if k == 0 { (base, places) } else { (0, &still) };
         let mut params = Params::new(n as u32);
         let kind = match p.rule {
-            Rule::Listed => fault::LISTED,
-            Rule::Flat => fault::FLAT,
-            Rule::Dimension(d) => fault::in_dimension(fault::DIMENSION, d),
-            Rule::Along(d) => fault::in_dimension(fault::ALONG, d),
+            BoundsPolicy::Listed => fault::LISTED,
+            BoundsPolicy::Flat => fault::FLAT,
+            BoundsPolicy::Dimension(d) => fault::in_dimension(fault::DIMENSION, d),
+            BoundsPolicy::Along(d) => fault::in_dimension(fault::ALONG, d),
         };
         params.u32(0).u32(p.index.layout.offset as u32).u32(p.size as u32).u32(p.stride as u32);
         params.u32(p.rule.wraps() as u32).u32((k > 0) as u32).u32(gpu.fault_word(kind)).u32(base as u32);
@@ -332,9 +332,9 @@ fn scatter_within(
 fn in_parts(
     gpu: &'static Gpu,
     op: &str,
-    l: &Lattice,
+    l: &IndexGrid,
     values: View,
-    f: &mut dyn FnMut(&Lattice, View) -> Result<()>,
+    f: &mut dyn FnMut(&IndexGrid, View) -> Result<()>,
 ) -> Result<()> {
     let views: SmallVec<[View; 4]> = [values].into_iter().chain(l.picks.iter().map(|p| p.index)).collect();
     if fits_bindings(gpu, &views) {
@@ -345,7 +345,7 @@ fn in_parts(
         return shown(gpu, &views, &mut |v| {
             let picks: SmallVec<[Pick; 4]> =
                 l.picks.iter().zip(&v[1..]).map(|(p, index)| Pick { index: *index, ..*p }).collect();
-            f(&Lattice { picks: &picks, ..*l }, v[0])
+            f(&IndexGrid { picks: &picks, ..*l }, v[0])
         });
     };
     // One value may be for all.
@@ -355,7 +355,7 @@ fn in_parts(
         let n = l.before.shape[dim];
         for part in halves(n) {
             let (before, layout) = (l.before.slice(dim, part.0, part.1, 1), rows(n, part));
-            in_parts(gpu, op, &Lattice { before: &before, ..*l }, View { layout: &layout, ..values }, f)?;
+            in_parts(gpu, op, &IndexGrid { before: &before, ..*l }, View { layout: &layout, ..values }, f)?;
         }
         return Ok(());
     }
@@ -371,14 +371,14 @@ fn in_parts(
             .zip(&indices)
             .map(|(p, layout)| Pick { index: View { layout, ..p.index }, ..*p })
             .collect();
-        let l = Lattice { picks: &picks, n: part.1, ..*l };
+        let l = IndexGrid { picks: &picks, n: part.1, ..*l };
         in_parts(gpu, op, &l, View { layout: &layout, ..values }, f)?;
     }
     Ok(())
 }
 
 /// The picked elements, dense, into `out`.
-pub fn gather(x: View, l: &Lattice, out: View) -> Result<()> {
+pub fn gather(x: View, l: &IndexGrid, out: View) -> Result<()> {
     if out.layout.numel() == 0 {
         return Ok(());
     }
@@ -390,7 +390,7 @@ pub fn gather(x: View, l: &Lattice, out: View) -> Result<()> {
 }
 
 /// Combines dense `values` with the picked elements.
-pub fn scatter(x: View, l: &Lattice, values: View, how: Combine) -> Result<()> {
+pub fn scatter(x: View, l: &IndexGrid, values: View, how: Combine) -> Result<()> {
     if l.before.numel() * l.n * l.after.numel() == 0 {
         return Ok(());
     }
@@ -420,7 +420,7 @@ pub fn accumulate(src: View, out: View) -> Result<()> {
     let (none, still) = (Temporary::new(gpu, n, DType::I64)?, Layout::contiguous(Dims::from([n])));
     copy::fill(none.view(), Scalar::Int(0))?;
     let index = View { layout: &still, ..none.view() };
-    let pick = Pick { index, size: 1, stride: 0, rule: Rule::Listed };
+    let pick = Pick { index, size: 1, stride: 0, rule: BoundsPolicy::Listed };
     let at = offsets(gpu, &[pick], n, out.layout.offset, &Walk::new(out.layout))?;
     let (values, dense) = (Temporary::new(gpu, n, out.dtype)?, Layout::contiguous(out.layout.shape.clone()));
     copy::copy(src, View { layout: &dense, ..values.view() })?;
@@ -526,9 +526,9 @@ pub fn sum_rows(g: View, index: View, padding: Option<usize>, by_frequency: bool
     let (rows, width, n) = (out.layout.shape[0], out.layout.shape[1], index.layout.numel());
     copy::fill(out, Scalar::Int(0))?;
     let (start, after) = (Layout { offset: out.layout.offset, ..Layout::default() }, vector(width));
-    let pick = |stride| [Pick { index, size: rows, stride, rule: Rule::Listed }];
+    let pick = |stride| [Pick { index, size: rows, stride, rule: BoundsPolicy::Listed }];
     let picks = pick(width as isize);
-    scatter(out, &Lattice { before: &start, picks: &picks, n, after: &after }, g, Combine::Add)?;
+    scatter(out, &IndexGrid { before: &start, picks: &picks, n, after: &after }, g, Combine::Add)?;
     if let (Some(row), true) = (padding, width > 0) {
         let row = Layout { offset: out.layout.offset + row * width, ..after };
         copy::fill(View { layout: &row, ..out }, Scalar::Int(0))?;
@@ -539,7 +539,7 @@ pub fn sum_rows(g: View, index: View, padding: Option<usize>, by_frequency: bool
         let (counts, one, single) = (counts.view(), one.view(), Layout::default());
         copy::fill(counts, Scalar::Int(0))?;
         copy::fill(one, Scalar::Int(1))?;
-        let lattice = Lattice { before: &single, picks: &pick(1), n, after: &single };
+        let lattice = IndexGrid { before: &single, picks: &pick(1), n, after: &single };
         scatter(counts, &lattice, one, Combine::Add)?;
         let across = Layout { shape: out.layout.shape.clone(), strides: [1, 0].into(), offset: 0 };
         let operands = [Operand::View(out), Operand::View(View { layout: &across, ..counts })];

@@ -7,7 +7,7 @@ use super::pipeline::Launch;
 use super::temporary::Temporary;
 use super::{copy, pointwise};
 use crate::backend::View;
-use crate::backend::cpu::pointwise::Kernel;
+use crate::backend::pointwise::Kernel;
 use crate::backend::pointwise::{Operand, Program, compute_type};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;

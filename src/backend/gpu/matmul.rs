@@ -26,7 +26,7 @@ use super::tune;
 use super::window::{excess, farthest, fits, halves, shown, too_large};
 use crate::backend::View;
 use crate::backend::copy::fill;
-use crate::backend::reduce::{Along, Fold};
+use crate::backend::reduce::{ReduceDims, ReduceOp};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
 use crate::formula::template::{self, stored};
@@ -208,7 +208,7 @@ fn whole(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
     let partial = Temporary::new(gpu, lanes * segments, out.dtype)?;
     let s = if kernel.by() == 8 { eights } else { s };
     launch(gpu, kernel, segments, a, b, bias, partial.view(), &Shape { quads: s.n.is_multiple_of(4), ..s })?;
-    reduce::fold(Fold::Sum, partial.view(), Along { outer: 1, n: segments, inner: lanes }, out)
+    reduce::fold(ReduceOp::Sum, partial.view(), ReduceDims { outer: 1, n: segments, inner: lanes }, out)
 }
 
 /// A product that is not empty, by a kernel of choice.

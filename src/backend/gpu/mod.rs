@@ -37,6 +37,7 @@ pub mod copy;
 pub mod device;
 pub mod divide;
 mod elements;
+mod entry;
 mod error;
 pub mod factor;
 mod fault;
@@ -68,6 +69,7 @@ pub mod wide;
 mod window;
 
 pub use device::{Caps, Gpu, of};
+pub use entry::Wgpu;
 pub use params::Params;
 pub use pipeline::Launch;
 pub use pool::Allocation;

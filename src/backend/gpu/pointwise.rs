@@ -146,7 +146,7 @@ fn whole(
     };
     let launch = Launch {
         op: program.name,
-        kernel: "pointwise",
+        kernel: program.name,
         variant: &variant(formula, numbers.len(), compute, &inputs, out.dtype, form),
         source: &source,
         written: &[out],

@@ -9,7 +9,7 @@ use super::temporary::Temporary;
 use super::window::{by_rows, fits, rows_at_once};
 use crate::backend::View;
 use crate::backend::copy::copy;
-use crate::backend::reduce::{Along, Fold};
+use crate::backend::reduce::{ReduceDims, ReduceOp};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::formula::template::{self, binding, line, load, stored};
@@ -30,17 +30,17 @@ const LIST_HEAD: usize = 16;
 const LIST_EACH: usize = 16;
 
 /// How many invocations share the elements of one result.
-fn segments(d: Along) -> usize {
+fn segments(d: ReduceDims) -> usize {
     let lanes = d.outer * d.inner;
     (BUSY / lanes.max(1)).min(d.n / WORTH).max(d.n.div_ceil(LOOPS)).max(1)
 }
 
 /// The type that a reduction of a dtype computes in.
-fn compute_of(f: Fold, dtype: DType) -> DType {
+fn compute_of(f: ReduceOp, dtype: DType) -> DType {
     match (f, dtype) {
         (_, DType::F64) => DType::F64,
         _ if dtype.is_float() => DType::F32,
-        (Fold::Sum | Fold::Product, _) | (_, DType::I64) => DType::I64,
+        (ReduceOp::Sum | ReduceOp::Product, _) | (_, DType::I64) => DType::I64,
         _ => DType::I32,
     }
 }
@@ -58,37 +58,39 @@ struct Functions {
 
 const SUM: &str = "a + b";
 
-fn functions(f: Fold) -> Functions {
+fn functions(f: ReduceOp) -> Functions {
     let plain = Functions { start: "T(0)", prepare: "v", combine: SUM, finish: "a" };
     let squares = Functions { prepare: "v * v", finish: "m_sqrt(a)", ..plain };
     match f {
-        Fold::Sum => plain,
-        Fold::Product => Functions { start: "T(1)", combine: "a * b", ..plain },
-        Fold::All => Functions {
+        ReduceOp::Sum => plain,
+        ReduceOp::Product => Functions { start: "T(1)", combine: "a * b", ..plain },
+        ReduceOp::All => Functions {
             start: "T(1)",
             prepare: "select(T(1), T(0), m_eq(v, T(0)))",
             combine: "a * b",
             ..plain
         },
-        Fold::Any => {
+        ReduceOp::Any => {
             Functions { prepare: "select(T(1), T(0), m_eq(v, T(0)))", combine: "m_maximum(a, b)", ..plain }
         }
         // The first element starts, which combining it with itself again does not change.
-        Fold::Max => Functions { start: "load(start)", combine: "m_maximum(a, b)", ..plain },
-        Fold::Min => Functions { start: "load(start)", combine: "m_minimum(a, b)", ..plain },
-        Fold::Norm(0.0) => Functions { prepare: "select(T(1), T(0), m_eq(v, T(0)))", ..plain },
-        Fold::Norm(1.0) => Functions { prepare: "m_abs(v)", ..plain },
-        Fold::Norm(2.0) => squares,
-        Fold::Norm(f64::INFINITY) => Functions { prepare: "m_abs(v)", combine: "m_maximum(a, b)", ..plain },
-        Fold::Norm(f64::NEG_INFINITY) => {
+        ReduceOp::Max => Functions { start: "load(start)", combine: "m_maximum(a, b)", ..plain },
+        ReduceOp::Min => Functions { start: "load(start)", combine: "m_minimum(a, b)", ..plain },
+        ReduceOp::Norm(0.0) => Functions { prepare: "select(T(1), T(0), m_eq(v, T(0)))", ..plain },
+        ReduceOp::Norm(1.0) => Functions { prepare: "m_abs(v)", ..plain },
+        ReduceOp::Norm(2.0) => squares,
+        ReduceOp::Norm(f64::INFINITY) => {
+            Functions { prepare: "m_abs(v)", combine: "m_maximum(a, b)", ..plain }
+        }
+        ReduceOp::Norm(f64::NEG_INFINITY) => {
             Functions { start: "m_inf()", prepare: "m_abs(v)", combine: "m_minimum(a, b)", ..plain }
         }
-        Fold::Norm(_) => Functions {
+        ReduceOp::Norm(_) => Functions {
             prepare: "m_pow(m_abs(v), T(params.p))",
             finish: "m_pow(a, T(1) / T(params.p))",
             ..plain
         },
-        Fold::LogSumExp => Functions { prepare: "m_exp(v - about)", finish: "about + m_log(a)", ..plain },
+        ReduceOp::LogSumExp => Functions { prepare: "m_exp(v - about)", finish: "about + m_log(a)", ..plain },
     }
 }
 
@@ -114,21 +116,21 @@ impl Functions {
 }
 
 /// What tells the shaders of reductions apart.
-fn tag(f: Fold) -> u8 {
+fn tag(f: ReduceOp) -> u8 {
     match f {
-        Fold::Sum => 0,
-        Fold::Product => 1,
-        Fold::All => 2,
-        Fold::Any => 3,
-        Fold::Max => 4,
-        Fold::Min => 5,
-        Fold::Norm(0.0) => 6,
-        Fold::Norm(1.0) => 7,
-        Fold::Norm(2.0) => 8,
-        Fold::Norm(f64::INFINITY) => 9,
-        Fold::Norm(f64::NEG_INFINITY) => 10,
-        Fold::Norm(_) => 11,
-        Fold::LogSumExp => 12,
+        ReduceOp::Sum => 0,
+        ReduceOp::Product => 1,
+        ReduceOp::All => 2,
+        ReduceOp::Any => 3,
+        ReduceOp::Max => 4,
+        ReduceOp::Min => 5,
+        ReduceOp::Norm(0.0) => 6,
+        ReduceOp::Norm(1.0) => 7,
+        ReduceOp::Norm(2.0) => 8,
+        ReduceOp::Norm(f64::INFINITY) => 9,
+        ReduceOp::Norm(f64::NEG_INFINITY) => 10,
+        ReduceOp::Norm(_) => 11,
+        ReduceOp::LogSumExp => 12,
     }
 }
 
@@ -144,19 +146,19 @@ struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    fn of(f: Fold, dtype: DType) -> Plan<'static> {
-        let p = if let Fold::Norm(p) = f { p as f32 } else { 0.0 };
+    fn of(f: ReduceOp, dtype: DType) -> Plan<'static> {
+        let p = if let ReduceOp::Norm(p) = f { p as f32 } else { 0.0 };
         Plan { functions: functions(f), tag: tag(f), compute: compute_of(f, dtype), p, about: None }
     }
 }
 
 /// Reduces `x` to `out`; both are dense.
-pub fn fold(f: Fold, x: View, d: Along, out: View) -> Result<()> {
+pub fn fold(f: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<()> {
     if out.layout.numel() == 0 {
         return Ok(());
     }
     let plan = Plan::of(f, x.dtype);
-    if f != Fold::LogSumExp {
+    if f != ReduceOp::LogSumExp {
         return run(&plan, x, d, WHOLE, out);
     }
     // Exponentials of what is left after the largest, or after 0 where that is infinite.
@@ -165,7 +167,7 @@ pub fn fold(f: Fold, x: View, d: Along, out: View) -> Result<()> {
     let finite = Functions {
         finish: "select(a, T(0), is_infinite(a))",
         start: if d.n == 0 { "T(0)" } else { "load(start)" },
-        ..functions(Fold::Max)
+        ..functions(ReduceOp::Max)
     };
     let tag = 13 + (d.n == 0) as u8;
     run(&Plan { functions: finite, tag, ..Plan::of(f, x.dtype) }, x, d, WHOLE, largest.view())?;
@@ -176,7 +178,7 @@ pub fn fold(f: Fold, x: View, d: Along, out: View) -> Result<()> {
 /// one or two for what those have made of them.
 pub fn norm_of_all(order: f64, tensors: &[View], out: View) -> Result<()> {
     let gpu = of(out)?;
-    let plan = Plan::of(Fold::Norm(order), DType::F32);
+    let plan = Plan::of(ReduceOp::Norm(order), DType::F32);
     let there = tensors.iter().filter(|v| v.layout.numel() > 0);
     let (tensors, large): (SmallVec<[&View; 16]>, SmallVec<[&View; 16]>) =
         there.partition(|v| fits(gpu, &[**v]));
@@ -209,7 +211,7 @@ pub fn norm_of_all(order: f64, tensors: &[View], out: View) -> Result<()> {
             groups: start,
         })?;
     }
-    let along = |n| Along { outer: 1, n, inner: 1 };
+    let along = |n| ReduceDims { outer: 1, n, inner: 1 };
     for v in large {
         let one = Layout { offset: written, ..Layout::contiguous([1].into()) };
         let left = View { layout: &one, ..partial.view() };
@@ -251,14 +253,14 @@ fn prepare(v: T) -> T {{ return {}; }}
 }
 
 /// The mean along n and the sum of the squares of what differs from it.
-pub fn moments(x: View, d: Along, mean: View, squares: View) -> Result<()> {
+pub fn moments(x: View, d: ReduceDims, mean: View, squares: View) -> Result<()> {
     if mean.layout.numel() == 0 {
         return Ok(());
     }
-    let average = Functions { finish: "a / T(params.p)", ..functions(Fold::Sum) };
-    let sum = || Plan::of(Fold::Sum, x.dtype);
+    let average = Functions { finish: "a / T(params.p)", ..functions(ReduceOp::Sum) };
+    let sum = || Plan::of(ReduceOp::Sum, x.dtype);
     run(&Plan { functions: average, tag: 15, p: d.n as f32, ..sum() }, x, d, WHOLE, mean)?;
-    let about = Functions { prepare: "(v - about) * (v - about)", ..functions(Fold::Sum) };
+    let about = Functions { prepare: "(v - about) * (v - about)", ..functions(ReduceOp::Sum) };
     run(&Plan { functions: about, tag: 16, about: Some(mean), ..sum() }, x, d, WHOLE, squares)
 }
 
@@ -271,7 +273,7 @@ struct Ends {
 
 const WHOLE: Ends = Ends { first: true, last: true };
 
-fn run(plan: &Plan, x: View, d: Along, ends: Ends, out: View) -> Result<()> {
+fn run(plan: &Plan, x: View, d: ReduceDims, ends: Ends, out: View) -> Result<()> {
     let gpu = of(out)?;
     let compute = plan.compute;
     gpu.expect("reduction", compute)?;
@@ -292,7 +294,14 @@ fn run(plan: &Plan, x: View, d: Along, ends: Ends, out: View) -> Result<()> {
     }
     let partial = Temporary::new(gpu, lanes * segments, compute)?;
     pass(gpu, plan, x, d, segments, Ends { last: false, ..ends }, partial.view())?;
-    stored_pass(gpu, plan, partial.view(), Along { n: segments, ..d }, Ends { first: false, ..ends }, out)
+    stored_pass(
+        gpu,
+        plan,
+        partial.view(),
+        ReduceDims { n: segments, ..d },
+        Ends { first: false, ..ends },
+        out,
+    )
 }
 
 /// A reduction over more than a kernel sees at once: part by part, then over what the parts have left.
@@ -300,7 +309,7 @@ fn in_turns(
     gpu: &'static Gpu,
     plan: &Plan,
     x: View,
-    d: Along,
+    d: ReduceDims,
     at_once: usize,
     ends: Ends,
     out: View,
@@ -316,19 +325,19 @@ fn in_turns(
             let n = at_once.min(d.n - start);
             let layout = row_of(x, (o * d.n + start) * d.inner, n * d.inner);
             let left = row_of(partial.view(), p * d.inner, d.inner);
-            let along = Along { outer: 1, n, ..d };
+            let along = ReduceDims { outer: 1, n, ..d };
             let ends = Ends { last: false, ..ends };
             run(&plan, View { layout: &layout, ..x }, along, ends, View { layout: &left, ..partial.view() })?;
         }
         let result = row_of(out, o * d.inner, d.inner);
-        let (along, ends) = (Along { outer: 1, n: parts, ..d }, Ends { first: false, ..ends });
+        let (along, ends) = (ReduceDims { outer: 1, n: parts, ..d }, Ends { first: false, ..ends });
         run(&plan, partial.view(), along, ends, View { layout: &result, ..out })?;
     }
     Ok(())
 }
 
 /// The pass that writes what is kept; in a dtype of less than a word by way of a temporary.
-fn stored_pass(gpu: &'static Gpu, plan: &Plan, x: View, d: Along, ends: Ends, out: View) -> Result<()> {
+fn stored_pass(gpu: &'static Gpu, plan: &Plan, x: View, d: ReduceDims, ends: Ends, out: View) -> Result<()> {
     if out.dtype.size() >= 4 {
         return pass(gpu, plan, x, d, 1, ends, out);
     }
@@ -339,11 +348,19 @@ fn stored_pass(gpu: &'static Gpu, plan: &Plan, x: View, d: Along, ends: Ends, ou
 }
 
 /// A launch, or several where the tensors are larger than a kernel may see at once.
-fn pass(gpu: &Gpu, plan: &Plan, x: View, d: Along, segments: usize, ends: Ends, out: View) -> Result<()> {
+fn pass(
+    gpu: &Gpu,
+    plan: &Plan,
+    x: View,
+    d: ReduceDims,
+    segments: usize,
+    ends: Ends,
+    out: View,
+) -> Result<()> {
     let views: SmallVec<[View; 3]> = [out, x].into_iter().chain(plan.about).collect();
     by_rows(gpu, "reduction", d.outer, &views, &mut |outer, views| {
         let plan = Plan { about: views.get(2).copied(), ..*plan };
-        launch(gpu, &plan, views[1], Along { outer, ..d }, segments, ends, views[0])
+        launch(gpu, &plan, views[1], ReduceDims { outer, ..d }, segments, ends, views[0])
     })
 }
 
@@ -351,7 +368,7 @@ fn launch(
     gpu: &Gpu,
     plan: &Plan,
     x: View,
-    d: Along,
+    d: ReduceDims,
     segments: usize,
     Ends { first, last }: Ends,
     out: View,
@@ -413,12 +430,12 @@ fn launch(
 }
 
 /// The extrema along n and the index of the first occurrence of each. Without elements nothing is written.
-pub fn extremum(largest: bool, x: View, d: Along, values: View, indices: View) -> Result<()> {
+pub fn extremum(largest: bool, x: View, d: ReduceDims, values: View, indices: View) -> Result<()> {
     if values.layout.numel() == 0 || d.n == 0 {
         return Ok(());
     }
     let gpu = of(values)?;
-    let compute = compute_of(Fold::Max, x.dtype);
+    let compute = compute_of(ReduceOp::Max, x.dtype);
     gpu.expect("extremum", compute)?;
     if values.dtype.size() < 4 {
         let wide = Temporary::new(gpu, values.layout.numel(), compute)?;
@@ -443,11 +460,11 @@ pub fn extremum(largest: bool, x: View, d: Along, values: View, indices: View) -
             let [value, place] = [some.view(), places.view()].map(|v| row_of(v, p * d.inner, d.inner));
             let value = View { layout: &value, ..some.view() };
             let place = View { layout: &place, ..places.view() };
-            e.run(View { layout: &layout, ..x }, from, Along { outer: 1, n, ..d }, value, place)?;
+            e.run(View { layout: &layout, ..x }, from, ReduceDims { outer: 1, n, ..d }, value, place)?;
         }
         let [value, index] = [values, indices].map(|v| row_of(v, o * d.inner, d.inner));
         let (values, indices) = (View { layout: &value, ..values }, View { layout: &index, ..indices });
-        let along = Along { outer: 1, n: parts, ..d };
+        let along = ReduceDims { outer: 1, n: parts, ..d };
         e.locate(some.view(), Places::Of(places.view()), along, 1, values, indices)?;
     }
     Ok(())
@@ -474,7 +491,7 @@ enum Places<'a> {
 
 impl Extremum {
     /// The extrema of elements of which the first stands at place `from`.
-    fn run(&self, x: View, from: usize, d: Along, values: View, indices: View) -> Result<()> {
+    fn run(&self, x: View, from: usize, d: ReduceDims, values: View, indices: View) -> Result<()> {
         let (gpu, segments, from) = (self.gpu, segments(d), Places::From(from));
         if segments == 1 {
             return self.locate(x, from, d, 1, values, indices);
@@ -482,7 +499,7 @@ impl Extremum {
         let n = d.outer * d.inner * segments;
         let (some, places) = (Temporary::new(gpu, n, values.dtype)?, Temporary::new(gpu, n, DType::I64)?);
         self.locate(x, from, d, segments, some.view(), places.view())?;
-        let d = Along { n: segments, ..d };
+        let d = ReduceDims { n: segments, ..d };
         self.locate(some.view(), Places::Of(places.view()), d, 1, values, indices)
     }
 
@@ -491,7 +508,7 @@ impl Extremum {
         &self,
         x: View,
         places: Places,
-        d: Along,
+        d: ReduceDims,
         segments: usize,
         values: View,
         indices: View,
@@ -504,7 +521,7 @@ impl Extremum {
         let views: SmallVec<[View; 4]> = [values, indices, x].into_iter().chain(found).collect();
         by_rows(gpu, "extremum", d.outer, &views, &mut |outer, views| {
             let (d, values, indices, x, places) =
-                (Along { outer, ..d }, views[0], views[1], views[2], views.get(3).copied());
+                (ReduceDims { outer, ..d }, views[0], views[1], views[2], views.get(3).copied());
             let count = d.outer * segments * d.inner;
             let mut params = Params::new(count as u32);
             params.u32(d.n as u32).u32(d.inner as u32).u32(segments as u32);

@@ -10,7 +10,7 @@ use super::pipeline::Launch;
 use super::temporary::Temporary;
 use super::window::by_rows;
 use crate::backend::View;
-use crate::backend::scan::{Along, Running};
+use crate::backend::scan::{ReduceDims, Running};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::formula::template::{binding, stored};
@@ -93,7 +93,7 @@ struct Job<'a> {
     kind: Kind,
     compute: DType,
     x: View<'a>,
-    d: Along,
+    d: ReduceDims,
     reverse: bool,
     out: View<'a>,
     indices: Option<View<'a>>,
@@ -107,13 +107,13 @@ impl Job<'_> {
         }
         let views: SmallVec<[View; 3]> = [self.x, self.out].into_iter().chain(self.indices).collect();
         by_rows(of(self.out)?, self.op, d.outer, &views, &mut |outer, v| {
-            let (d, indices) = (Along { outer, ..d }, v.get(2).copied());
+            let (d, indices) = (ReduceDims { outer, ..d }, v.get(2).copied());
             Job { d, x: v[0], out: v[1], indices, ..*self }.whole()
         })
     }
 
     fn whole(&self) -> Result<()> {
-        let Along { outer, n, inner } = self.d;
+        let ReduceDims { outer, n, inner } = self.d;
         let lanes = outer * inner;
         let gpu = of(self.out)?;
         for dtype in [self.compute, self.x.dtype, self.out.dtype] {
@@ -133,7 +133,7 @@ impl Job<'_> {
     }
 
     fn pass(&self, gpu: &'static Gpu, pass: Pass, length: usize, held: Option<[View; 2]>) -> Result<()> {
-        let Along { outer, n, inner } = self.d;
+        let ReduceDims { outer, n, inner } = self.d;
         let segments = n.div_ceil(length);
         let count = outer * inner * if pass == Pass::Carry { 1 } else { segments };
         let mut params = Params::new(count as u32);
@@ -204,12 +204,12 @@ impl Job<'_> {
     }
 }
 
-pub fn scan(what: Running, x: View, d: Along, reverse: bool, out: View) -> Result<()> {
+pub fn scan(what: Running, x: View, d: ReduceDims, reverse: bool, out: View) -> Result<()> {
     let (kind, compute) = (Kind::Of(what), out.dtype);
     Job { op: "cumsum", kind, compute, x, d, reverse, out, indices: None }.run()
 }
 
-pub fn extremum(x: View, d: Along, largest: bool, values: View, indices: View) -> Result<()> {
+pub fn extremum(x: View, d: ReduceDims, largest: bool, values: View, indices: View) -> Result<()> {
     let (op, kind) = ("cummax", Kind::Extremum { largest });
     let job = |compute, out| Job { op, kind, compute, x, d, reverse: false, out, indices: Some(indices) };
     if values.dtype != DType::Bool {

@@ -10,8 +10,8 @@ use super::reduce::fold;
 use super::temporary::Temporary;
 use super::window::by_rows;
 use crate::backend::View;
-use crate::backend::reduce::Fold;
-use crate::backend::softmax::{Along, Kind, Targets};
+use crate::backend::reduce::ReduceOp;
+use crate::backend::softmax::{Kind, ReduceDims, Targets};
 use crate::error::{Error, Result};
 use crate::formula::template::{self, binding, stored};
 use crate::formula::{Num, recorded};
@@ -41,7 +41,7 @@ pub enum Walk {
 impl Walk {
     /// A software adapter has nothing to gain from workgroup memory. Nobody goes through a lane that is too long, three
     /// times over: see Note [Long loops].
-    fn usual(out: View, d: Along) -> Result<Option<Walk>> {
+    fn usual(out: View, d: ReduceDims) -> Result<Option<Walk>> {
         let together = !of(out)?.caps.is_cpu && d.inner == 1 && d.n >= LONG;
         let (walk, threads) = if together { (Walk::Together, GROUP) } else { (Walk::Alone, 1) };
         Ok((3 * d.n.div_ceil(threads) <= LOOPS).then_some(walk))
@@ -70,7 +70,7 @@ impl Walk {
     }
 }
 
-pub fn softmax(kind: Kind, x: View, d: Along, out: View) -> Result<()> {
+pub fn softmax(kind: Kind, x: View, d: ReduceDims, out: View) -> Result<()> {
     match Walk::usual(out, d)? {
         Some(walk) => softmax_by(walk, kind, x, d, out),
         None => softmax_in_passes(kind, x, d, out),
@@ -78,14 +78,14 @@ pub fn softmax(kind: Kind, x: View, d: Along, out: View) -> Result<()> {
 }
 
 /// As [`softmax`], by reductions and formulas over their results.
-fn softmax_in_passes(kind: Kind, x: View, d: Along, out: View) -> Result<()> {
+fn softmax_in_passes(kind: Kind, x: View, d: ReduceDims, out: View) -> Result<()> {
     let [top, total] = [Lanes::new(out, d)?, Lanes::new(out, d)?];
     let whole = [x, out].map(|v| whole(v, d));
     let [x_all, out_all] = [View { layout: &whole[0], ..x }, View { layout: &whole[1], ..out }];
-    fold(Fold::Max, x, d, top.values.view())?;
+    fold(ReduceOp::Max, x, d, top.values.view())?;
     let term = recorded!(|a| (a[0] - a[1]).exp());
     formula("softmax", term, &[x_all, top.spread()], out_all)?;
-    fold(Fold::Sum, out, d, total.values.view())?;
+    fold(ReduceOp::Sum, out, d, total.values.view())?;
     if kind == Kind::Softmax {
         let share = recorded!(|a| a[0] / a[1]);
         return formula("softmax", share, &[out_all, total.spread()], out_all);
@@ -101,7 +101,7 @@ struct Lanes {
 }
 
 impl Lanes {
-    fn new(out: View, d: Along) -> Result<Lanes> {
+    fn new(out: View, d: ReduceDims) -> Result<Lanes> {
         let values = Temporary::new(of(out)?, d.outer * d.inner, out.dtype)?;
         let layout = Layout { strides: [d.inner as isize, 0, 1].into(), ..whole(values.view(), d) };
         Ok(Lanes { values, layout })
@@ -114,12 +114,12 @@ impl Lanes {
 }
 
 /// A dense tensor seen as `[outer, n, inner]`.
-fn whole(v: View, d: Along) -> Layout {
+fn whole(v: View, d: ReduceDims) -> Layout {
     Layout { offset: v.layout.offset, ..Layout::contiguous([d.outer, d.n, d.inner].into()) }
 }
 
 /// As [`softmax`], by a walk of choice.
-pub fn softmax_by(walk: Walk, kind: Kind, x: View, d: Along, out: View) -> Result<()> {
+pub fn softmax_by(walk: Walk, kind: Kind, x: View, d: ReduceDims, out: View) -> Result<()> {
     let body = match kind {
         Kind::Softmax => "    softmax(start, begin);\n",
         Kind::LogSoftmax => "    log_softmax(start, begin);\n",
@@ -128,7 +128,7 @@ pub fn softmax_by(walk: Walk, kind: Kind, x: View, d: Along, out: View) -> Resul
 }
 
 /// The gradient of the input, from the result `y` and the gradient `g` of that.
-pub fn softmax_backward(kind: Kind, g: View, y: View, d: Along, out: View) -> Result<()> {
+pub fn softmax_backward(kind: Kind, g: View, y: View, d: ReduceDims, out: View) -> Result<()> {
     match Walk::usual(out, d)? {
         Some(walk) => softmax_backward_by(walk, kind, g, y, d, out),
         None => softmax_backward_in_passes(kind, g, y, d, out),
@@ -136,24 +136,24 @@ pub fn softmax_backward(kind: Kind, g: View, y: View, d: Along, out: View) -> Re
 }
 
 /// As [`softmax_backward`], by reductions and formulas over their results.
-fn softmax_backward_in_passes(kind: Kind, g: View, y: View, d: Along, out: View) -> Result<()> {
+fn softmax_backward_in_passes(kind: Kind, g: View, y: View, d: ReduceDims, out: View) -> Result<()> {
     let total = Lanes::new(out, d)?;
     let whole = [g, y, out].map(|v| whole(v, d));
     let [g_all, y_all, out_all] = [(g, 0), (y, 1), (out, 2)].map(|(v, i)| View { layout: &whole[i], ..v });
     if kind == Kind::Softmax {
         let product = recorded!(|a| a[0] * a[1]);
         formula("softmax_backward", product, &[g_all, y_all], out_all)?;
-        fold(Fold::Sum, out, d, total.values.view())?;
+        fold(ReduceOp::Sum, out, d, total.values.view())?;
         let rest = recorded!(|a| (a[0] - a[2]) * a[1]);
         return formula("softmax_backward", rest, &[g_all, y_all, total.spread()], out_all);
     }
-    fold(Fold::Sum, g, d, total.values.view())?;
+    fold(ReduceOp::Sum, g, d, total.values.view())?;
     let rest = recorded!(|a| a[0] - a[1].exp() * a[2]);
     formula("softmax_backward", rest, &[g_all, y_all, total.spread()], out_all)
 }
 
 /// As [`softmax_backward`], by a walk of choice.
-pub fn softmax_backward_by(walk: Walk, kind: Kind, g: View, y: View, d: Along, out: View) -> Result<()> {
+pub fn softmax_backward_by(walk: Walk, kind: Kind, g: View, y: View, d: ReduceDims, out: View) -> Result<()> {
     let body = match kind {
         Kind::Softmax => "    softmax_backward(start, begin);\n",
         Kind::LogSoftmax => "    log_softmax_backward(start, begin);\n",
@@ -166,7 +166,7 @@ fn run(
     walk: Walk,
     kind: u8,
     body: &str,
-    d: Along,
+    d: ReduceDims,
     g: Option<View>,
     x: View,
     out: View,
@@ -178,7 +178,7 @@ fn run(
     gpu.expect(kernel, out.dtype)?;
     let views: SmallVec<[View; 3]> = [out, x].into_iter().chain(g).collect();
     by_rows(gpu, kernel, d.outer, &views, &mut |outer, views| {
-        let (d, out, x, g) = (Along { outer, ..d }, views[0], views[1], views.get(2).copied());
+        let (d, out, x, g) = (ReduceDims { outer, ..d }, views[0], views[1], views.get(2).copied());
         let lanes = d.outer * d.inner;
         let mut params = Params::new(lanes as u32);
         params.u32(d.n as u32).u32(d.inner as u32).u32(x.layout.offset as u32);
@@ -213,7 +213,7 @@ pub(super) fn no_type(op: &str, why: &str) -> Error {
 }
 
 /// The parameters that all passes of the likelihood share.
-fn nll_params(count: usize, d: Along, t: &Targets, x: View, out: View, g: Option<View>) -> Params {
+fn nll_params(count: usize, d: ReduceDims, t: &Targets, x: View, out: View, g: Option<View>) -> Params {
     let ignored = t.ignore_index as u64;
     let mut p = Params::new(count as u32);
     p.u32(d.n as u32).u32(d.inner as u32).u32(ignored as u32).u32((ignored >> 32) as u32);
@@ -225,7 +225,7 @@ fn nll_params(count: usize, d: Along, t: &Targets, x: View, out: View, g: Option
 }
 
 /// The losses, 0 where ignored, and each position's weight.
-pub fn nll(logp: View, d: Along, t: Targets, losses: View, weights: View) -> Result<()> {
+pub fn nll(logp: View, d: ReduceDims, t: Targets, losses: View, weights: View) -> Result<()> {
     let gpu = of(losses)?;
     by_rows(gpu, "nll_loss", d.outer, &[losses, weights, logp, t.class], &mut |_, v| {
         let t = Targets { class: v[3], ..t };
@@ -237,7 +237,7 @@ pub fn nll(logp: View, d: Along, t: Targets, losses: View, weights: View) -> Res
 }
 
 /// The gradient of the log-probabilities or of the logits, every element of it.
-pub fn nll_backward(g: View, logp: View, d: Along, t: Targets, logits: bool, out: View) -> Result<()> {
+pub fn nll_backward(g: View, logp: View, d: ReduceDims, t: Targets, logits: bool, out: View) -> Result<()> {
     let body = format!("    slope(at, {logits});\n");
     // One gradient may be for all positions.
     let own = (g.layout.numel() > 1).then_some(g);

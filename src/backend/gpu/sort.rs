@@ -8,7 +8,7 @@ use super::pipeline::Launch;
 use super::temporary::Temporary;
 use super::window::{by_rows, expect_words, rows_at_once, rows_of};
 use crate::backend::View;
-use crate::backend::index::{Pick, Rule};
+use crate::backend::index::{BoundsPolicy, Pick};
 use crate::backend::pointwise::compute_type;
 use crate::dtype::DType;
 use crate::error::Result;
@@ -173,7 +173,7 @@ pub fn search(
         let held = Temporary::new(of(sorted)?, count, sorted.dtype)?;
         let found = View { layout: &dense, ..held.view() };
         let index = View { layout: &index, ..sorter };
-        let pick = Pick { index, size: n, stride: 1, rule: Rule::Along(1) };
+        let pick = Pick { index, size: n, stride: 1, rule: BoundsPolicy::Along(1) };
         gather_along(View { layout: &from, ..sorted }, 1, pick, found)?;
         return search(found, n, None, values, m, right, out);
     }

@@ -1,6 +1,7 @@
 //! Powers: of real numbers through rows, of integers by repeated squaring.
 
 use crate::backend::pointwise::integer_power as integer_power_kernel;
+use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::{Error, Result};
@@ -35,8 +36,7 @@ pub fn pow(t: &Tensor, exponent: impl Into<Scalar>) -> Result<Tensor> {
 /// Power of whole numbers, in wrapping 64 bits; a negative exponent leaves only the powers of 1 and -1.
 fn integer_power(base: Arg, exponent: Arg, common: DType) -> Result<Tensor> {
     let tensor = |a: Arg| if let Arg::T(t) = a { Some(t.device()) } else { None };
-    let device =
-        [base, exponent].into_iter().filter_map(tensor).max_by_key(|d| d.is_gpu()).unwrap_or_default();
+    let device = Device::of_result([base, exponent].into_iter().filter_map(tensor));
     let dense = |a: Arg| -> Result<Tensor> {
         match a {
             // A number is at home anywhere, also one that is a tensor of the host.

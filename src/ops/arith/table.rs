@@ -1,6 +1,7 @@
 //! The table of arithmetic that rows cannot say alone.
 
 use super::{bits, compare, power};
+use crate::ops::autocast::CastPolicy;
 use crate::ops::rows;
 use crate::ops::schema::{Call, Op, Overload, Surface};
 
@@ -24,6 +25,7 @@ pub static OPS: &[Op] = &[
             sig: "input: Operand, other: Operand, *, alpha: Number = 1",
             call: Call::Fn(super::sub_op),
         }],
+        ..Op::NEW
     },
     Op {
         name: "rsub",
@@ -44,6 +46,7 @@ pub static OPS: &[Op] = &[
             sig: "input: Operand, other: Operand, *, rounding_mode: str? = None",
             call: Call::Fn(super::div_op),
         }],
+        ..Op::NEW
     },
     Op {
         name: "true_divide",
@@ -59,6 +62,7 @@ pub static OPS: &[Op] = &[
         name: "pow",
         doc: "The first to the power of the second.",
         surface: Surface::ALL,
+        autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[
             Overload { sig: "input: Tensor, exponent: Operand", call: Call::Fn(power::pow_op) },
             Overload { sig: "input: Number, exponent: Tensor", call: Call::Fn(power::pow_op) },
@@ -106,6 +110,7 @@ pub static OPS: &[Op] = &[
                 call: Call::Fn(super::clamp),
             },
         ],
+        ..Op::NEW
     },
     Op {
         name: "clamp_min",
@@ -133,6 +138,7 @@ pub static OPS: &[Op] = &[
         surface: Surface::ALL,
         aliases: &["special_round"],
         overloads: &[Overload { sig: "input: Tensor, *, decimals: int = 0", call: Call::Fn(super::round) }],
+        ..Op::NEW
     },
     Op {
         name: "gelu",
@@ -148,6 +154,7 @@ pub static OPS: &[Op] = &[
         name: "prelu",
         doc: "x where positive, else `weight * x`, with a weight per channel or one for all.",
         surface: Surface::BOTH.and(Surface::NN),
+        autocast: CastPolicy::LOWER,
         overloads: &[Overload { sig: "input: Tensor, weight: Tensor", call: Call::Fn(super::prelu) }],
         ..Op::NEW
     },
@@ -172,6 +179,7 @@ pub static OPS: &[Op] = &[
         name: "addcdiv",
         doc: "`input + value * tensor1 / tensor2`.",
         surface: Surface::ALL,
+        autocast: CastPolicy::WIDEST_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1",
             call: Call::Fn(super::addcdiv),
@@ -201,6 +209,7 @@ pub static OPS: &[Op] = &[
         surface: Surface::ALL,
         aliases: &["special_logit"],
         overloads: &[Overload { sig: "input: Tensor, eps: float? = None", call: Call::Fn(super::logit) }],
+        ..Op::NEW
     },
     Op {
         name: "heaviside",

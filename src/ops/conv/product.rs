@@ -7,18 +7,16 @@
 
 use smallvec::smallvec;
 
-use crate::backend::conv as kernel;
+use crate::backend::conv::{self as kernel, bias_gradient};
 pub use crate::backend::conv::{ConvShape, Product};
-use crate::backend::cpu::conv::backward_bias;
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::graph::{
     Attribute, Cx, Function, Grads, SavedTensor, Visit, grad_enabled, record, record_optional,
 };
 use crate::layout::{Dims, MemoryFormat};
 use crate::ops::{nn, reduce, rows, view};
 use crate::tensor::Tensor;
-use crate::{bail, with_dtype};
 
 /// The product of `a` and `b`, in the order in which [`Product`] names them, plus `bias` per channel; of shape `out`.
 pub fn product(
@@ -148,16 +146,15 @@ impl Convolution {
     fn bias(&self, g: &Tensor) -> Result<Tensor> {
         let (batch, channels) = (g.shape()[0], g.shape()[1]);
         let plane = g.shape()[2..].iter().product();
-        if grad_enabled() || g.device().is_gpu() {
+        if grad_enabled() {
             let flat = view::reshape_to(g, &Dims::from([batch, channels, plane]))?;
             return reduce::sum_mask(&flat, 0b101, false, Some(g.dtype()));
         }
         let compute: DType = nn::number_compute(g.dtype());
-        let (dense, out) = (g.dense(compute)?, Tensor::empty([channels], compute)?);
+        let (dense, out) = (g.dense(compute)?, Tensor::empty_on([channels], compute, g.device())?);
         // Only the sizes of the output matter to a sum over it.
         let s = ConvShape { n: batch, c_out: channels, output: [1, 1, plane], ..self.s };
-        with_dtype!(float compute, T => backward_bias::<T>(&s, dense.slice()?, out.slice_mut()?),
-            else bail!(Error::DtypeNotImplemented { op: "convolution", dtype: compute }));
+        bias_gradient(&s, dense.raw(), out.raw())?;
         nn::rounded(out, g.dtype())
     }
 }

@@ -3,7 +3,7 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::mask::nonzero_tuple;
-use crate::backend::index::{Combine, Lattice, Pick, Rule, gather, scatter};
+use crate::backend::index::{BoundsPolicy, Combine, IndexGrid, Pick, gather, scatter};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
@@ -39,7 +39,7 @@ impl Plan {
         result_layout(&self.shape, &[&kept, &index], false)
     }
 
-    fn with(&self, t: &Tensor, f: impl FnOnce(&Lattice) -> Result<()>) -> Result<()> {
+    fn with(&self, t: &Tensor, f: impl FnOnce(&IndexGrid) -> Result<()>) -> Result<()> {
         let mut picks: SmallVec<[Pick; 4]> = SmallVec::new();
         // Where nothing is picked no index is looked at, as in PyTorch.
         if self.shape.numel() == 0 {
@@ -48,9 +48,9 @@ impl Plan {
         // An error names the place among the indexed dimensions, as PyTorch does.
         for (place, (index, d)) in self.picks.iter().enumerate() {
             let (size, stride) = (t.shape()[*d], t.strides()[*d]);
-            picks.push(Pick { index: index.raw(), size, stride, rule: Rule::Dimension(place) });
+            picks.push(Pick { index: index.raw(), size, stride, rule: BoundsPolicy::Dimension(place) });
         }
-        f(&Lattice { before: &self.before, picks: &picks, n: self.n, after: &self.after })
+        f(&IndexGrid { before: &self.before, picks: &picks, n: self.n, after: &self.after })
     }
 }
 
@@ -278,7 +278,7 @@ fn index_put_op(a: &Args) -> Result<Out> {
 }
 
 table! {
-    "index_put" BOTH | INPLACE "The tensor with values at the elements that a tuple of index tensors picks." [] {
+    "index_put" BOTH | INPLACE "The tensor with values at the elements that a tuple of index tensors picks." [] autocast WIDEST_ON_GPU {
         "input: Tensor, indices: Tensor?[], values: Tensor, accumulate: bool = False" => index_put_op;
     }
 }

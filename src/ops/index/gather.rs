@@ -20,7 +20,7 @@ use crate::tensor::Tensor;
 use crate::{bail, ensure, table};
 
 /// A 0-d layout as one of one dimension, which the kernels want.
-fn at_least_1d(l: &Layout) -> Layout {
+pub(in crate::ops) fn at_least_1d(l: &Layout) -> Layout {
     if l.rank() == 0 { l.unsqueeze(0) } else { l.clone() }
 }
 
@@ -544,7 +544,7 @@ table! {
         "input: Tensor, dim: int, index: Tensor, src: Operand, *, reduce: str? = None" => scatter_op;
         "input: Tensor, dim: int, index: Tensor, value: Number, *, reduce: str? = None" => scatter_op;
     }
-    "scatter_add" ALL "The tensor with `src` added at the positions in a dimension that the index gives." [] {
+    "scatter_add" ALL "The tensor with `src` added at the positions in a dimension that the index gives." [] autocast WIDEST_ON_GPU {
         "input: Tensor, dim: int, index: Tensor, src: Tensor" =>
             |a| Ok(scatter_add(a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?)?.into());
     }

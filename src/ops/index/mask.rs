@@ -327,16 +327,7 @@ fn unravel_index(a: &Args) -> Result<Out> {
 
 /// The first of some indices that is not below `n`; the host waits to know it.
 pub(in crate::ops) fn first_outside(indices: &Tensor, n: i64) -> Result<Option<i64>> {
-    if !indices.device().is_gpu() {
-        return Ok(indices.values::<i64>()?.into_iter().find(|&i| i < 0 || i >= n));
-    }
-    // Narrow indices could not be compared with a large bound.
-    let indices = &indices.dense(DType::I64)?;
-    let below = rows::lt.call(&[indices.into(), 0i64.into()], &[])?;
-    let above = rows::ge.call(&[indices.into(), n.into()], &[])?;
-    let outside = rows::logical_or.call(&[(&below).into(), (&above).into()], &[])?;
-    let found = masked_select(&indices.detach(), &outside)?;
-    if found.numel() == 0 { Ok(None) } else { Ok(Some(view::cut::select(&found, 0, 0)?.item()?.to_i64())) }
+    kernel::first_outside(indices.dense(DType::I64)?.raw(), n)
 }
 
 /// Whether each of `elements` is in the sorted vector `tests`, both of one dtype.

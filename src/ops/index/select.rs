@@ -3,7 +3,7 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::mask::fill_where;
-use crate::backend::index::{Combine, Lattice, Pick, Rule, gather, scatter};
+use crate::backend::index::{BoundsPolicy, Combine, IndexGrid, Pick, gather, scatter};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
@@ -39,9 +39,14 @@ struct Sides {
 
 impl Sides {
     /// Calls `f` with the elements that a dense index picks.
-    fn with<T>(&self, index: &Tensor, rule: Rule, f: impl FnOnce(&Lattice) -> Result<T>) -> Result<T> {
+    fn with<T>(
+        &self,
+        index: &Tensor,
+        rule: BoundsPolicy,
+        f: impl FnOnce(&IndexGrid) -> Result<T>,
+    ) -> Result<T> {
         let picks = [Pick { index: index.raw(), size: self.size, stride: self.stride, rule }];
-        f(&Lattice { before: &self.before, picks: &picks, n: index.numel(), after: &self.after })
+        f(&IndexGrid { before: &self.before, picks: &picks, n: index.numel(), after: &self.after })
     }
 }
 
@@ -84,7 +89,7 @@ pub fn index_select(t: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
         list.numel()
     );
     let out = t.new_empty(with_size(t.shape(), d, list.numel()))?;
-    s.with(&list, Rule::Listed, |l| gather(t.raw(), l, out.raw()))?;
+    s.with(&list, BoundsPolicy::Listed, |l| gather(t.raw(), l, out.raw()))?;
     record(out, &[t], |_| IndexSelect { dim: d, index: SavedTensor::input(index), shape: t.shape().clone() })
 }
 
@@ -121,7 +126,8 @@ fn write_rows(out: Tensor, dim: usize, index: &Tensor, source: &Tensor, how: Com
     let list = listed("index_add", index)?;
     let values = source.dense(out.dtype())?;
     // Positions in a vector and in the rows of a matrix are refused with different errors.
-    let rule = if out.rank() < 2 && how == Combine::Add { Rule::Listed } else { Rule::Along(dim) };
+    let rule =
+        if out.rank() < 2 && how == Combine::Add { BoundsPolicy::Listed } else { BoundsPolicy::Along(dim) };
     s.with(&list, rule, |l| scatter(out.raw(), l, values.raw(), how))?;
     record(out, &[source], |_| WrittenRows {
         dim,
@@ -373,7 +379,7 @@ pub fn index_fill(t: &Tensor, dim: i64, index: &Tensor, value: Arg) -> Result<Te
     let mask = Tensor::zeros_on([size], DType::Bool, t.device())?;
     let hits = mask.new_full([list.numel()], true)?;
     sides(mask.layout(), 0)
-        .with(&list, Rule::Dimension(d), |l| scatter(mask.raw(), l, hits.raw(), Combine::Set))?;
+        .with(&list, BoundsPolicy::Dimension(d), |l| scatter(mask.raw(), l, hits.raw(), Combine::Set))?;
     let along: Dims = (0..t.rank()).map(|k| if k == d { size } else { 1 }).collect();
     let mask = view::reshape_to(&mask, &along)?;
     fill_where(t, &mask, value, number, MemoryFormat::Preserve, ["IndexFillBackward0"; 2])
@@ -393,10 +399,10 @@ fn flat(op: &str, index: &Tensor) -> Result<Tensor> {
 }
 
 /// Calls `f` with the elements of a dense tensor that a dense index, which may count from the end, picks.
-fn with_flat<T>(t: &Tensor, index: &Tensor, f: impl FnOnce(&Lattice) -> Result<T>) -> Result<T> {
-    let picks = [Pick { index: index.raw(), size: t.numel(), stride: 1, rule: Rule::Flat }];
+fn with_flat<T>(t: &Tensor, index: &Tensor, f: impl FnOnce(&IndexGrid) -> Result<T>) -> Result<T> {
+    let picks = [Pick { index: index.raw(), size: t.numel(), stride: 1, rule: BoundsPolicy::Flat }];
     let before = Layout { offset: t.layout().offset, ..Layout::default() };
-    f(&Lattice { before: &before, picks: &picks, n: index.numel(), after: &Layout::default() })
+    f(&IndexGrid { before: &before, picks: &picks, n: index.numel(), after: &Layout::default() })
 }
 
 /// The elements of `t`, as one vector, at the positions `index`.
@@ -504,7 +510,7 @@ table! {
         "input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1" =>
             |a| Ok(index_add(a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?, a.number(4)?)?.into());
     }
-    "index_copy" ALL "The tensor with rows of `source` at the indices of a dimension that a vector lists." [] {
+    "index_copy" ALL "The tensor with rows of `source` at the indices of a dimension that a vector lists." [] autocast WIDEST {
         "input: Tensor, dim: int, index: Tensor, source: Tensor" =>
             |a| Ok(index_copy(a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.tensor(3)?)?.into());
     }

@@ -64,9 +64,9 @@ impl Packed {
         let given = if let Factor::Qr { .. } = what { transposed(&a.detach())? } else { a.detach() };
         let batch = Dims::from(&a.shape()[..a.rank() - 2]);
         let each = what.each(n);
-        let compute = kernel::compute_type(a.raw());
-        // A GPU uses its own copy up.
-        let wide = if a.device().is_gpu() { given.copied(compute)? } else { given.dense(compute)? };
+        let compute = kernel::compute_type(a.raw())?;
+        let wide =
+            if kernel::overwrites(a.raw())? { given.copied(compute)? } else { given.dense(compute)? };
         let all = wide.new_empty([batch.numel(), each])?;
         let out = Packed { all, batch, each, dtype: a.dtype() };
         if let Some(right) = right {
@@ -421,7 +421,7 @@ fn squared(op: &'static str, t: &Tensor, upper: bool) -> Result<Tensor> {
     let lower = if upper { transposed(t)? } else { t.clone() };
     let plain = lower.detach();
     let rest = arith::sub(&plain, &triangle(&plain, 0, true)?)?;
-    let wide = arith::to_dtype(&arith::sub(&lower, &rest)?, kernel::compute_type(t.raw()))?;
+    let wide = arith::to_dtype(&arith::sub(&lower, &rest)?, kernel::compute_type(t.raw())?)?;
     matmul::matmul(&wide, &transposed(&wide)?)
 }
 
@@ -446,7 +446,7 @@ fn cholesky_solve(a: &Args) -> Result<Out> {
         t.rank()
     );
     expect_same_dtype(op, t, b)?;
-    let (whole, right) = (squared(op, t, a.bool(2)?)?, arith::to_dtype(b, kernel::compute_type(b.raw()))?);
+    let (whole, right) = (squared(op, t, a.bool(2)?)?, arith::to_dtype(b, kernel::compute_type(b.raw())?)?);
     let solved = solve_with(op, &whole, &right, true, |k| Factor::Solve { k, lenient: true })?;
     Ok(arith::to_dtype(&solved, b.dtype())?.into())
 }

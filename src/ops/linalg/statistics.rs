@@ -179,7 +179,9 @@ fn combinations(t: &Tensor, r: i64, again: bool) -> Result<Tensor> {
     let rows = if again { binomial((n + r).saturating_sub(1), r) } else { binomial(n, r) };
     let mut chosen = empty_vec(rows.saturating_mul(r))?;
     if rows == 0 || n == 0 {
-        return t.new_empty([0, r]);
+        // Through the index all the same: the result has a history.
+        let none = Tensor::empty([0, r], DType::I64)?.on_device(t.device())?;
+        return crate::ops::index::index(t, &[Some(none)]);
     }
     let mut patience = Patience::new();
     let mut count = 0usize;

@@ -1,6 +1,7 @@
 //! The table of matrix operations.
 
 use super::{einsum, products, svd};
+use crate::ops::autocast::{Cast, CastPolicy};
 use crate::ops::reduce::{linalg_matrix_norm, linalg_norm, linalg_vector_norm};
 use crate::ops::schema::{Call, Op, Overload, Surface};
 
@@ -49,6 +50,7 @@ pub static OPS: &[Op] = &[
         name: "trace",
         doc: "Sum of the diagonal of a matrix.",
         surface: Surface::BOTH,
+        autocast: CastPolicy::FULL_ON_CPU,
         overloads: &[Overload {
             sig: "input: Tensor",
             call: Call::Fn(|a| Ok(super::trace(a.tensor(0)?)?.into())),
@@ -60,6 +62,7 @@ pub static OPS: &[Op] = &[
         doc: "The singular value decomposition of each matrix: the columns of `U` and `V` are the singular vectors, `S` \
               holds the singular values in descending order.",
         surface: Surface::BOTH.and(Surface::OUT),
+        autocast: CastPolicy::FULL_ON_CPU,
         overloads: &[Overload {
             sig: "input: Tensor, some: bool = True, compute_uv: bool = True -> tuple[Tensor, Tensor, Tensor]",
             call: Call::Fn(svd::torch_svd),
@@ -71,6 +74,7 @@ pub static OPS: &[Op] = &[
         doc: "The singular value decomposition of each matrix: the columns of `U` and the rows of `Vh` are the singular \
               vectors, `S` holds the singular values in descending order.",
         surface: Surface::LINALG.and(Surface::OUT),
+        autocast: CastPolicy::FULL_ON_CPU,
         overloads: &[Overload {
             sig: "A: Tensor, full_matrices: bool = True, *, driver: str? = None -> tuple[Tensor, Tensor, Tensor]",
             call: Call::Fn(svd::linalg_svd),
@@ -81,6 +85,7 @@ pub static OPS: &[Op] = &[
         name: "svdvals",
         doc: "The singular values of each matrix, in descending order.",
         surface: Surface::LINALG.and(Surface::OUT),
+        autocast: CastPolicy::FULL_ON_CPU,
         overloads: &[Overload {
             sig: "A: Tensor, *, driver: str? = None",
             call: Call::Fn(svd::linalg_svdvals),
@@ -93,6 +98,7 @@ pub static OPS: &[Op] = &[
         surface: Surface::BOTH.and(Surface::OUT),
         aliases: &["ger"],
         overloads: &[Overload { sig: "input: Tensor, vec2: Tensor", call: Call::Fn(products::outer) }],
+        ..Op::NEW
     },
     Op {
         name: "inner",
@@ -105,6 +111,7 @@ pub static OPS: &[Op] = &[
         name: "vdot",
         doc: "Inner product of two vectors.",
         surface: Surface::BOTH.and(Surface::OUT),
+        autocast: CastPolicy::WIDEST_ON_GPU,
         overloads: &[Overload { sig: "input: Tensor, other: Tensor", call: Call::Fn(products::vdot) }],
         ..Op::NEW
     },
@@ -119,6 +126,7 @@ pub static OPS: &[Op] = &[
         name: "_tensordot",
         doc: "Sums of products over pairs of dimensions.",
         surface: Surface::FUNCTION,
+        autocast: CastPolicy::on(Cast::Lower, Cast::Widest),
         overloads: &[
             Overload {
                 sig: "input: Tensor, other: Tensor, dims: int",
@@ -137,6 +145,7 @@ pub static OPS: &[Op] = &[
         name: "_chain_matmul",
         doc: "Product of several matrices.",
         surface: Surface::FUNCTION,
+        autocast: CastPolicy::LOWER,
         overloads: &[Overload { sig: "matrices: Tensor[]", call: Call::Fn(products::chain_matmul) }],
         ..Op::NEW
     },
@@ -144,6 +153,7 @@ pub static OPS: &[Op] = &[
         name: "_einsum",
         doc: "Sum of products in index notation.",
         surface: Surface::FUNCTION,
+        autocast: CastPolicy::LOWER,
         overloads: &[Overload {
             sig: "equation: str, operands: Tensor[]",
             call: Call::Fn(einsum::einsum_op),
@@ -154,6 +164,7 @@ pub static OPS: &[Op] = &[
         name: "addmv",
         doc: "`beta * input + alpha * mat @ vec`.",
         surface: Surface::ALL,
+        autocast: CastPolicy::LOWER_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1",
             call: Call::Fn(super::addmv),
@@ -164,6 +175,7 @@ pub static OPS: &[Op] = &[
         name: "addbmm",
         doc: "`beta * input + alpha` times the sum of a batch of matrix products.",
         surface: Surface::ALL,
+        autocast: CastPolicy::LOWER,
         overloads: &[Overload {
             sig: "input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1",
             call: Call::Fn(super::addbmm),
@@ -174,6 +186,7 @@ pub static OPS: &[Op] = &[
         name: "addr",
         doc: "`beta * input + alpha` times the outer product of two vectors.",
         surface: Surface::ALL,
+        autocast: CastPolicy::LOWER_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1",
             call: Call::Fn(super::addr),
@@ -184,6 +197,7 @@ pub static OPS: &[Op] = &[
         name: "cross",
         doc: "Vector product of vectors of three elements along `dim`.",
         surface: Surface::BOTH.and(Surface::OUT),
+        autocast: CastPolicy::WIDEST_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, other: Tensor, dim: int? = None",
             call: Call::Fn(super::cross),
@@ -194,6 +208,7 @@ pub static OPS: &[Op] = &[
         name: "cross",
         doc: "Vector product of vectors of three elements along `dim`.",
         surface: Surface::LINALG.and(Surface::OUT),
+        autocast: CastPolicy::WIDEST_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, other: Tensor, *, dim: int = -1",
             call: Call::Fn(super::linalg_cross),
@@ -204,6 +219,7 @@ pub static OPS: &[Op] = &[
         name: "vecdot",
         doc: "Sums of products along `dim`.",
         surface: Surface::LINALG.and(Surface::OUT),
+        autocast: CastPolicy::LOWER,
         overloads: &[Overload {
             sig: "input: Tensor, other: Tensor, *, dim: int = -1",
             call: Call::Fn(super::vecdot),
@@ -214,6 +230,7 @@ pub static OPS: &[Op] = &[
         name: "dist",
         doc: "Norm of order `p` of the difference of two tensors.",
         surface: Surface::BOTH,
+        autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, other: Tensor, p: float = 2",
             call: Call::Fn(super::dist),
@@ -224,6 +241,7 @@ pub static OPS: &[Op] = &[
         name: "cdist",
         doc: "Distances between all pairs of rows of two matrices.",
         surface: Surface::FUNCTION,
+        autocast: CastPolicy::FULL,
         overloads: &[Overload {
             sig: "x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str? = None",
             call: Call::Fn(super::cdist),
@@ -234,6 +252,7 @@ pub static OPS: &[Op] = &[
         name: "vector_norm",
         doc: "Norm of order `ord` of all elements, or over the dimensions `dim`.",
         surface: Surface::LINALG.and(Surface::OUT),
+        autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, ord: float = 2, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None",
             call: Call::Fn(linalg_vector_norm),
@@ -244,6 +263,7 @@ pub static OPS: &[Op] = &[
         name: "norm",
         doc: "Vector norm, or matrix norm where `ord` and two dimensions are given.",
         surface: Surface::LINALG.and(Surface::OUT).and(Surface::COMPOSITE),
+        autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[
             Overload {
                 sig: "input: Tensor, ord: Number? = None, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None",
@@ -260,6 +280,7 @@ pub static OPS: &[Op] = &[
         name: "matrix_norm",
         doc: "Norm of each matrix.",
         surface: Surface::LINALG.and(Surface::OUT).and(Surface::COMPOSITE),
+        autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[
             Overload {
                 sig: "input: Tensor, ord: Number, dim: int[] = (-2, -1), keepdim: bool = False, *, dtype: dtype? = None",

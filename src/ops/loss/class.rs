@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 
 use super::{Reduction, wide};
-use crate::backend::softmax::{self as kernel, Along, Targets};
+use crate::backend::softmax::{self as kernel, ReduceDims, Targets, TotalWeight};
 use crate::dtype::DType;
 use crate::ensure;
 use crate::error::Result;
@@ -104,13 +104,12 @@ fn negative_log_likelihood(
     let weight = weight.map(|w| w.dense(compute)).transpose()?;
     let d = lanes(logp, class_dim(logp));
     let losses = x.new_empty(target.shape().clone())?;
-    // What only the device knows stays there.
-    let weights = if x.device().is_gpu() { Some(losses.empty_like()?) } else { None };
     let targets = targets(&class, weight.as_ref(), ignore_index);
-    let known = kernel::nll(x.raw(), d, targets, losses.raw(), weights.as_ref().map(Tensor::raw))?;
-    let total = match (how, known, &weights) {
-        (Reduction::Mean, Some(total), _) => Some(Total::Number(total)),
-        (Reduction::Mean, None, Some(weights)) => Some(Total::OnDevice(super::total(weights)?)),
+    let total = match (how, kernel::nll(x.raw(), d, targets, losses.raw())?) {
+        (Reduction::Mean, TotalWeight::Known(total)) => Some(Total::Number(total)),
+        (Reduction::Mean, TotalWeight::PerPosition(weights)) => {
+            Some(Total::OnDevice(super::total(&losses.dense_like(weights))?))
+        }
         _ => None,
     };
     let out = match (how, &total) {
@@ -170,7 +169,7 @@ impl NllLoss {
     fn gradient(&self, cx: &Cx, g: &Tensor, fused: bool) -> Result<Tensor> {
         let (logp, class, weight) = (self.logp.get(cx)?, self.class.get(cx)?, self.weight.try_get(cx)?);
         let compute = nn::float_compute(self.name(), logp.dtype())?;
-        let d: Along = lanes(&logp, class_dim(&logp));
+        let d: ReduceDims = lanes(&logp, class_dim(&logp));
         let (g, x) = (g.dense(compute)?, logp.dense(compute)?);
         let out = x.empty_like()?;
         let targets = targets(&class, weight.as_ref(), self.ignore_index);

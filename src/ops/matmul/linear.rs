@@ -7,13 +7,11 @@ use crate::ensure;
 use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, grad_enabled, node, record};
 use crate::layout::Dims;
-use crate::ops::{arith, autocast, reduce, view};
+use crate::ops::{arith, reduce, view};
 use crate::tensor::Tensor;
 
 /// `x @ weightᵀ + bias` for `x` of any rank.
-pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    let (x, weight, bias) = (autocast::cast(x)?, autocast::cast(weight)?, autocast::cast_opt(bias)?);
-    let (x, weight, bias) = (&*x, &*weight, bias.as_deref());
+pub(super) fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     if x.rank() == 2 && weight.rank() == 2 && bias.is_some_and(|b| b.rank() == 1) {
         return addmm_row(bias.unwrap_or(x), x, weight);
     }

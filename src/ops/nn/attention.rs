@@ -1,10 +1,12 @@
 //! Scaled dot product attention, composed of products and a softmax.
 
 use crate::backend::copy;
-use crate::dtype::{Bool8, DType};
+use crate::backend::inspect::{Question, known};
+use crate::dtype::DType;
 use crate::ensure;
 use crate::error::Result;
 use crate::layout::Dims;
+use crate::ops::autocast::CastPolicy;
 use crate::ops::linalg::triangle;
 use crate::ops::matmul::matmul;
 use crate::ops::reduce::amax;
@@ -126,11 +128,7 @@ fn blind_queries(scores: &Tensor) -> Result<Option<Tensor>> {
     }
     let top = amax(&scores.detach(), Some(&[-1]), true)?;
     let blind = rows::eq.call(&[(&top).into(), f64::NEG_INFINITY.into()], &[])?;
-    // A device is not waited for.
-    if !blind.device().is_gpu() && blind.slice::<Bool8>()?.iter().all(|b| b.0 == 0) {
-        return Ok(None);
-    }
-    Ok(Some(blind))
+    Ok(if known(Question::AnyNonzero, blind.raw())? == Some(false) { None } else { Some(blind) })
 }
 
 fn attention_op(a: &Args) -> Result<Out> {
@@ -148,6 +146,7 @@ pub const OP: Op = Op {
     name: "scaled_dot_product_attention",
     doc: "`softmax(query @ keyᵀ * scale + mask) @ value`.",
     surface: Surface::NN,
+    autocast: CastPolicy::LOWER,
     overloads: &[Overload {
         sig: "query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor? = None, dropout_p: float = 0.0, is_causal: \
               bool = False, *, scale: float? = None, enable_gqa: bool = False",

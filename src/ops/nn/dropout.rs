@@ -2,17 +2,14 @@
 
 use smallvec::smallvec;
 
-use super::{float_compute, rounded};
-use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::random::{self, Philox, counters_for};
-use crate::dtype::{DType, Real};
-use crate::error::{Error, Result};
+use crate::dtype::DType;
+use crate::ensure;
+use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
 use crate::ops::random::default_generator;
-use crate::ops::rows;
 use crate::ops::schema::{Args, Call, Op, Out, Overload, Surface};
 use crate::tensor::{Tensor, assign, check_inplace};
-use crate::{bail, ensure, with_dtype};
 
 /// `t` with each element zeroed with probability `p` and the others divided by `1 - p`.
 pub fn dropout(t: &Tensor, p: f64) -> Result<Tensor> {
@@ -30,29 +27,10 @@ pub fn dropout(t: &Tensor, p: f64) -> Result<Tensor> {
 
 /// `t * mask * scale`; linear, so that backward is the same map.
 fn masked(t: &Tensor, mask: &Tensor, scale: f64) -> Result<Tensor> {
-    let compute = float_compute("dropout", t.dtype())?;
-    if t.device().is_gpu() {
-        let scaled = rows::mul.call(&[(&t.detach()).into(), scale.into()], &[])?;
-        let kept = rows::select_where.call(&[mask.into(), (&scaled).into(), 0.0.into()], &[])?;
-        return record(kept, &[t, mask], |_| Dropout { mask: SavedTensor::input(mask), scale });
-    }
-    let (x, out) = (t.dense(compute)?, Tensor::empty(t.shape().clone(), compute)?);
-    with_dtype!(float compute, T => apply::<T>(x.slice()?, mask.slice()?, T::of(scale), out.slice_mut()?),
-        else bail!(Error::DtypeNotImplemented { op: "dropout", dtype: compute }));
-    let out = rounded(out, t.dtype())?.laid_like(t)?;
-    record(out, &[t, mask], |_| Dropout { mask: SavedTensor::input(mask), scale })
-}
-
-/// Elements of one piece of work.
-const CHUNK: usize = 1 << 15;
-
-fn apply<T: Real>(x: &[T], mask: &[u8], scale: T, out: &mut [T]) {
-    for_chunks_mut(out, CHUNK, |i, out| {
-        let at = i * CHUNK;
-        for ((out, &x), &m) in out.iter_mut().zip(&x[at..]).zip(&mask[at..]) {
-            *out = x * (if m == 1 { scale } else { T::ZERO });
-        }
-    });
+    t.expect_float("dropout")?;
+    let out = t.empty_as(t.dtype())?;
+    random::dropout(t.raw(), mask.raw(), scale, out.raw())?;
+    record(out.laid_like(t)?, &[t, mask], |_| Dropout { mask: SavedTensor::input(mask), scale })
 }
 
 struct Dropout {

@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 
 use super::{float_compute, rounded};
-use crate::backend::index::{self as kernel, Lattice, Pick, Rule};
+use crate::backend::index::{self as kernel, BoundsPolicy, IndexGrid, Pick};
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::Result;
@@ -40,10 +40,10 @@ pub fn embedding(indices: &Tensor, weight: &Tensor, options: Options) -> Result<
     shape.push(dim);
     let out = weight.new_empty(shape)?;
     let stride = weight.strides()[0];
-    let picks = [Pick { index: index.raw(), size: count, stride, rule: Rule::Listed }];
+    let picks = [Pick { index: index.raw(), size: count, stride, rule: BoundsPolicy::Listed }];
     let before = Layout { offset: weight.layout().offset, ..Layout::default() };
     let after = Layout { shape: [dim].into(), strides: [weight.strides()[1]].into(), offset: 0 };
-    let rows = Lattice { before: &before, picks: &picks, n: index.numel(), after: &after };
+    let rows = IndexGrid { before: &before, picks: &picks, n: index.numel(), after: &after };
     kernel::gather(weight.raw(), &rows, out.raw())?;
     record(out, &[weight], |_| EmbeddingBackward { index: SavedTensor::input(&index), count, options })
 }

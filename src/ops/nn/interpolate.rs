@@ -1,5 +1,6 @@
 //! Resizing of planes.
 
+use crate::ops::autocast::CastPolicy;
 use std::sync::Arc;
 
 use super::{Asked, Named, PlaneMap, Taps, float_compute, map_planes};
@@ -303,6 +304,7 @@ pub const OP: Op = Op {
     name: "interpolate",
     doc: "Enlarges or shrinks the spatial dimensions.",
     surface: Surface::NN,
+    autocast: CastPolicy::FULL_ON_GPU,
     overloads: &[Overload {
         sig: "input: Tensor, size: int[]? = None, scale_factor: float[]? = None, mode: str = 'nearest', align_corners: \
               bool? = None, recompute_scale_factor: bool? = None, antialias: bool = False",

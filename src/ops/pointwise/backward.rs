@@ -227,7 +227,7 @@ impl PointwiseBackward {
 impl Function for PointwiseBackward {
     fn name(&self) -> &'static str {
         let number =
-            self.inputs().iter().zip(self.row.meta.number_nodes).find(|(i, _)| matches!(i, Kept::Number(_)));
+            self.inputs().iter().zip(self.row.torch.number_nodes).find(|(i, _)| matches!(i, Kept::Number(_)));
         match number {
             Some((_, name)) if !name.is_empty() => name,
             _ => self.row.plan().node,
@@ -272,7 +272,7 @@ impl Function for PointwiseBackward {
                 None
             } else if plan.passes >> k & 1 == 1 {
                 Some(g.clone())
-            } else if grad_enabled() && !self.row.meta.flat.is_empty() {
+            } else if grad_enabled() && !self.row.torch.flat.is_empty() {
                 Some(self.flat(k, operands, g)?)
             } else if grad_enabled() || rounds {
                 Some(replay(&plan.grads[k], operands, &self.params, g)?)
@@ -315,7 +315,7 @@ impl Function for PointwiseBackward {
                 self.row.shown(name),
                 match s {
                     _ if unbounded => Attribute::Nothing,
-                    s if i > 0 && self.row.meta.number_nodes.is_empty() => Attribute::Tensor(s, gone),
+                    s if i > 0 && self.row.torch.number_nodes.is_empty() => Attribute::Tensor(s, gone),
                     s => Attribute::Number(s),
                 },
             );
@@ -323,7 +323,7 @@ impl Function for PointwiseBackward {
         for ((name, _), &value) in self.row.params.iter().zip(&self.params) {
             visit(self.row.shown(name), Attribute::Number(value));
         }
-        if let Some((name, value)) = self.row.meta.shows {
+        if let Some((name, value)) = self.row.torch.shows {
             visit(name, value);
         }
     }
@@ -352,7 +352,7 @@ struct Flat {
 
 impl Function for Flat {
     fn name(&self) -> &'static str {
-        self.row.meta.flat
+        self.row.torch.flat
     }
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {

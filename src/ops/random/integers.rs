@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use super::{Generator, stream};
 use crate::backend::copy;
-use crate::backend::cpu::random::permutation;
-use crate::backend::random as kernel;
+use crate::backend::random::{self as kernel, permutation};
 use crate::dtype::DType;
 use crate::ensure;
 use crate::error::Result;

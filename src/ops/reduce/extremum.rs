@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 
 use super::{Chosen, along, along_memory, dim_mask, folded, reduced_shape, restored, sum_mask};
-use crate::backend::reduce::{self as kernels, Fold};
+use crate::backend::reduce::{self as kernels, ReduceOp};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, Visit, record, record_all};
@@ -37,7 +37,7 @@ fn expect_elements(op: &str, t: &Tensor, dims: Option<&[i64]>) -> Result<()> {
 
 /// The extremum over the dimensions of `mask`, without history.
 fn raw_extremum(t: &Tensor, mask: u64, keepdim: bool, largest: bool) -> Result<Tensor> {
-    let f = if largest { Fold::Max } else { Fold::Min };
+    let f = if largest { ReduceOp::Max } else { ReduceOp::Min };
     if t.dtype().is_float() {
         return folded(f, t, mask, keepdim, t.dtype());
     }
@@ -49,7 +49,7 @@ fn raw_extremum(t: &Tensor, mask: u64, keepdim: bool, largest: bool) -> Result<T
 
 /// The extrema along `mask` and the index of the first occurrence of each, without history.
 fn located(t: &Tensor, mask: u64, keepdim: bool, largest: bool) -> Result<(Tensor, Tensor)> {
-    let compute = if t.device().is_gpu() { t.dtype().wide() } else { t.dtype().ordered() };
+    let compute = kernels::extremum_dtype(t.raw())?;
     let (x, d) = along(&t.dense(compute)?, mask)?;
     let shape = reduced_shape(t.shape(), mask, keepdim);
     let (values, indices) = (x.new_empty(shape.clone())?, Tensor::empty_on(shape, DType::I64, t.device())?);

@@ -4,7 +4,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::extremum::amin;
 use super::{amax, dim_mask, folded, reduced_count, restored, sum_mask};
-use crate::backend::reduce::Fold;
+use crate::backend::reduce::{ReduceOp, accumulate_dtype};
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
@@ -14,7 +14,7 @@ use crate::ops::pointwise::{Arg, Row};
 use crate::ops::schema::{Args, Out, Value};
 use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
-use crate::{bail, ensure};
+use crate::{bail, ensure, op};
 
 /// The norm of order `p` over some dimensions, or over all elements.
 pub fn vector_norm(
@@ -42,7 +42,7 @@ pub fn vector_norm(
         expect_identity(t, p, mask, dims)?;
     }
     let x = arith::to_dtype(t, result)?;
-    let out = folded(Fold::Norm(p), &x, mask, keepdim, result)?;
+    let out = folded(ReduceOp::Norm(p), &x, mask, keepdim, result)?;
     record(out, &[&x], |y| NormBackward {
         input: SavedTensor::input(&x),
         result: SavedTensor::output(y),
@@ -305,6 +305,25 @@ pub fn linalg_matrix_norm(a: &Args) -> Result<Out> {
     Ok(matrix_norm(a.tensor(0)?, order, a.ints(2)?, a.bool(3)?, a.opt_dtype(4)?)?.into())
 }
 
+op! {
+    /// Norm of order `pow` over all dimensions but `dim`, which is kept; over all of them if `dim` is -1.
+    pub fn norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor = norm_but_one;
+    NORM_EXCEPT_DIM: FUNCTION, samples &["data(5, 7)", "data(2, 3, 4), 3, 1", "data(5, 7), 2, -1"];
+}
+
+fn norm_but_one(v: &Tensor, pow: i64, dim: i64) -> Result<Tensor> {
+    if dim == -1 {
+        return vector_norm(v, pow as f64, None, false, None);
+    }
+    ensure!(v.rank() > 0, Index, "Dimension specified as {dim} but tensor has no dimensions");
+    let kept = wrap_dim(dim, v.rank())? as i64;
+    if v.rank() == 1 {
+        return vector_norm(&view::unsqueeze(v, 1)?, pow as f64, Some(&[1]), false, None);
+    }
+    let rest: SmallVec<[i64; 6]> = (0..v.rank() as i64).filter(|&d| d != kept).collect();
+    vector_norm(v, pow as f64, Some(&rest), true, None)
+}
+
 /// `log(sum(exp(t)))` over some dimensions, without overflow.
 pub fn logsumexp(t: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
     let t = if t.dtype().is_float() { t.clone() } else { t.copied(crate::ops::default_dtype())? };
@@ -313,7 +332,7 @@ pub fn logsumexp(t: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tens
         let shape = super::reduced_shape(t.shape(), mask, keepdim);
         t.new_full(shape, f64::NEG_INFINITY)?
     } else {
-        folded(Fold::LogSumExp, &t, mask, keepdim, t.dtype())?
+        folded(ReduceOp::LogSumExp, &t, mask, keepdim, t.dtype())?
     };
     record(out, &[&t], |y| LogsumexpBackward {
         input: SavedTensor::input(&t),
@@ -388,12 +407,8 @@ struct Renorm {
 impl Renorm {
     /// The norms of the parts, in the type that PyTorch accumulates in.
     fn norm(&self, x: &Tensor) -> Result<Tensor> {
-        let wide = match x.dtype() {
-            d if d.is_half() => Some(DType::F32),
-            DType::F32 if !x.device().is_gpu() => Some(DType::F64),
-            _ => None,
-        };
-        vector_norm(x, self.p, Some(&self.others), true, wide)
+        let wide = accumulate_dtype(x.raw())?;
+        vector_norm(x, self.p, Some(&self.others), true, Some(wide).filter(|&d| d != x.dtype()))
     }
 
     /// `yes` where a part has too large a norm.

@@ -2,93 +2,33 @@
 
 use super::extremum::Shared;
 use super::{Chosen, pick, ranks};
-use crate::backend::cpu::sort as kernels;
-use crate::dtype::{DType, Element};
+use crate::backend::inspect::{Question, known};
+use crate::backend::sort::{self as kernels, Interpolation, QuantileRanks, Statistic};
+use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::{record, record_all};
 use crate::layout::{Dims, wrap_dim};
-use crate::ops::pointwise::{Arg, Row};
+use crate::ops::pointwise::Arg;
 use crate::ops::schema::{Args, Out};
 use crate::ops::sort::{one_per_row, to_rows};
 use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
-use crate::{bail, ensure, with_dtype};
+use crate::{bail, ensure};
 
 const CHOSEN: &[&str] = &["values", "indices"];
 
-/// The position of the median among `n` sorted elements, NaN last: the lower middle, and of NaN if any counts.
-fn median_rank<T: Element>(sorted: &[T], ignore_nan: bool) -> usize {
-    let numbers = sorted.iter().take_while(|v| !v.to_f64().is_nan()).count();
-    match (numbers == sorted.len(), ignore_nan) {
-        (false, false) => numbers,
-        (_, _) => numbers.max(1).div_ceil(2) - 1,
-    }
-}
-
-/// What names an element of a sorted row.
-#[derive(Clone, Copy)]
-pub(super) enum Statistic {
-    Median { ignore_nan: bool },
-    Mode,
-}
-
 /// Per row of `t` along `dim`, the element that the statistic names in the sorted row, and where it stood.
 fn choose_in_rows(t: &Tensor, dim: usize, keepdim: bool, what: Statistic) -> Result<Vec<Tensor>> {
-    if t.device().is_gpu() {
-        return ranks::choose(t, dim, keepdim, what);
-    }
     let (x, n) = to_rows(t, dim)?;
     let mut shape = x.shape().clone();
     if let Some(last) = shape.last_mut() {
         *last = 1;
     }
-    let (values, indices) = (x.new_empty(shape.clone())?, Tensor::empty(shape, DType::I64)?);
-    let (sorted, order) = (x.empty_like()?, Tensor::empty(x.shape().clone(), DType::I64)?);
-    with_dtype!(ordered x.dtype(), T => {
-        let (s, o) = (sorted.slice_mut::<T>()?, order.slice_mut()?);
-        kernels::sort::<T>(x.slice()?, n, false, s, o);
-        let (values, indices) = (values.slice_mut::<T>()?, indices.slice_mut::<i64>()?);
-        for (row, (value, index)) in values.iter_mut().zip(indices).enumerate() {
-            let row = Sorted { t: &sorted, row, n };
-            let at = row.row * n + match what {
-                Statistic::Median { ignore_nan } => row.median(ignore_nan)?,
-                Statistic::Mode => row.mode()?,
-            };
-            (*value, *index) = (s[at], o[at]);
-        }
-    });
+    let (values, indices) = (x.new_empty(shape.clone())?, Tensor::empty_on(shape, DType::I64, x.device())?);
+    if !kernels::order_statistic(what, x.raw(), n, values.raw(), indices.raw())? {
+        return ranks::choose(t, dim, keepdim, what);
+    }
     Ok(vec![one_per_row(&values.dense(t.dtype())?, dim, keepdim)?, one_per_row(&indices, dim, keepdim)?])
-}
-
-/// A sorted row.
-struct Sorted<'a> {
-    t: &'a Tensor,
-    row: usize,
-    n: usize,
-}
-
-impl Sorted<'_> {
-    fn median(&self, ignore_nan: bool) -> Result<usize> {
-        with_dtype!(ordered self.t.dtype(), T => {
-            Ok(median_rank(&self.t.slice::<T>()?[self.row * self.n..][..self.n], ignore_nan))
-        })
-    }
-
-    /// The last of the longest run of equal elements, the first such run.
-    fn mode(&self) -> Result<usize> {
-        with_dtype!(ordered self.t.dtype(), T => {
-            let row = &self.t.slice::<T>()?[self.row * self.n..][..self.n];
-            let (mut start, mut best, mut length) = (0, 0, 0);
-            for i in 0..row.len() {
-                let same = row[i] == row[start] || (row[i].to_f64().is_nan() && row[start].to_f64().is_nan());
-                start = if same { start } else { i };
-                if i - start + 1 > length {
-                    (best, length) = (i, i - start + 1);
-                }
-            }
-            Ok(best)
-        })
-    }
 }
 
 fn expect_row(op: &str, t: &Tensor, dim: i64) -> Result<usize> {
@@ -166,7 +106,7 @@ fn quantile_of(a: &Args, op: &'static str, ignore_nan: bool) -> Result<Out> {
             );
             // Elsewhere, as in PyTorch, nobody waits to see them.
             ensure!(
-                q.device().is_gpu() || q.to_vec::<f64>().iter().all(|v| (0.0..=1.0).contains(v)),
+                known(Question::AllInUnitInterval, q.raw())? != Some(false),
                 Runtime,
                 "{op}() q values must be in the range [0, 1]"
             );
@@ -205,15 +145,13 @@ pub(super) struct Neighbours {
     pub scale: Tensor,
 }
 
-/// How an interpolation finds the two positions from a rank, and the weight of the upper one where it is no matter of
-/// the rank.
-pub(super) fn weight_of(interpolation: &str, op: &str) -> Result<(&'static Row, &'static Row, Option<f64>)> {
-    Ok(match interpolation {
-        "linear" => (&rows::floor, &rows::ceil, None),
-        "lower" => (&rows::floor, &rows::floor, Some(0.0)),
-        "higher" => (&rows::ceil, &rows::ceil, Some(0.0)),
-        "midpoint" => (&rows::floor, &rows::ceil, Some(0.5)),
-        "nearest" => (&rows::round, &rows::round, Some(0.0)),
+fn interpolation_of(name: &str, op: &str) -> Result<Interpolation> {
+    Ok(match name {
+        "linear" => Interpolation::Linear,
+        "lower" => Interpolation::Lower,
+        "higher" => Interpolation::Higher,
+        "midpoint" => Interpolation::Midpoint,
+        "nearest" => Interpolation::Nearest,
         other => bail!(
             Runtime,
             "{op}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {other}"
@@ -229,45 +167,17 @@ fn neighbours(
     interpolation: &str,
     op: &str,
 ) -> Result<Neighbours> {
-    if sorted.device().is_gpu() {
-        return ranks::neighbours(sorted, dim, q, ignore_nan, interpolation, op);
-    }
-    weight_of(interpolation, op)?;
-    let d = super::lanes(sorted.shape(), dim);
+    let how = interpolation_of(interpolation, op)?;
     let mut shape = sorted.shape().clone();
     shape[dim] = q.numel();
-    let (lower, upper) =
-        (Tensor::empty(shape.clone(), DType::I64)?, Tensor::empty(shape.clone(), DType::I64)?);
-    let (weight, scale) = (Tensor::empty(shape.clone(), DType::F64)?, Tensor::empty(shape, DType::F64)?);
-    let steps = scale.slice_mut::<f64>()?;
-    let (values, q) = (sorted.on_host()?.values::<f64>()?, q.on_host()?.values::<f64>()?);
-    let (narrow, count) = (sorted.dtype() == DType::F32, q.len());
-    let (lo, hi, w) = (lower.slice_mut::<i64>()?, upper.slice_mut::<i64>()?, weight.slice_mut::<f64>()?);
-    for lane in 0..d.lanes() {
-        let (outer, inner) = (lane / d.inner, lane % d.inner);
-        let at = |i: usize| values[(outer * d.n + i) * d.inner + inner];
-        let numbers = (0..d.n).take_while(|&i| !at(i).is_nan()).count();
-        for (j, &q) in q.iter().enumerate() {
-            let rank = if numbers == d.n || (ignore_nan && numbers > 0) {
-                let rank = q * (numbers - 1) as f64;
-                // The rank is a float32 among float32 elements.
-                if narrow { (q as f32 * (numbers - 1) as f32) as f64 } else { rank }
-            } else {
-                // Any NaN is the quantile, and it stands last.
-                (d.n - 1) as f64
-            };
-            let (from, to) = (rank.floor(), rank.ceil());
-            let (from, to, share) = match interpolation {
-                "linear" => (from, to, rank - from),
-                "lower" => (from, from, 0.0),
-                "higher" => (to, to, 0.0),
-                "midpoint" => (from, to, 0.5),
-                _ => (rank.round_ties_even(), rank.round_ties_even(), 0.0),
-            };
-            let to_write = (outer * count + j) * d.inner + inner;
-            (lo[to_write], hi[to_write], w[to_write]) = (from as i64, to as i64, share);
-            steps[to_write] = numbers.saturating_sub(1) as f64;
-        }
+    let made = |dtype| Tensor::empty_on(shape.clone(), dtype, sorted.device());
+    let (lower, upper, weight, scale) =
+        (made(DType::I64)?, made(DType::I64)?, made(DType::F64)?, made(DType::F64)?);
+    let out =
+        QuantileRanks { lower: lower.raw(), upper: upper.raw(), weight: weight.raw(), scale: scale.raw() };
+    let d = super::lanes(sorted.shape(), dim);
+    if !kernels::quantile_ranks(sorted.raw(), d, q.raw(), how, ignore_nan, out)? {
+        return ranks::neighbours(sorted, dim, q, ignore_nan, how);
     }
     let as_sorted = |t: &Tensor| t.dense(sorted.dtype());
     Ok(Neighbours { lower, upper, weight: as_sorted(&weight)?, scale: as_sorted(&scale)? })

@@ -3,7 +3,8 @@
 use smallvec::smallvec;
 
 use super::{along_memory, dim_mask, folded, folded_integers, reduced_shape, restored};
-use crate::backend::reduce::{self as kernels, Fold};
+use crate::backend::inspect::{Question, known};
+use crate::backend::reduce::{self as kernels, ReduceOp};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
@@ -14,9 +15,9 @@ use crate::tensor::Tensor;
 
 fn raw_prod(t: &Tensor, mask: u64, keepdim: bool, result: DType) -> Result<Tensor> {
     if result.is_float() {
-        return folded(Fold::Product, t, mask, keepdim, result);
+        return folded(ReduceOp::Product, t, mask, keepdim, result);
     }
-    folded_integers(Fold::Product, t, mask, keepdim, result)
+    folded_integers(ReduceOp::Product, t, mask, keepdim, result)
 }
 
 /// The product of all elements, or along a dimension.
@@ -52,7 +53,7 @@ impl Function for ProdBackward {
         let Some(g) = &grads[0] else { return Ok(smallvec![None]) };
         let (x, y) = (self.input.get(cx)?, self.result.get(cx)?);
         let g = restored(g, x.shape(), self.mask)?;
-        if !x.device().is_gpu() && !super::any_zero(&x)? {
+        if known(Question::AnyZero, x.raw())? == Some(false) {
             let y = restored(&y, x.shape(), self.mask)?;
             return Ok(smallvec![Some(arith::div(&arith::mul(&g, &y)?, &x)?)]);
         }
@@ -104,11 +105,9 @@ fn truth(t: &Tensor, dims: Option<&[i64]>, keepdim: bool, every: bool) -> Result
         return rows::ne.call(&[t.into(), 0i64.into()], &[])?.dense(result);
     }
     let mask = dim_mask(dims, t.rank())?;
-    // A GPU asks as it reads; here one kernel asks of bools.
-    let asked = if t.device().is_gpu() { t.dtype().wide() } else { DType::Bool };
-    let (x, d) = along_memory(t, mask, asked)?;
+    let (x, d) = along_memory(t, mask, kernels::truth_dtype(t.raw())?)?;
     let bytes = Tensor::empty_on(reduced_shape(t.shape(), mask, keepdim), DType::U8, t.device())?;
-    kernels::fold(if every { Fold::All } else { Fold::Any }, x.raw(), d, bytes.raw())?;
+    kernels::fold(if every { ReduceOp::All } else { ReduceOp::Any }, x.raw(), d, bytes.raw())?;
     bytes.dense(result)
 }
 

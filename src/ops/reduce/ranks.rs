@@ -1,13 +1,14 @@
-//! Order statistics made of sorts and selections, for elements that do not lie on the host.
+//! Order statistics made of sorts and selections, for devices without a kernel of their own.
 
-use super::order::{Neighbours, Statistic, weight_of};
+use super::order::Neighbours;
 use super::{extremum_along, lanes, pick, sum_mask};
 use crate::backend::scan;
+use crate::backend::sort::{Interpolation, Statistic};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::layout::Dims;
 use crate::ops::creation::arange;
-use crate::ops::pointwise::Arg;
+use crate::ops::pointwise::{Arg, Row};
 use crate::ops::sort::{one_per_row, sort, to_rows};
 use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
@@ -85,14 +86,25 @@ fn mode(sorted: &Tensor, n: usize) -> Result<Tensor> {
     choose_between(&runs, &arith::add(&longest[1], 1i64)?, &first)
 }
 
-/// As the host's `neighbours` of the same sorted tensor and quantiles.
+/// How an interpolation finds the two positions from a rank, and the weight of the upper one where it is no matter of
+/// the rank.
+fn weight_of(how: Interpolation) -> (&'static Row, &'static Row, Option<f64>) {
+    match how {
+        Interpolation::Linear => (&rows::floor, &rows::ceil, None),
+        Interpolation::Lower => (&rows::floor, &rows::floor, Some(0.0)),
+        Interpolation::Higher => (&rows::ceil, &rows::ceil, Some(0.0)),
+        Interpolation::Midpoint => (&rows::floor, &rows::ceil, Some(0.5)),
+        Interpolation::Nearest => (&rows::round, &rows::round, Some(0.0)),
+    }
+}
+
+/// The ranks of the quantiles `q` of a sorted tensor, made of other operations.
 pub(super) fn neighbours(
     sorted: &Tensor,
     dim: usize,
     q: &Tensor,
     ignore_nan: bool,
-    interpolation: &str,
-    op: &str,
+    how: Interpolation,
 ) -> Result<Neighbours> {
     let n = sorted.shape()[dim] as i64;
     let dtype = sorted.dtype();
@@ -115,7 +127,7 @@ pub(super) fn neighbours(
     // Any NaN is the quantile, and it stands last.
     let rank = choose_between(&counts, &arith::mul(&q, &steps)?, (n - 1) as f64)?;
     let rounded = |row: &'static crate::ops::pointwise::Row| row.call(&[(&rank).into()], &[]);
-    let (from, to, share) = weight_of(interpolation, op)?;
+    let (from, to, share) = weight_of(how);
     let (from, to) = (rounded(from)?, rounded(to)?);
     let weight = match share {
         Some(share) => from.new_full(from.shape().clone(), share)?,

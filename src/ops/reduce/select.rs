@@ -3,58 +3,43 @@
 use smallvec::smallvec;
 
 use super::restored;
-use crate::backend::cpu::reduce::Along;
-use crate::dtype::{DType, Element};
+use crate::backend::View;
+use crate::backend::index::{self as kernel, Combine};
+use crate::backend::reduce::ReduceDims;
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
 use crate::layout::Dims;
+use crate::ops::index::gather::at_least_1d;
 use crate::tensor::Tensor;
-use crate::with_dtype;
 
 /// A shape as `[outer, n, inner]` around `dim`; a 0-d tensor is one lane of one element.
-pub fn lanes(shape: &Dims, dim: usize) -> Along {
+pub fn lanes(shape: &Dims, dim: usize) -> ReduceDims {
     if shape.is_empty() {
-        return Along::new(1, 1, 1);
+        return ReduceDims::new(1, 1, 1);
     }
-    Along::new(shape[..dim].iter().product(), shape[dim], shape[dim + 1..].iter().product())
-}
-
-/// Calls `f` with the position of each index in `[outer, k, inner]` and of what it names in `[outer, n, inner]`.
-fn each_choice(indices: &[i64], k: usize, d: Along, mut f: impl FnMut(usize, usize)) {
-    for (at, &index) in indices.iter().enumerate() {
-        let (outer, inner) = (at / (k * d.inner), at % d.inner);
-        f(at, (outer * d.n + index as usize) * d.inner + inner);
-    }
+    ReduceDims::new(shape[..dim].iter().product(), shape[dim], shape[dim + 1..].iter().product())
 }
 
 /// The elements of `t` that `indices` names along `dim`. The indices are in range.
 pub fn pick(t: &Tensor, dim: usize, indices: &Tensor) -> Result<Tensor> {
-    if t.device().is_gpu() {
-        return super::super::index::gather(t, dim as i64, indices);
+    let (list, out) = (indices.dense(DType::I64)?, t.new_empty(indices.shape().clone())?);
+    if out.numel() > 0 {
+        let (from, at) = (at_least_1d(t.layout()), at_least_1d(list.layout()));
+        let (x, list) = (View { layout: &from, ..t.raw() }, View { layout: &at, ..list.raw() });
+        kernel::gather_along(x, dim, list, out.raw())?;
     }
-    let (x, list) = (t.dense(t.dtype())?, indices.dense(DType::I64)?);
-    let out = t.new_empty(indices.shape().clone())?;
-    let (d, k) = (lanes(t.shape(), dim), lanes(indices.shape(), dim).n);
-    with_dtype!(t.dtype(), T => {
-        let (x, out) = (x.slice::<T>()?, out.slice_mut::<T>()?);
-        each_choice(list.slice()?, k, d, |to, from| out[to] = x[from]);
-    });
     record(out, &[t], |_| Chosen::new("GatherBackward0", t, dim, indices))
 }
 
 /// Zeros with `n` elements along `dim`, to which `g` is added where `indices` names.
 pub fn place(g: &Tensor, dim: usize, indices: &Tensor, shape: &Dims) -> Result<Tensor> {
-    if g.device().is_gpu() {
-        let zeros = g.new_zeros(shape.clone())?;
-        return super::super::index::scatter_add(&zeros, dim as i64, indices, g);
+    let (list, out) = (indices.dense(DType::I64)?, g.new_zeros(shape.clone())?);
+    if list.numel() > 0 {
+        let (to, at, from) = (at_least_1d(out.layout()), at_least_1d(list.layout()), at_least_1d(g.layout()));
+        let (to, list) = (View { layout: &to, ..out.raw() }, View { layout: &at, ..list.raw() });
+        kernel::scatter_along(to, dim, list, View { layout: &from, ..g.raw() }, Combine::Add)?;
     }
-    let (dense, list) = (g.dense(g.dtype())?, indices.dense(DType::I64)?);
-    let out = g.new_zeros(shape.clone())?;
-    let (d, k) = (lanes(shape, dim), lanes(indices.shape(), dim).n);
-    with_dtype!(g.dtype(), T => {
-        let (g, out) = (dense.slice::<T>()?, out.slice_mut::<T>()?);
-        each_choice(list.slice()?, k, d, |from, to| out[to] = T::from_f64(out[to].to_f64() + g[from].to_f64()));
-    });
     record(out, &[g], |_| Placed { dim, indices: SavedTensor::input(indices) })
 }
 

@@ -3,6 +3,7 @@
 use super::{
     extremum, mean, mean_whole, moments, nanmean, nansum, norms, order, products, sum, sum_to_size, sum_whole,
 };
+use crate::ops::autocast::CastPolicy;
 use crate::ops::schema::{Call, Op, Overload, Surface};
 
 const REDUCTION: &str = "input: Tensor, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None";
@@ -25,6 +26,7 @@ pub static OPS: &[Op] = &[
         name: "sum",
         doc: "Sum of all elements, or over the dimensions `dim`.",
         surface: Surface::BOTH.and(Surface::OUT),
+        autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[
             Overload { sig: WHOLE_AS, call: Call::Fn(sum_whole) },
             Overload { sig: SOME_AS, call: Call::Fn(sum) },
@@ -59,6 +61,7 @@ pub static OPS: &[Op] = &[
         name: "prod",
         doc: "Product of all elements, or along `dim`.",
         surface: Surface::BOTH.and(Surface::OUT),
+        autocast: CastPolicy::FULL,
         overloads: &[
             Overload { sig: "input: Tensor, *, dtype: dtype? = None", call: Call::Fn(products::prod_all) },
             Overload {
@@ -180,6 +183,7 @@ pub static OPS: &[Op] = &[
         name: "norm",
         doc: "Norm of order `p` of all elements, or over the dimensions `dim`.",
         surface: Surface::BOTH.and(Surface::OUT),
+        autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[
             Overload {
                 sig: "input: Tensor, p: Number? = 2, dim: int[]? = None, keepdim: bool = False, dtype: dtype? = None",
@@ -192,10 +196,12 @@ pub static OPS: &[Op] = &[
         ],
         ..Op::NEW
     },
+    norms::NORM_EXCEPT_DIM,
     Op {
         name: "logsumexp",
         doc: "Logarithm of the sum of exponentials over the dimensions `dim`, without overflow.",
         surface: Surface::BOTH.and(Surface::OUT).and(Surface::SPECIAL),
+        autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, dim: int[], keepdim: bool = False",
             call: Call::Fn(norms::logsumexp_op),
@@ -233,6 +239,7 @@ pub static OPS: &[Op] = &[
         name: "quantile",
         doc: "The quantiles `q`, of all elements or along `dim`.",
         surface: Surface::BOTH.and(Surface::OUT).and(Surface::COMPOSITE),
+        autocast: CastPolicy::FULL_ON_CPU,
         overloads: &[Overload { sig: QUANTILE, call: Call::Fn(order::quantile) }],
         ..Op::NEW
     },
@@ -240,6 +247,7 @@ pub static OPS: &[Op] = &[
         name: "nanquantile",
         doc: "The quantiles `q` of the elements that are not NaN.",
         surface: Surface::BOTH.and(Surface::OUT).and(Surface::COMPOSITE),
+        autocast: CastPolicy::FULL_ON_CPU,
         overloads: &[Overload { sig: QUANTILE, call: Call::Fn(order::nanquantile) }],
         ..Op::NEW
     },

@@ -17,37 +17,44 @@ const NUMBER_EITHER_SIDE: &str = "input: Tensor, other: Operand | input: Number,
 
 rows! { BINARY;
     /// Sum of two tensors, element by element.
-    num add(input, other) = input + other => d(g, y) = [g, g]; { shows: Some(("alpha", Attribute::Int(1))), surface: Surface::NONE }
+    num add(input, other) = input + other => d(g, y) = [g, g]; { surface: Surface::NONE }
+    => torch { shows: Some(("alpha", Attribute::Int(1))) }
     /// Difference of two tensors, element by element.
     num sub(input, other) = input - other => d(g, y) = [g, -g];
-    { shows: Some(("alpha", Attribute::Int(1))), surface: Surface::NONE, refuses_bool: "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead." }
+    { surface: Surface::NONE }
+    => torch { shows: Some(("alpha", Attribute::Int(1))), refuses_bool: "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead." }
     /// Product of two tensors, element by element.
     num mul(input, other) = input * other => d(g, y) = [g * other, g * input]; { aliases: &["multiply"], sig: "input: Operand, other: Operand" }
     /// Quotient of two tensors, element by element.
     float div(input, other) = input / other => d(g, y) = [g / other, -g * ((input / other) / other)];
-    { shows: Some(("rounding_mode", Attribute::Nothing)), on: (0.3, 2.0), surface: Surface::NONE }
+    { on: (0.3, 2.0), surface: Surface::NONE }
+    => torch { shows: Some(("rounding_mode", Attribute::Nothing)) }
     /// Quotient rounded toward minus infinity.
-    num floor_divide(input, other) = input.floor_div(other); { sig: "input: Operand, other: Operand", divides: true, on: (0.3, 2.0), least: 1, kernel: "div_floor_cpu" }
+    num floor_divide(input, other) = input.floor_div(other); { sig: "input: Operand, other: Operand", divides: true, on: (0.3, 2.0), least: 1 }
+    => torch { kernel: "div_floor_cpu" }
     /// Quotient rounded toward zero.
-    num trunc_divide(input, other) = input.trunc_div(other) => d(g, y) = [E::zero(), E::zero()]; { surface: Surface::NONE, divides: true, on: (0.3, 2.0), least: 1, kernel: "div_trunc_cpu" }
+    num trunc_divide(input, other) = input.trunc_div(other) => d(g, y) = [E::zero(), E::zero()]; { surface: Surface::NONE, divides: true, on: (0.3, 2.0), least: 1 }
+    => torch { kernel: "div_trunc_cpu" }
     /// Remainder with the sign of the divisor, as Python's `%`.
     num remainder(input, other) = input.remainder(other)
-    => d(g, y) = [g, -g * input.floor_div(other)]; { divides: true, on: (0.3, 2.0), sig: NUMBER_EITHER_SIDE, least: 1, kernel: "remainder_cpu",
-      node: "RemainderBackward1", number_nodes: &["RemainderBackward1", "RemainderBackward0"] }
+    => d(g, y) = [g, -g * input.floor_div(other)]; { divides: true, on: (0.3, 2.0), sig: NUMBER_EITHER_SIDE, least: 1 }
+    => torch { kernel: "remainder_cpu", node: "RemainderBackward1", number_nodes: &["RemainderBackward1", "RemainderBackward0"] }
     /// Remainder with the sign of the dividend, as C's `fmod`.
     num fmod(input, other) = input.fmod(other)
     => d(g, y) = [g, -g * input.trunc_div(other)];
-    { divides: true, on: (0.3, 2.0), least: 1, kernel: "fmod_cpu", node: "FmodBackward1", number_nodes: &["", "FmodBackward0"] }
+    { divides: true, on: (0.3, 2.0), least: 1 }
+    => torch { kernel: "fmod_cpu", node: "FmodBackward1", number_nodes: &["", "FmodBackward0"] }
     /// The first tensor to the power of the second.
     float pow(input, other) = input.pow(other)
     => d(g, y) = [
         E::select(other.eq(E::zero()), E::zero(), g * (other * input.pow(other - E::one()))),
         E::select(E::and(input.eq(E::zero()), E::zero().le(other)), E::zero(), g * (y * input.log())),
-    ]; { shown_as: &[("other", "exponent")], on: (0.3, 2.0), surface: Surface::NONE, node: "PowBackward1", number_nodes: &["PowBackward2", "PowBackward0"] }
+    ]; { on: (0.3, 2.0), surface: Surface::NONE }
+    => torch { shown_as: &[("other", "exponent")], node: "PowBackward1", number_nodes: &["PowBackward2", "PowBackward0"] }
     /// Angle of the point (other, input), in radians.
     float atan2(input, other) = input.atan2(other)
     => d(g, y) = [g * (other / (input * input + other * other)), g * ((-input) / (input * input + other * other))];
-    { on: (0.3, 2.0), rounds: Rounds::Mixed, aliases: &["arctan2"], sig: "input: Tensor, other: Tensor" }
+    { autocast: CastPolicy::WIDEST_ON_GPU, on: (0.3, 2.0), rounds: Rounds::Mixed, aliases: &["arctan2"], sig: "input: Tensor, other: Tensor" }
     /// The larger of two elements; NaN if either is.
     num maximum(input, other) = input.maximum(other)
     => d(g, y) = [tied(g, input, other, g * E::lit(0.5)), tied(g, other, input, g * E::lit(0.5))];
@@ -75,13 +82,15 @@ rows! { BINARY;
         let r = lo / hi;
         E::select(hi.eq(E::zero()), E::zero(), E::select(hi.eq(lo), hi * E::lit(std::f64::consts::SQRT_2), hi * (E::one() + r * r).sqrt()))
     }
-    => d(g, y) = [g * (input / y), g * (other / y)]; { on: (0.3, 2.0), least: 2, kernel: "hypot_cpu", sig: "input: Tensor, other: Tensor" }
+    => d(g, y) = [g * (input / y), g * (other / y)]; { on: (0.3, 2.0), least: 2, sig: "input: Tensor, other: Tensor" }
+    => torch { kernel: "hypot_cpu" }
     /// `input * log(other)`, and 0 where `input` is 0.
     float xlogy(input, other) = E::select(other.is_nan(), other, E::select(input.eq(E::zero()), E::zero(), input * other.log()))
     => d(g, y) = [
         g * E::select(E::and(input.eq(E::zero()), other.le(E::zero())), E::zero(), other.log()),
         g * input / other,
-    ]; { on: (0.3, 2.0), sig: NUMBER_EITHER_SIDE, rounds: Rounds::Steps, aliases: &["special_xlogy"], number_nodes: &["XlogyBackward1", "XlogyBackward2"] }
+    ]; { on: (0.3, 2.0), sig: NUMBER_EITHER_SIDE, rounds: Rounds::Steps, aliases: &["special_xlogy"] }
+    => torch { number_nodes: &["XlogyBackward1", "XlogyBackward2"] }
     /// log(exp(input) + exp(other)), without overflow.
     float logaddexp(input, other) = {
         let m = input.maximum(other);
@@ -89,7 +98,8 @@ rows! { BINARY;
         E::select(E::and(input.eq(other), E::lit(f64::INFINITY).eq(input.abs())), input, m + (-d).exp().log1p())
     }
     => d(g, y) = [g / (E::one() + (other - input).exp()), g / (E::one() + (input - other).exp())];
-    { least: 2, kernel: "logaddexp_cpu", sig: "input: Tensor, other: Tensor", surface: Surface::BOTH.and(Surface::OUT) }
+    { least: 2, sig: "input: Tensor, other: Tensor", surface: Surface::BOTH.and(Surface::OUT) }
+    => torch { kernel: "logaddexp_cpu" }
     /// log2(2^input + 2^other), without overflow.
     float logaddexp2(input, other) = {
         let m = input.maximum(other);
@@ -98,7 +108,8 @@ rows! { BINARY;
         E::select(E::and(input.eq(other), E::lit(f64::INFINITY).eq(input.abs())), input, m + more)
     }
     => d(g, y) = [g / (E::one() + (other - input).exp2()), g / (E::one() + (input - other).exp2())];
-    { least: 2, kernel: "logaddexp2_cpu", node: "Logaddexp2Backward0", sig: "input: Tensor, other: Tensor", surface: Surface::BOTH.and(Surface::OUT) }
+    { least: 2, sig: "input: Tensor, other: Tensor", surface: Surface::BOTH.and(Surface::OUT) }
+    => torch { kernel: "logaddexp2_cpu", node: "Logaddexp2Backward0" }
     /// The magnitude of the first with the sign of the second.
     float copysign(input, other) = {
         let negative = E::or(other.lt(E::zero()), (E::one() / other).lt(E::zero()));
@@ -107,18 +118,21 @@ rows! { BINARY;
     => d(g, y) = [
         E::select(input.eq(E::zero()), E::zero(), g * (y / input)),
         E::zero(),
-    ]; { on: (0.3, 2.0), number_nodes: &["", "CopysignBackward1"] }
+    ]; { on: (0.3, 2.0) }
+    => torch { number_nodes: &["", "CopysignBackward1"] }
     /// `input + weight * (end - input)`.
     float lerp(input, end, weight) = {
         let near = input + weight * (end - input);
         let far = end - (end - input) * (E::one() - weight);
         E::select(weight.abs().lt(E::lit(0.5)), near, far)
     }
-    => d(g, y) = [g * (E::one() - weight), g * weight, g * (end - input)]; { surface: Surface::NONE, node: "LerpBackward1", number_nodes: &["", "", "LerpBackward0"], least: 2, kernel: "lerp_kernel_scalar" }
+    => d(g, y) = [g * (E::one() - weight), g * weight, g * (end - input)]; { surface: Surface::NONE, least: 2 }
+    => torch { node: "LerpBackward1", number_nodes: &["", "", "LerpBackward0"], kernel: "lerp_kernel_scalar" }
     /// `input + value * tensor1 * tensor2`.
     num addcmul(input, tensor1, tensor2; value: "1") = input + value * tensor1 * tensor2
     => d(g, y) = [g, g * (tensor2 * value), g * (tensor1 * value)];
-    { sig: "input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1", least: 1, kernel: "addcmul_cpu_out" }
+    { autocast: CastPolicy::WIDEST_ON_GPU, sig: "input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1", least: 1 }
+    => torch { kernel: "addcmul_cpu_out" }
     /// `input + value * tensor1 / tensor2`.
     float addcdiv(input, tensor1, tensor2; value: "1") = input + value * (tensor1 / tensor2)
     => d(g, y) = [g, g * (value / tensor2), -g * (value * (tensor1 / tensor2) / tensor2)];
@@ -130,15 +144,18 @@ rows! { BINARY;
         E::select(E::and(input.lt(min), min.lt(max)), g, E::zero()),
         E::select(E::or(max.lt(input), max.lt(min)), g, E::zero()),
     ];
-    { surface: Surface::NONE, number_nodes: &["", "ClampBackward1", "ClampBackward1"], least: 1, kernel: "clamp_scalar_cpu" }
+    { surface: Surface::NONE, least: 1 }
+    => torch { number_nodes: &["", "ClampBackward1", "ClampBackward1"], kernel: "clamp_scalar_cpu" }
     /// As `clamp`, without an upper bound.
     num clamp_from(input, min) = input.maximum(min)
     => d(g, y) = [E::select(min.lt(input), g, E::zero()), E::select(input.lt(min), g, E::zero())];
-    { surface: Surface::NONE, number_nodes: &["", "ClampBackward1"], shows: Some(("max", Attribute::Nothing)) }
+    { surface: Surface::NONE }
+    => torch { number_nodes: &["", "ClampBackward1"], shows: Some(("max", Attribute::Nothing)) }
     /// As `clamp`, without a lower bound.
     num clamp_to(input, max) = input.minimum(max)
     => d(g, y) = [E::select(input.lt(max), g, E::zero()), E::select(max.lt(input), g, E::zero())];
-    { surface: Surface::NONE, number_nodes: &["", "ClampBackward1"], shows: Some(("min", Attribute::Nothing)) }
+    { surface: Surface::NONE }
+    => torch { number_nodes: &["", "ClampBackward1"], shows: Some(("min", Attribute::Nothing)) }
     /// As `clamp`, with bounds that are tensors: ties share the gradient.
     num clamp_between(input, min, max) = input.maximum(min).minimum(max)
     => d(g, y) = [
@@ -148,53 +165,69 @@ rows! { BINARY;
             E::select(input.lt(min), g, E::select(E::and(min.lt(max), input.eq(min)), g * E::lit(0.5), E::zero()))),
         E::select(E::or(max.lt(input), max.lt(min)), g,
             E::select(E::and(min.lt(max), input.eq(max)), g * E::lit(0.5), E::zero())),
-    ]; { bounds: true, surface: Surface::NONE, node: "ClampBackward0", least: 1, kernel: "clamp_cpu" }
+    ]; { bounds: true, surface: Surface::NONE, least: 1 }
+    => torch { node: "ClampBackward0", kernel: "clamp_cpu" }
     /// The larger of `input` and the number `min`; NaN stays.
     num clamp_min(input, min) = input.maximum(min)
     => d(g, y) = [E::select(min.lt(input), g, E::zero()), E::select(input.lt(min), g, E::zero())];
-    { surface: Surface::NONE, number_nodes: &["", "ClampMinBackward0"] }
+    { surface: Surface::NONE }
+    => torch { number_nodes: &["", "ClampMinBackward0"] }
     /// The smaller of `input` and the number `max`; NaN stays.
     num clamp_max(input, max) = input.minimum(max)
     => d(g, y) = [E::select(input.lt(max), g, E::zero()), E::select(max.lt(input), g, E::zero())];
-    { surface: Surface::NONE, number_nodes: &["", "ClampMaxBackward0"] }
+    { surface: Surface::NONE }
+    => torch { number_nodes: &["", "ClampMaxBackward0"] }
     /// The larger of `input` and the tensor `min`; NaN stays.
     num clamp_min_tensor(input, min) = input.maximum(min)
     => d(g, y) = [tied(g, input, min, g * E::lit(0.5)), tied(g, min, input, g * E::lit(0.5))];
-    { surface: Surface::NONE, node: "ClampMinBackward1" }
+    { surface: Surface::NONE }
+    => torch { node: "ClampMinBackward1" }
     /// The smaller of `input` and the tensor `max`; NaN stays.
     num clamp_max_tensor(input, max) = input.minimum(max)
     => d(g, y) = [tied(g, max, input, g * E::lit(0.5)), tied(g, input, max, g * E::lit(0.5))];
-    { surface: Surface::NONE, node: "ClampMaxBackward1" }
+    { surface: Surface::NONE }
+    => torch { node: "ClampMaxBackward1" }
     /// `input` where the condition holds, else `other`.
     num select_where(condition, input, other) = E::select(condition.ne(E::zero()), input, other)
     => d(g, y) = [E::zero(), E::select(condition.ne(E::zero()), g, E::zero()), E::select(condition.ne(E::zero()), E::zero(), g)];
-    { surface: Surface::NONE, conditional: true, node: "WhereBackward0" }
+    { surface: Surface::NONE, conditional: true }
+    => torch { node: "WhereBackward0" }
     /// Bitwise and; logical and of bools.
-    bits bitwise_and(input, other) = input.bit_and(other); { sig: NUMBER_EITHER_SIDE, kernel: "bitwise_and_cpu" }
+    bits bitwise_and(input, other) = input.bit_and(other); { sig: NUMBER_EITHER_SIDE }
+    => torch { kernel: "bitwise_and_cpu" }
     /// Bitwise or; logical or of bools.
-    bits bitwise_or(input, other) = input.bit_or(other); { sig: NUMBER_EITHER_SIDE, kernel: "bitwise_or_cpu" }
+    bits bitwise_or(input, other) = input.bit_or(other); { sig: NUMBER_EITHER_SIDE }
+    => torch { kernel: "bitwise_or_cpu" }
     /// Bitwise exclusive or; logical one of bools.
-    bits bitwise_xor(input, other) = input.bit_xor(other); { sig: NUMBER_EITHER_SIDE, kernel: "bitwise_xor_cpu" }
+    bits bitwise_xor(input, other) = input.bit_xor(other); { sig: NUMBER_EITHER_SIDE }
+    => torch { kernel: "bitwise_xor_cpu" }
     /// Bits moved up by `other`.
-    bits bitwise_left_shift(input, other) = input.shl(other); { sig: NUMBER_EITHER_SIDE, least: 1, kernel: "lshift_cpu" }
+    bits bitwise_left_shift(input, other) = input.shl(other); { sig: NUMBER_EITHER_SIDE, least: 1 }
+    => torch { kernel: "lshift_cpu" }
     /// Bits moved down by `other`, keeping the sign.
-    bits bitwise_right_shift(input, other) = input.shr(other); { sig: NUMBER_EITHER_SIDE, least: 1, kernel: "rshift_cpu" }
+    bits bitwise_right_shift(input, other) = input.shr(other); { sig: NUMBER_EITHER_SIDE, least: 1 }
+    => torch { kernel: "rshift_cpu" }
     /// Bits inverted; logical not of a bool.
-    bits bitwise_not(input) = input.bit_xor(E::lit(-1.0)); { surface: Surface::NONE, kernel: "bitwise_not_cpu" }
+    bits bitwise_not(input) = input.bit_xor(E::lit(-1.0)); { surface: Surface::NONE }
+    => torch { kernel: "bitwise_not_cpu" }
     /// Greatest common divisor.
-    bits gcd(input, other) = input.gcd(other); { sig: "input: Tensor, other: Tensor", least: 1, kernel: "gcd_cpu" }
+    bits gcd(input, other) = input.gcd(other); { sig: "input: Tensor, other: Tensor", least: 1 }
+    => torch { kernel: "gcd_cpu" }
     /// Least common multiple.
-    bits lcm(input, other) = (input.trunc_div(input.gcd(other)) * other).abs(); { sig: "input: Tensor, other: Tensor", least: 1, kernel: "lcm_cpu" }
+    bits lcm(input, other) = (input.trunc_div(input.gcd(other)) * other).abs(); { sig: "input: Tensor, other: Tensor", least: 1 }
+    => torch { kernel: "lcm_cpu" }
     /// `input * 2 ^ other`.
     float ldexp(input, other) = input * other.exp2()
     => d(g, y) = [g * other.exp2(), g * y * E::lit(std::f64::consts::LN_2)]; { sig: "input: Tensor, other: Tensor" }
     /// 0 below zero, 1 above, `values` at zero.
     num heaviside(input, values) = E::select(input.eq(E::zero()), values, E::select(E::zero().lt(input), E::one(), E::zero()));
-    { surface: Surface::NONE, kernel: "heaviside_cpu" }
+    { surface: Surface::NONE }
+    => torch { kernel: "heaviside_cpu" }
     /// x where positive, else `weight * x`.
     float prelu_kernel(input, weight) = E::select(E::zero().lt(input), input, weight * input)
     => d(g, y) = [
         E::select(E::zero().lt(input), g, weight * g),
         E::select(E::zero().lt(input), E::zero(), input * g),
-    ]; { surface: Surface::NONE, least: 2, kernel: "prelu_cpu" }
+    ]; { surface: Surface::NONE, least: 2 }
+    => torch { kernel: "prelu_cpu" }
 }

@@ -44,58 +44,65 @@ fn trigamma_of<E: Num>(x: E) -> E {
 
 rows! { UNARY;
     /// Absolute value of each element.
-    num abs(input) = input.abs() => d(g, y) = [g * sign_of(input)]; { flat: "MulBackward0", aliases: &["absolute"], least: 1, kernel: "abs_cpu" }
+    num abs(input) = input.abs() => d(g, y) = [g * sign_of(input)]; { aliases: &["absolute"], least: 1 }
+    => torch { flat: "MulBackward0", kernel: "abs_cpu" }
     /// Each element with its sign changed.
     num neg(input) = -input => d(g, y) = [-g];
-    { aliases: &["negative"], refuses_bool: "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead." }
+    { aliases: &["negative"] }
+    => torch { refuses_bool: "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead." }
     /// -1, 0 or 1 by the sign of each element.
     num sign(input) = sign_of(input) => d(g, y) = [E::zero()];
     /// As `sign`.
     num sgn(input) = sign_of(input) => d(g, y) = [E::zero()];
     /// Each element times itself.
-    num square(input) = input * input => d(g, y) = [g * (input + input)]; { shows: Some(("exponent", Attribute::Int(2))), surface: Surface::NONE, node: "PowBackward0" }
+    num square(input) = input * input => d(g, y) = [g * (input + input)]; { surface: Surface::NONE }
+    => torch { shows: Some(("exponent", Attribute::Int(2))), node: "PowBackward0" }
     /// Each element to the third power.
-    num cube(input) = input * input * input => d(g, y) = [g * (lit::<E>(3.0) * input * input)]; { shows: Some(("exponent", Attribute::Int(3))), surface: Surface::NONE, node: "PowBackward0" }
+    num cube(input) = input * input * input => d(g, y) = [g * (lit::<E>(3.0) * input * input)]; { surface: Surface::NONE }
+    => torch { shows: Some(("exponent", Attribute::Int(3))), node: "PowBackward0" }
     /// The square root, as a power.
-    float pow_half(input) = input.sqrt() => d(g, y) = [g * (lit::<E>(0.5) * input.pow(lit(-0.5)))]; { shows: Some(("exponent", Attribute::Number(Scalar::Float(0.5)))), on: (0.1, 4.0), surface: Surface::NONE, node: "PowBackward0" }
+    float pow_half(input) = input.sqrt() => d(g, y) = [g * (lit::<E>(0.5) * input.pow(lit(-0.5)))]; { on: (0.1, 4.0), surface: Surface::NONE }
+    => torch { shows: Some(("exponent", Attribute::Number(Scalar::Float(0.5)))), node: "PowBackward0" }
     /// The reciprocal, as a power.
-    float pow_inverse(input) = E::one() / input => d(g, y) = [-g * (E::one() / (input * input))]; { shows: Some(("exponent", Attribute::Number(Scalar::Int(-1)))), on: (0.3, 4.0), surface: Surface::NONE, node: "PowBackward0" }
+    float pow_inverse(input) = E::one() / input => d(g, y) = [-g * (E::one() / (input * input))]; { on: (0.3, 4.0), surface: Surface::NONE }
+    => torch { shows: Some(("exponent", Attribute::Number(Scalar::Int(-1)))), node: "PowBackward0" }
     /// e to the power of each element.
-    float exp(input) = input.exp() => d(g, y) = [g * y];
+    float exp(input) = input.exp() => d(g, y) = [g * y]; { autocast: CastPolicy::FULL_ON_GPU }
     /// 2 to the power of each element.
-    float exp2(input) = input.exp2() => d(g, y) = [g * y * lit(std::f64::consts::LN_2)]; { node: "Exp2Backward0", aliases: &["special_exp2"] }
+    float exp2(input) = input.exp2() => d(g, y) = [g * y * lit(std::f64::consts::LN_2)]; { aliases: &["special_exp2"] }
+    => torch { node: "Exp2Backward0" }
     /// e to the power of each element, minus one, exact near zero.
-    float expm1(input) = input.expm1() => d(g, y) = [g * (y + E::one())]; { aliases: &["special_expm1"] }
+    float expm1(input) = input.expm1() => d(g, y) = [g * (y + E::one())]; { autocast: CastPolicy::FULL_ON_GPU, aliases: &["special_expm1"] }
     /// Natural logarithm of each element.
-    float log(input) = input.log() => d(g, y) = [g / input]; { on: (0.1, 4.0) }
+    float log(input) = input.log() => d(g, y) = [g / input]; { autocast: CastPolicy::FULL_ON_GPU, on: (0.1, 4.0) }
     /// Logarithm to base 2 of each element.
-    float log2(input) = input.log2() => d(g, y) = [g / (input * lit(std::f64::consts::LN_2))]; { on: (0.1, 4.0) }
+    float log2(input) = input.log2() => d(g, y) = [g / (input * lit(std::f64::consts::LN_2))]; { autocast: CastPolicy::FULL_ON_GPU, on: (0.1, 4.0) }
     /// Logarithm to base 10 of each element.
-    float log10(input) = input.log10() => d(g, y) = [g / (input * lit(std::f64::consts::LN_10))]; { on: (0.1, 4.0) }
+    float log10(input) = input.log10() => d(g, y) = [g / (input * lit(std::f64::consts::LN_10))]; { autocast: CastPolicy::FULL_ON_GPU, on: (0.1, 4.0) }
     /// Natural logarithm of one plus each element, exact near zero.
-    float log1p(input) = input.log1p() => d(g, y) = [g / (input + E::one())]; { on: (-0.8, 4.0), aliases: &["special_log1p"] }
+    float log1p(input) = input.log1p() => d(g, y) = [g / (input + E::one())]; { autocast: CastPolicy::FULL_ON_GPU, on: (-0.8, 4.0), aliases: &["special_log1p"] }
     /// Square root of each element.
     float sqrt(input) = input.sqrt() => d(g, y) = [g / (y + y)]; { on: (0.1, 4.0) }
     /// One over the square root of each element.
-    float rsqrt(input) = E::one() / input.sqrt() => d(g, y) = [lit::<E>(-0.5) * g * y * y * y]; { on: (0.1, 4.0) }
+    float rsqrt(input) = E::one() / input.sqrt() => d(g, y) = [lit::<E>(-0.5) * g * y * y * y]; { autocast: CastPolicy::FULL_ON_GPU, on: (0.1, 4.0) }
     /// One over each element.
-    float reciprocal(input) = E::one() / input => d(g, y) = [-g * y * y]; { on: (0.3, 4.0) }
+    float reciprocal(input) = E::one() / input => d(g, y) = [-g * y * y]; { autocast: CastPolicy::FULL_ON_GPU, on: (0.3, 4.0) }
     /// Sine of each element, in radians.
     float sin(input) = input.sin() => d(g, y) = [g * input.cos()];
     /// Cosine of each element, in radians.
     float cos(input) = input.cos() => d(g, y) = [-g * input.sin()];
     /// Tangent of each element, in radians.
-    float tan(input) = input.tan() => d(g, y) = [g * (E::one() + y * y)]; { on: (-1.2, 1.2) }
+    float tan(input) = input.tan() => d(g, y) = [g * (E::one() + y * y)]; { autocast: CastPolicy::FULL_ON_GPU, on: (-1.2, 1.2) }
     /// Hyperbolic sine of each element.
-    float sinh(input) = input.sinh() => d(g, y) = [g * input.cosh()];
+    float sinh(input) = input.sinh() => d(g, y) = [g * input.cosh()]; { autocast: CastPolicy::FULL_ON_GPU }
     /// Hyperbolic cosine of each element.
-    float cosh(input) = input.cosh() => d(g, y) = [g * input.sinh()];
+    float cosh(input) = input.cosh() => d(g, y) = [g * input.sinh()]; { autocast: CastPolicy::FULL_ON_GPU }
     /// Hyperbolic tangent of each element.
     float tanh(input) = input.tanh() => d(g, y) = [g * (E::one() - y * y)];
     /// Inverse sine of each element, in radians.
-    float asin(input) = input.asin() => d(g, y) = [g / (E::one() - input * input).sqrt()]; { on: (-0.9, 0.9), aliases: &["arcsin"] }
+    float asin(input) = input.asin() => d(g, y) = [g / (E::one() - input * input).sqrt()]; { autocast: CastPolicy::FULL_ON_GPU, on: (-0.9, 0.9), aliases: &["arcsin"] }
     /// Inverse cosine of each element, in radians.
-    float acos(input) = input.acos() => d(g, y) = [-g / (E::one() - input * input).sqrt()]; { on: (-0.9, 0.9), aliases: &["arccos"] }
+    float acos(input) = input.acos() => d(g, y) = [-g / (E::one() - input * input).sqrt()]; { autocast: CastPolicy::FULL_ON_GPU, on: (-0.9, 0.9), aliases: &["arccos"] }
     /// Inverse tangent of each element, in radians.
     float atan(input) = input.atan() => d(g, y) = [g / (input * input + E::one())]; { aliases: &["arctan"] }
     /// Inverse hyperbolic sine of each element.
@@ -109,7 +116,7 @@ rows! { UNARY;
     /// One minus the error function of each element.
     float erfc(input) = input.erfc() => d(g, y) = [-g * lit(std::f64::consts::FRAC_2_SQRT_PI) * (-(input * input)).exp()]; { aliases: &["special_erfc"] }
     /// Inverse error function of each element.
-    float erfinv(input) = input.erfinv() => d(g, y) = [g * lit(0.886_226_925_452_758) * (y * y).exp()]; { on: (-0.9, 0.9), aliases: &["special_erfinv"] }
+    float erfinv(input) = input.erfinv() => d(g, y) = [g * lit(0.886_226_925_452_758) * (y * y).exp()]; { autocast: CastPolicy::FULL_ON_GPU, on: (-0.9, 0.9), aliases: &["special_erfinv"] }
     /// The chance that a standard normal variable is at most this, near 0 without relative accuracy: half of 1 + erf(x / √2).
     float normal_cdf(input) = input.normal_cdf() => d(g, y) = [g * lit(0.398_942_280_401_432_7) * (lit::<E>(-0.5) * input * input).exp()]; { surface: Surface::NONE }
     /// Logarithm of the absolute value of the gamma function.
@@ -119,21 +126,28 @@ rows! { UNARY;
     /// 1 / (1 + exp(-x)).
     float sigmoid(input) = sigmoid_of(input) => d(g, y) = [g * (E::one() - y) * y]; { aliases: &["special_expit"] }
     /// Largest integer not above each element.
-    float floor(input) = input.floor() => d(g, y) = [E::zero()]; { keeps_ints: true, least: 1, kernel: "floor_vml_cpu" }
+    float floor(input) = input.floor() => d(g, y) = [E::zero()]; { keeps_ints: true, least: 1 }
+    => torch { kernel: "floor_vml_cpu" }
     /// Smallest integer not below each element.
-    float ceil(input) = input.ceil() => d(g, y) = [E::zero()]; { keeps_ints: true, least: 1, kernel: "ceil_vml_cpu" }
+    float ceil(input) = input.ceil() => d(g, y) = [E::zero()]; { keeps_ints: true, least: 1 }
+    => torch { kernel: "ceil_vml_cpu" }
     /// Each element without its fraction.
-    float trunc(input) = input.trunc() => d(g, y) = [E::zero()]; { keeps_ints: true, least: 1, kernel: "trunc_vml_cpu", aliases: &["fix"] }
+    float trunc(input) = input.trunc() => d(g, y) = [E::zero()]; { keeps_ints: true, least: 1, aliases: &["fix"] }
+    => torch { kernel: "trunc_vml_cpu" }
     /// The fraction of each element, with its sign.
-    float frac(input) = input - input.trunc() => d(g, y) = [g]; { least: 2, kernel: "frac_cpu" }
+    float frac(input) = input - input.trunc() => d(g, y) = [g]; { least: 2 }
+    => torch { kernel: "frac_cpu" }
     /// Nearest integer, halves to the even one.
-    float round(input) = input.round() => d(g, y) = [E::zero()]; { keeps_ints: true, least: 1, kernel: "round_vml_cpu", surface: Surface::NONE }
+    float round(input) = input.round() => d(g, y) = [E::zero()]; { keeps_ints: true, least: 1, surface: Surface::NONE }
+    => torch { kernel: "round_vml_cpu" }
     /// Nearest multiple of `1 / scale`.
     float round_to(input; scale: "1.0") = (input * scale).round() / scale => d(g, y) = [E::zero()];
-    { least: 2, kernel: "round_cpu", surface: Surface::NONE, node: "RoundBackward1" }
+    { least: 2, surface: Surface::NONE }
+    => torch { kernel: "round_cpu", node: "RoundBackward1" }
     /// Nearest multiple of `step`.
     float round_by(input; step: "1.0") = (input / step).round() * step => d(g, y) = [E::zero()];
-    { least: 2, kernel: "round_cpu", surface: Surface::NONE, node: "RoundBackward1" }
+    { least: 2, surface: Surface::NONE }
+    => torch { kernel: "round_cpu", node: "RoundBackward1" }
     /// Finite numbers in place of NaN and infinities.
     float nan_to_num(input; nan: "0.0", posinf: "", neginf: "") =
         E::select(input.is_nan(), nan, E::select(input.eq(lit(f64::INFINITY)), posinf, E::select(input.eq(lit(f64::NEG_INFINITY)), neginf, input)))
@@ -142,11 +156,13 @@ rows! { UNARY;
     /// log(x / (1 - x)).
     float logit_open(input) = (input / (E::one() - input)).log()
     => d(g, y) = [E::select(E::or(input.lt(E::zero()), E::one().lt(input)), lit(f64::NAN), g / (input * (E::one() - input)))];
-    { shows: Some(("eps", Attribute::Nothing)), on: (0.1, 0.9), surface: Surface::NONE, node: "LogitBackward0" }
+    { on: (0.1, 0.9), surface: Surface::NONE }
+    => torch { shows: Some(("eps", Attribute::Nothing)), node: "LogitBackward0" }
     /// log(x / (1 - x)) of x limited to [eps, 1 - eps].
     float logit_within(input; eps: "") = { let z = input.maximum(eps).minimum(E::one() - eps); (z / (E::one() - z)).log() }
     => d(g, y) = [E::select(E::or(input.lt(eps), (E::one() - eps).lt(input)), E::zero(), g / (input * (E::one() - input)))];
-    { on: (0.3, 0.7), surface: Surface::NONE, node: "LogitBackward0" }
+    { on: (0.3, 0.7), surface: Surface::NONE }
+    => torch { node: "LogitBackward0" }
     /// sin(πx) / (πx), and 1 at 0.
     float sinc(input) = { let t = input * lit(std::f64::consts::PI); E::select(input.eq(E::zero()), E::one(), t.sin() / t) }
     => d(g, y) = [{

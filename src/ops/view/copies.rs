@@ -8,10 +8,8 @@ use crate::dtype::DType;
 use crate::error::{Result, warn};
 use crate::graph::{Attribute, Cx, Function, Grads, Visit, record};
 use crate::layout::{Dims, Layout, MemoryFormat, checked_numel, infer_shape, wrap_dim};
-use crate::ops::creation::arange;
 use crate::ops::schema::{Args, Out};
-use crate::ops::sort::search;
-use crate::ops::{arith, index, reduce, rows, scan};
+use crate::ops::{arith, index, reduce};
 use crate::storage::empty_vec;
 use crate::tensor::Tensor;
 use crate::{bail, ensure, table};
@@ -227,9 +225,7 @@ fn repeated_indices(repeats: &Tensor) -> Result<Tensor> {
         Runtime,
         "repeat_interleave only accept 1D vector as repeat"
     );
-    if repeats.device().is_gpu() {
-        return repeated_on_device(&repeats.dense(DType::I64)?);
-    }
+    // The shape of the result depends on the numbers, so the host waits for them.
     let counts = repeats.values::<i64>()?;
     ensure!(counts.iter().all(|&n| n >= 0), Runtime, "repeats can not be negative");
     let total = counts.iter().fold(0usize, |sum, &n| sum.saturating_add(n as usize));
@@ -237,17 +233,7 @@ fn repeated_indices(repeats: &Tensor) -> Result<Tensor> {
     for (i, &n) in counts.iter().enumerate() {
         indices.resize(indices.len() + n as usize, i as i64);
     }
-    Tensor::from_slice(&indices, [total])
-}
-
-/// As `repeated_indices`; the host waits for how many there are, as the shape of the result depends on it.
-fn repeated_on_device(repeats: &Tensor) -> Result<Tensor> {
-    let negative = rows::lt.call(&[repeats.into(), 0i64.into()], &[])?;
-    ensure!(reduce::any(&negative, None, false)?.item()?.is_zero(), Runtime, "repeats can not be negative");
-    let upto = scan::cumsum(&flatten(repeats, 0, -1)?, 0, false, None)?;
-    let total = reduce::sum_mask(repeats, u64::MAX, false, None)?.item()?;
-    let places = arange(0i64.into(), total, 1i64.into(), None)?.on_device(repeats.device())?;
-    search(&upto, (&places).into(), None, true, false)
+    Tensor::from_slice(&indices, [total])?.on_device(repeats.device())
 }
 
 fn repeat_interleave_by_tensor(a: &Args) -> Result<Out> {

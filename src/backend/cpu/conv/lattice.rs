@@ -73,7 +73,7 @@ impl Axis {
         }
     }
 
-    /// The axes for the gradient of the input: one for each residue of the padded input coordinate.
+    /// The axes for the gradient of the input: one for each residue of the padded input coordinate that taps meet.
     fn backward(s: &ConvShape, a: usize) -> Vec<Axis> {
         let (stride, pad) = (s.stride[a] as isize, s.padding[a] as isize);
         let axis = |residue: isize| {
@@ -103,7 +103,12 @@ impl Axis {
                 target: s.input[a],
             }
         };
-        (0..stride).map(axis).filter(|axis| axis.count > 0).collect()
+        // Coordinates of the other residues meet no tap.
+        let mut residues: Vec<isize> =
+            (0..s.kernel[a]).map(|r| (r * s.dilation[a]) as isize % stride).collect();
+        residues.sort_unstable();
+        residues.dedup();
+        residues.into_iter().map(axis).filter(|axis| axis.count > 0).collect()
     }
 
     /// The output gradient laid out on the grid of [`Axis::forward`], so that positions agree.
@@ -133,9 +138,13 @@ impl Lattice {
         Lattice { axes: [0, 1, 2].map(|a| Axis::forward(s, a)) }
     }
 
-    /// One lattice for each phase of the input; together their results cover it.
-    pub fn backward(s: &ConvShape) -> Vec<Lattice> {
+    /// One lattice for each phase of the input that taps meet, and whether their results together cover it; elsewhere its
+    /// gradient is zero.
+    pub fn backward(s: &ConvShape) -> (Vec<Lattice>, bool) {
         let [depth, height, width] = [0, 1, 2].map(|a| Axis::backward(s, a));
+        let covers =
+            |axes: &[Axis], a: usize| axes.iter().map(|axis| axis.count).sum::<usize>() == s.input[a];
+        let whole = covers(&depth, 0) && covers(&height, 1) && covers(&width, 2);
         let mut lattices = Vec::new();
         for d in &depth {
             for h in &height {
@@ -144,7 +153,7 @@ impl Lattice {
                 }
             }
         }
-        lattices
+        (lattices, whole)
     }
 
     /// The lattice on which a gradient of the output has the positions of `self`'s results.

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::{Along, Fold, Greatest, Monoid, Reduction, TILE, fold, reduce};
+use super::{Greatest, Monoid, ReduceDims, ReduceOp, Reduction, TILE, fold, reduce};
 use crate::backend::cpu::simd::Isa;
 use crate::dtype::Element;
 
@@ -34,14 +34,20 @@ ordered! {
 /// The largest or smallest element and, if asked, where it stands first. NaN beats every number.
 ///
 /// Without elements there is no extremum: with `n == 0` the outputs keep what they hold.
-pub fn extremum<T: Ordered>(x: &[T], d: Along, largest: bool, values: &mut [T], indices: Option<&mut [i64]>) {
+pub fn extremum<T: Ordered>(
+    x: &[T],
+    d: ReduceDims,
+    largest: bool,
+    values: &mut [T],
+    indices: Option<&mut [i64]>,
+) {
     if d.n == 0 {
         return;
     }
     let turn = T::turn(!largest);
     let greatest = Greatest(PhantomData, turn);
     let Some(indices) = indices else {
-        reduce(&Fold(greatest), x, d, values);
+        reduce(&ReduceOp(greatest), x, d, values);
         return values.iter_mut().for_each(|v| *v = v.turned(turn));
     };
     let mut best = vec![(T::zeroed(), 0); d.lanes()];

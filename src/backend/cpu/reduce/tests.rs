@@ -29,30 +29,30 @@ pub(crate) fn on_each_isa(test: impl Fn()) {
 }
 
 /// Runs, cut runs, narrow and wide columns, with every kind of remainder.
-const SHAPES: [Along; 12] = [
-    Along::rows(1, 1),
-    Along::rows(5, 7),
-    Along::rows(3, 64),
-    Along::rows(2, 1001),
-    Along::rows(1, 3 * RUN + 5),
-    Along::rows(2, RUN),
-    Along::new(2, 5, 3),
-    Along::new(1, 3000, 5),
-    Along::new(3, 9, 49),
-    Along::new(1, 300, 40),
-    Along::new(2, 19, TILE + 3),
-    Along::new(1, 2 * ROWS + 1, 2 * TILE),
+const SHAPES: [ReduceDims; 12] = [
+    ReduceDims::rows(1, 1),
+    ReduceDims::rows(5, 7),
+    ReduceDims::rows(3, 64),
+    ReduceDims::rows(2, 1001),
+    ReduceDims::rows(1, 3 * RUN + 5),
+    ReduceDims::rows(2, RUN),
+    ReduceDims::new(2, 5, 3),
+    ReduceDims::new(1, 3000, 5),
+    ReduceDims::new(3, 9, 49),
+    ReduceDims::new(1, 300, 40),
+    ReduceDims::new(2, 19, TILE + 3),
+    ReduceDims::new(1, 2 * ROWS + 1, 2 * TILE),
 ];
 
-fn lane(x: &[f64], d: Along, l: usize) -> Vec<f64> {
+fn lane(x: &[f64], d: ReduceDims, l: usize) -> Vec<f64> {
     let start = l / d.inner * d.n * d.inner + l % d.inner;
     (0..d.n).map(|i| x[start + i * d.inner]).collect()
 }
 
 /// Checks an `f32` and an `f64` reduction of noise against a plain loop over each lane.
 fn check(
-    narrow: impl Fn(&[f32], Along, &mut [f32]),
-    wide: impl Fn(&[f64], Along, &mut [f64]),
+    narrow: impl Fn(&[f32], ReduceDims, &mut [f32]),
+    wide: impl Fn(&[f64], ReduceDims, &mut [f64]),
     plain: impl Fn(&[f64]) -> f64,
 ) {
     on_each_isa(|| {
@@ -115,7 +115,7 @@ fn moments_agree_with_a_plain_loop() {
 #[test]
 fn a_large_mean_does_not_spoil_the_variance() {
     let x: Vec<f32> = (0..100_000).map(|i| 1e4 + (i % 2) as f32).collect();
-    for d in [Along::rows(1, x.len()), Along::new(1, x.len() / 50, 50)] {
+    for d in [ReduceDims::rows(1, x.len()), ReduceDims::new(1, x.len() / 50, 50)] {
         let (mut mean, mut m2) = (vec![0.0; d.lanes()], vec![0.0; d.lanes()]);
         moments(&x, d, &mut mean, &mut m2);
         // With fifty columns each is constant.
@@ -148,8 +148,8 @@ fn logsumexp_keeps_infinities_and_nan_in_their_lanes() {
         }
         let shift = (times as f32).ln();
         let (mut a, mut b) = ([0.0; 5], [0.0; 5]);
-        logsumexp(&lanes, Along::rows(5, 3 * times), &mut a);
-        logsumexp(&columns, Along::new(1, 3 * times, 5), &mut b);
+        logsumexp(&lanes, ReduceDims::rows(5, 3 * times), &mut a);
+        logsumexp(&columns, ReduceDims::new(1, 3 * times, 5), &mut b);
         for r in 0..5 {
             assert!(same(a[r], want[r] + shift) && same(b[r], want[r] + shift), "row {r}: {} {}", a[r], b[r]);
         }
@@ -158,7 +158,7 @@ fn logsumexp_keeps_infinities_and_nan_in_their_lanes() {
 
 #[test]
 fn sums_of_no_elements_are_identities() {
-    let d = Along::new(2, 0, 3);
+    let d = ReduceDims::new(2, 0, 3);
     let (mut s, mut p, mut l) = ([9.0f32; 6], [9.0f32; 6], [9.0f32; 6]);
     let (mut every, mut some) = ([9; 6], [9; 6]);
     sum(&[], d, &mut s);
@@ -171,7 +171,7 @@ fn sums_of_no_elements_are_identities() {
 
 #[test]
 fn integer_sums_and_products_wrap() {
-    let d = Along::new(1, 3, 2);
+    let d = ReduceDims::new(1, 3, 2);
     let mut out = [0; 2];
     sum_int::<i64>(&[i64::MAX, 1, 1, 2, 0, 3], d, &mut out);
     assert_eq!(out, [i64::MIN, 6]);
@@ -197,7 +197,7 @@ fn all_and_any_see_a_single_element_in_any_place() {
 }
 
 /// The extremum of a lane and its first position, by PyTorch's rules.
-fn plain_extremum<T: Element>(x: &[T], d: Along, l: usize, largest: bool) -> (T, i64) {
+fn plain_extremum<T: Element>(x: &[T], d: ReduceDims, l: usize, largest: bool) -> (T, i64) {
     let at = |i: usize| x[l / d.inner * d.n * d.inner + l % d.inner + i * d.inner];
     let mut best = 0;
     for i in 1..d.n {
@@ -250,9 +250,12 @@ fn a_nan_beats_every_number_and_the_first_counts() {
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
     let threads = num_threads();
-    for d in
-        [Along::rows(1, 300_000), Along::rows(300, 1000), Along::new(1, 1000, 300), Along::new(5, 600, 100)]
-    {
+    for d in [
+        ReduceDims::rows(1, 300_000),
+        ReduceDims::rows(300, 1000),
+        ReduceDims::new(1, 1000, 300),
+        ReduceDims::new(5, 600, 100),
+    ] {
         let x: Vec<f32> = noise(d.len(), 3).iter().map(|&v| v as f32).collect();
         let results = [1, 2, 5].map(|t| {
             set_num_threads(t);

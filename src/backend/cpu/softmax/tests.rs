@@ -3,18 +3,18 @@
 use super::*;
 use crate::backend::cpu::reduce::tests::{noise, on_each_isa};
 
-const SHAPES: [Along; 8] = [
-    Along::rows(1, 1),
-    Along::rows(5, 7),
-    Along::rows(3, 1001),
-    Along::rows(1, LONGEST_ROW + 3),
-    Along::new(2, 10, 3),
-    Along::new(1, STRIP / NARROW + 1, NARROW),
-    Along::new(3, 21, 70),
-    Along::new(1, 9, TILE + 100),
+const SHAPES: [ReduceDims; 8] = [
+    ReduceDims::rows(1, 1),
+    ReduceDims::rows(5, 7),
+    ReduceDims::rows(3, 1001),
+    ReduceDims::rows(1, LONGEST_ROW + 3),
+    ReduceDims::new(2, 10, 3),
+    ReduceDims::new(1, STRIP / NARROW + 1, NARROW),
+    ReduceDims::new(3, 21, 70),
+    ReduceDims::new(1, 9, TILE + 100),
 ];
 
-fn lanes(d: Along) -> impl Iterator<Item = Vec<usize>> {
+fn lanes(d: ReduceDims) -> impl Iterator<Item = Vec<usize>> {
     (0..d.lanes()).map(move |l| {
         let start = l / d.inner * d.n * d.inner + l % d.inner;
         (0..d.n).map(|i| start + i * d.inner).collect()
@@ -99,15 +99,15 @@ fn backward_passes_agree_with_their_formulas() {
 }
 
 /// A lane as a row, as a column and as a row too long for one pass, padded with minus infinity.
-fn each_way(lane: &[f32], check: impl Fn(&[f32], Along)) {
-    check(lane, Along::rows(1, lane.len()));
+fn each_way(lane: &[f32], check: impl Fn(&[f32], ReduceDims)) {
+    check(lane, ReduceDims::rows(1, lane.len()));
     for width in [2, 20] {
         let columns: Vec<f32> = lane.iter().flat_map(|&v| vec![v; width]).collect();
-        check(&columns, Along::new(1, lane.len(), width));
+        check(&columns, ReduceDims::new(1, lane.len(), width));
     }
     let mut long = vec![f32::NEG_INFINITY; LONGEST_ROW + 1];
     long[..lane.len()].copy_from_slice(lane);
-    check(&long, Along::rows(1, long.len()));
+    check(&long, ReduceDims::rows(1, long.len()));
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_minus_infinity_among_numbers_has_probability_zero() {
 #[test]
 fn nll_weighs_skips_and_reports_bad_classes() {
     let logp = [-1.0, -2.0, -3.0, -4.0, -5.0, -6.0];
-    let d = Along::new(1, 3, 2);
+    let d = ReduceDims::new(1, 3, 2);
     let weight = [1.0, 10.0, 100.0];
     let mut loss = [9.0; 2];
     let targets = Targets { class: &[2, -100], weight: Some(&weight), ignore_index: -100 };
@@ -158,7 +158,7 @@ fn nll_weighs_skips_and_reports_bad_classes() {
 
 #[test]
 fn the_fused_cross_entropy_backward_is_the_two_steps_in_one() {
-    for d in [Along::rows(6, 11), Along::new(2, 5, 30)] {
+    for d in [ReduceDims::rows(6, 11), ReduceDims::new(2, 5, 30)] {
         let (x, grad) = (noise(d.len(), 5), noise(d.lanes(), 6));
         let class: Vec<i64> = (0..d.lanes()).map(|i| (i * 7 % d.n) as i64).collect();
         let weight = noise(d.n, 8);

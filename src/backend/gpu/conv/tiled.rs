@@ -20,7 +20,7 @@ use super::render::geometry;
 use super::{BUSY, SEGMENT};
 use crate::backend::View;
 use crate::backend::conv::{ConvShape, Product};
-use crate::backend::reduce::{Along, Fold};
+use crate::backend::reduce::{ReduceDims, ReduceOp};
 use crate::error::Result;
 use crate::formula::template::{binding, line};
 
@@ -78,8 +78,8 @@ pub fn run(
     let elements = out.layout.numel();
     let partial = Temporary::new(gpu, elements * segments, out.dtype)?;
     call.launch(gpu, a, b, None, partial.view())?;
-    let along = Along { outer: s.groups, n: segments, inner: elements / s.groups };
-    reduce::fold(Fold::Sum, partial.view(), along, out)
+    let along = ReduceDims { outer: s.groups, n: segments, inner: elements / s.groups };
+    reduce::fold(ReduceOp::Sum, partial.view(), along, out)
 }
 
 struct Call<'a> {

@@ -1,0 +1,657 @@
+//! The CPU as a [`Backend`]: finds the elements of views, and the loop of a dtype.
+
+mod norms;
+mod products;
+
+use super::parallel::for_chunks_mut;
+use super::{
+    Cpu, choice, conv, copy, index, inspect, interpret, norm, optim, order, pointwise, pool, random, reduce,
+    scan, softmax, sort, svd,
+};
+use crate::backend::conv::{ConvShape, Product};
+use crate::backend::factor::Factor;
+use crate::backend::index::{Combine, Found, IndexGrid, Pick};
+use crate::backend::inspect::Question;
+use crate::backend::interface::Backend;
+use crate::backend::norm::{Made, Stats};
+use crate::backend::optim::Group;
+use crate::backend::plane::{Map, PoolShape, ResizeShape};
+use crate::backend::pointwise::{Operand, Primitives, Program, compute_type};
+use crate::backend::random::{Draw, Philox};
+use crate::backend::reduce::{ReduceDims, ReduceOp};
+use crate::backend::scan::Running;
+use crate::backend::softmax::{Kind, Targets, TotalWeight, out_of_bounds};
+use crate::backend::sort::{Interpolation, QuantileRanks, Statistic};
+use crate::backend::svd::Matrices;
+use crate::backend::{View, elements, results};
+use crate::device::Device;
+use crate::dtype::{Bool8, DType, Element, Real, Scalar};
+use crate::error::{Error, Result};
+use crate::formula::Formula;
+use crate::layout::Layout;
+use crate::storage::Storage;
+use crate::{bail, ensure, with_dtype};
+
+/// Runs a block for the dtype of a view, which is float32 or float64.
+macro_rules! real {
+    ($op:literal, $v:expr, $T:ident => $body:expr) => {
+        with_dtype!(float $v.dtype, $T => $body, else bail!(Error::DtypeNotImplemented { op: $op, dtype: $v.dtype }))
+    };
+}
+
+impl Backend for Cpu {
+    // ---- memory
+
+    fn allocate(&self, _: Device, bytes: usize) -> Result<Storage> {
+        Storage::new(bytes)
+    }
+
+    fn download(&self, src: View) -> Result<Storage> {
+        let layout = Layout::contiguous(src.layout.shape.clone());
+        let host = Storage::new(layout.numel() * src.dtype.size())?;
+        self.copy(src, View { storage: &host, layout: &layout, dtype: src.dtype })?;
+        Ok(host)
+    }
+
+    fn upload(&self, src: View, out: View) -> Result<()> {
+        self.copy(src, out)
+    }
+
+    fn synchronize(&self, _: Device) -> Result<()> {
+        Ok(())
+    }
+
+    // ---- what the device can do
+
+    fn computes(&self, _: Device, _: DType) -> bool {
+        true
+    }
+
+    fn factor_dtype(&self, _: View) -> Result<DType> {
+        Ok(DType::F64)
+    }
+
+    fn svd_dtype(&self, _: View) -> Result<DType> {
+        Ok(DType::F64)
+    }
+
+    fn overwrites_factored(&self) -> bool {
+        false
+    }
+
+    fn sort_dtype(&self, dtype: DType) -> DType {
+        dtype.ordered()
+    }
+
+    fn extremum_dtype(&self, dtype: DType) -> DType {
+        dtype.ordered()
+    }
+
+    fn truth_dtype(&self, _: DType) -> DType {
+        DType::Bool
+    }
+
+    fn accumulate_dtype(&self, dtype: DType) -> DType {
+        match dtype {
+            DType::F32 => DType::F64,
+            d if d.is_half() => DType::F32,
+            d => d,
+        }
+    }
+
+    fn known(&self, question: Question, x: View) -> Result<Option<bool>> {
+        Ok(Some(inspect::answer(question, x)))
+    }
+
+    // ---- elements
+
+    fn copy(&self, src: View, out: View) -> Result<()> {
+        copy::copy(src, out)
+    }
+
+    fn fill(&self, out: View, value: Scalar) -> Result<()> {
+        copy::fill(out, value)
+    }
+
+    fn accumulate(&self, src: View, out: View) -> Result<()> {
+        copy::accumulate(src, out)
+    }
+
+    fn pointwise(
+        &self,
+        program: &Program,
+        compute: DType,
+        operands: &[Operand],
+        params: &[Scalar],
+        out: View,
+    ) -> Result<bool> {
+        pointwise::run(program.kernel, compute, operands, params, out)
+    }
+
+    fn pointwise_all(
+        &self,
+        name: &'static str,
+        formula: &Formula,
+        primitives: Primitives,
+        compute: DType,
+        operands: &[Operand],
+        params: &[Scalar],
+        outs: &[View],
+    ) -> Result<()> {
+        let done = interpret::run(formula, primitives, compute, operands, params, outs)?;
+        ensure!(done, NotImplemented, "a step of '{name}' is not defined in {}", compute.name());
+        Ok(())
+    }
+
+    fn expect_divisors(&self, x: View) -> Result<()> {
+        let zero = with_dtype!(x.dtype, T => elements::<T>(x).iter().any(|v| v.to_f64() == 0.0));
+        ensure!(!zero, Error::ZeroDivision);
+        Ok(())
+    }
+
+    fn integer_power(&self, base: View, exponent: View, out: View) -> Result<()> {
+        pointwise::integer_power(elements(base), elements(exponent), &mut results(out)?);
+        Ok(())
+    }
+
+    fn random(&self, draw: Draw, p: Philox, out: View) -> Result<()> {
+        use random::{fill_bernoulli_u8, fill_exponential, fill_int, fill_normal, fill_uniform};
+        match draw {
+            Draw::Bernoulli(prob) => fill_bernoulli_u8(p, prob, &mut results(out)?),
+            Draw::Integers(from, to) => fill_int::<i64>(p, from, to, &mut results(out)?),
+            _ => real!("random", out, T => {
+                let out = &mut *results::<T>(out)?;
+                match draw {
+                    Draw::Uniform(from, to) => fill_uniform(p, from, to, out),
+                    Draw::Normal(mean, std) => fill_normal(p, mean, std, out),
+                    Draw::Exponential(rate) => fill_exponential(p, rate, out),
+                    Draw::Bernoulli(_) | Draw::Integers(..) => {}
+                }
+            }),
+        }
+        Ok(())
+    }
+
+    fn bernoulli_each(&self, p: Philox, probs: View, out: View) -> Result<()> {
+        real!("bernoulli", out, T => random::fill_bernoulli_each::<T>(p, elements(probs), &mut results(out)?));
+        Ok(())
+    }
+
+    fn dropout(&self, x: View, mask: View, scale: f64, out: View) -> Result<()> {
+        with_dtype!(float compute_type(out.dtype), T => {
+            choice::dropout(x, elements(mask), T::of(scale), out)?;
+        }, else bail!(Error::DtypeNotImplemented { op: "dropout", dtype: out.dtype }));
+        Ok(())
+    }
+
+    fn pick_categories(&self, weights: View, draws: View, replacement: bool, out: View) -> Result<bool> {
+        let (weights, draws, chosen) = (elements(weights), elements(draws), &mut *results(out)?);
+        choice::categories(
+            weights,
+            draws,
+            replacement,
+            out.layout.shape.last().copied().unwrap_or(1),
+            chosen,
+        );
+        Ok(true)
+    }
+
+    fn triangle(&self, x: View, rows: usize, columns: usize, k: i64, lower: bool, out: View) -> Result<()> {
+        with_dtype!(bits x.dtype, T => triangle::<T>(elements(x), rows, columns, k, lower, &mut results(out)?));
+        Ok(())
+    }
+
+    // ---- along a dimension
+
+    fn reduce(&self, op: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<()> {
+        match op {
+            ReduceOp::All => reduce::all::<Bool8>(elements(x), d, &mut results(out)?),
+            ReduceOp::Any => reduce::any::<Bool8>(elements(x), d, &mut results(out)?),
+            ReduceOp::Max | ReduceOp::Min => with_dtype!(ordered x.dtype, T => {
+                reduce::extremum::<T>(elements(x), d, op == ReduceOp::Max, &mut results(out)?, None)
+            }),
+            ReduceOp::Sum if x.dtype == DType::Bool => {
+                reduce::sum_int::<Bool8>(elements(x), d, &mut results(out)?)
+            }
+            ReduceOp::Sum if !x.dtype.is_float() => {
+                reduce::sum_int::<i64>(elements(x), d, &mut results(out)?)
+            }
+            ReduceOp::Product if !x.dtype.is_float() => {
+                reduce::prod_int::<i64>(elements(x), d, &mut results(out)?)
+            }
+            _ => real!("reduction", x, T => {
+                let (x, out) = (elements::<T>(x), &mut *results::<T>(out)?);
+                match op {
+                    ReduceOp::Product => reduce::prod::<T>(x, d, out),
+                    ReduceOp::Norm(p) => reduce::norm_p::<T>(p, x, d, out),
+                    ReduceOp::LogSumExp => reduce::logsumexp::<T>(x, d, out),
+                    _ => reduce::sum::<T>(x, d, out),
+                }
+            }),
+        }
+        Ok(())
+    }
+
+    fn norm_of_all(&self, order: f64, tensors: &[View], out: View) -> Result<()> {
+        copy::fill(out, Scalar::Float(optim::norm_of_all(order, tensors)))?;
+        Ok(())
+    }
+
+    fn extremum(&self, largest: bool, x: View, d: ReduceDims, values: View, indices: View) -> Result<()> {
+        with_dtype!(ordered x.dtype, T => {
+            reduce::extremum::<T>(elements(x), d, largest, &mut results(values)?, Some(&mut *results(indices)?))
+        });
+        Ok(())
+    }
+
+    fn moments(&self, x: View, d: ReduceDims, mean: View, squares: View) -> Result<()> {
+        real!("std_var", x, T => reduce::moments::<T>(elements(x), d, &mut results(mean)?, &mut results(squares)?));
+        Ok(())
+    }
+
+    fn scan(&self, what: Running, x: View, d: ReduceDims, reverse: bool, out: View) -> Result<()> {
+        if out.dtype == DType::I64 {
+            with_dtype!(whole x.dtype, T => match what {
+                Running::Product => scan::cumprod_int::<T>(elements(x), d, &mut results(out)?),
+                Running::Sum | Running::LogSumExp => scan::cumsum_int::<T>(elements(x), d, reverse, &mut results(out)?),
+            });
+            return Ok(());
+        }
+        real!("scan", out, T => match what {
+            Running::Sum => scan::cumsum::<T>(elements(x), d, reverse, &mut results(out)?),
+            Running::Product => scan::cumprod::<T>(elements(x), d, &mut results(out)?),
+            Running::LogSumExp => scan::logcumsumexp::<T>(elements(x), d, &mut results(out)?),
+        });
+        Ok(())
+    }
+
+    fn scan_extremum(
+        &self,
+        x: View,
+        d: ReduceDims,
+        largest: bool,
+        values: View,
+        indices: View,
+    ) -> Result<()> {
+        with_dtype!(ordered x.dtype, T => {
+            scan::cum_extremum::<T>(elements(x), d, largest, &mut results(values)?, &mut results(indices)?);
+        });
+        Ok(())
+    }
+
+    fn sort(&self, x: View, n: usize, descending: bool, values: View, indices: View) -> Result<()> {
+        with_dtype!(ordered x.dtype, T => {
+            sort::sort::<T>(elements(x), n, descending, &mut results(values)?, &mut results(indices)?);
+        });
+        Ok(())
+    }
+
+    fn topk(
+        &self,
+        x: View,
+        n: usize,
+        k: usize,
+        largest: bool,
+        sorted: bool,
+        values: View,
+        indices: View,
+    ) -> Result<()> {
+        with_dtype!(ordered x.dtype, T => {
+            sort::topk::<T>(elements(x), n, k, largest, sorted, &mut results(values)?, &mut results(indices)?);
+        });
+        Ok(())
+    }
+
+    fn kthvalue(&self, x: View, n: usize, k: usize, values: View, indices: View) -> Result<()> {
+        with_dtype!(ordered x.dtype, T => {
+            sort::kthvalue::<T>(elements(x), n, k, &mut results(values)?, &mut results(indices)?);
+        });
+        Ok(())
+    }
+
+    fn searchsorted(
+        &self,
+        sorted: View,
+        n: usize,
+        sorter: Option<View>,
+        values: View,
+        m: usize,
+        right: bool,
+        out: View,
+    ) -> Result<()> {
+        let order = sorter.map(elements::<i64>);
+        if let Some(bad) = order.and_then(|o| o.iter().find(|&&i| i < 0 || i as usize >= n)) {
+            bail!(Index, "torch.searchsorted(): sorter index {bad} out of range");
+        }
+        with_dtype!(ordered sorted.dtype, T => {
+            sort::searchsorted::<T>(elements(sorted), n, order, elements(values), m, right, &mut results(out)?);
+        });
+        Ok(())
+    }
+
+    fn order_statistic(
+        &self,
+        what: Statistic,
+        x: View,
+        n: usize,
+        values: View,
+        indices: View,
+    ) -> Result<bool> {
+        with_dtype!(ordered x.dtype, T => order::choose::<T>(what, elements(x), n, &mut results(values)?, &mut results(indices)?));
+        Ok(true)
+    }
+
+    fn quantile_ranks(
+        &self,
+        sorted: View,
+        d: ReduceDims,
+        q: View,
+        how: Interpolation,
+        ignore_nan: bool,
+        out: QuantileRanks,
+    ) -> Result<bool> {
+        order::quantile_ranks(sorted, d, q, how, ignore_nan, out)?;
+        Ok(true)
+    }
+
+    fn softmax(&self, kind: Kind, x: View, d: ReduceDims, out: View) -> Result<()> {
+        real!("softmax", x, T => match kind {
+            Kind::Softmax => softmax::softmax::<T>(elements(x), d, &mut results(out)?),
+            Kind::LogSoftmax => softmax::log_softmax::<T>(elements(x), d, &mut results(out)?),
+        });
+        Ok(())
+    }
+
+    fn softmax_backward(&self, kind: Kind, g: View, y: View, d: ReduceDims, out: View) -> Result<()> {
+        real!("softmax", y, T => {
+            let (g, y, out) = (elements::<T>(g), elements(y), &mut *results(out)?);
+            match kind {
+                Kind::Softmax => softmax::softmax_backward::<T>(g, y, d, out),
+                Kind::LogSoftmax => softmax::log_softmax_backward::<T>(g, y, d, out),
+            }
+        });
+        Ok(())
+    }
+
+    fn nll(&self, logp: View, d: ReduceDims, targets: Targets, losses: View) -> Result<TotalWeight> {
+        real!("softmax", logp, T => {
+            let total = softmax::nll_forward::<T>(elements(logp), d, host_targets(&targets), &mut results(losses)?);
+            Ok(TotalWeight::Known(total.map_err(out_of_bounds)?.to_f64()))
+        })
+    }
+
+    fn nll_backward(
+        &self,
+        g: View,
+        logp: View,
+        d: ReduceDims,
+        targets: Targets,
+        logits: bool,
+        out: View,
+    ) -> Result<()> {
+        real!("softmax", out, T => {
+            let (g, t, dx) = (elements::<T>(g), host_targets(&targets), &mut *results(out)?);
+            if logits {
+                softmax::cross_entropy_backward(g, elements(logp), d, t, dx).map_err(out_of_bounds)?;
+            } else {
+                softmax::nll_backward(g, d, t, dx).map_err(out_of_bounds)?;
+            }
+        });
+        Ok(())
+    }
+
+    // ---- positions that data decide
+
+    fn gather(&self, x: View, grid: &IndexGrid, out: View) -> Result<()> {
+        on_host_grid(
+            grid,
+            |g| with_dtype!(bits x.dtype, T => results(out).map(|mut out| index::gather::<T>(x.storage, g, &mut out))),
+        )?
+    }
+
+    fn scatter(&self, x: View, grid: &IndexGrid, values: View, how: Combine) -> Result<()> {
+        on_host_grid(grid, |g| index::scatter(x, g, values, how))?
+    }
+
+    fn gather_along(&self, x: View, dim: usize, pick: Pick, out: View) -> Result<()> {
+        check(&pick)?;
+        let shape = &pick.index.layout.shape;
+        with_dtype!(bits x.dtype, T => index::gather_along::<T>(x, dim, shape, elements(pick.index), &mut results(out)?));
+        Ok(())
+    }
+
+    fn scatter_along(&self, out: View, dim: usize, pick: Pick, src: View, how: Combine) -> Result<()> {
+        check(&pick)?;
+        index::scatter_along(out, dim, &pick.index.layout.shape, elements(pick.index), src, how)
+    }
+
+    fn sum_rows(
+        &self,
+        g: View,
+        index: View,
+        padding: Option<usize>,
+        by_frequency: bool,
+        out: View,
+    ) -> Result<()> {
+        let width = out.layout.shape[1];
+        let rows = index::RowSums { index: elements(index), width, padding, by_frequency };
+        real!("embedding_dense_backward", out, T => rows.run::<T>(elements(g), &mut results(out)?));
+        Ok(())
+    }
+
+    fn find(&self, mask: View) -> Result<Found> {
+        Ok(Found::Host(index::mask_starts(elements(mask))))
+    }
+
+    fn positions(&self, mask: View, found: &Found, out: View) -> Result<()> {
+        index::positions(elements(mask), found.starts(), &mut results(out)?);
+        Ok(())
+    }
+
+    fn compress(&self, x: View, mask: View, found: &Found, out: View) -> Result<()> {
+        let starts = found.starts();
+        with_dtype!(bits x.dtype, T => index::compress::<T>(elements(x), elements(mask), starts, &mut results(out)?));
+        Ok(())
+    }
+
+    fn expand(&self, values: View, mask: View, found: &Found, out: View) -> Result<()> {
+        let starts = found.starts();
+        with_dtype!(bits out.dtype, T => index::expand::<T>(elements(values), elements(mask), starts, &mut results(out)?));
+        Ok(())
+    }
+
+    fn fill_masked(&self, out: View, mask: View, value: Scalar) -> Result<()> {
+        index::fill_masked(out, elements::<Bool8>(mask), value)
+    }
+
+    fn unravel(&self, positions: View, step: usize, size: usize, out: View) -> Result<()> {
+        let (step, size) = (step as i64, size as i64);
+        for (o, &p) in results::<i64>(out)?.iter_mut().zip(elements::<i64>(positions)) {
+            *o = p / step % size;
+        }
+        Ok(())
+    }
+
+    fn first_outside(&self, indices: View, n: i64) -> Result<Option<i64>> {
+        Ok(elements::<i64>(indices).iter().copied().find(|i| !(0..n).contains(i)))
+    }
+
+    // ---- products, windows, matrices
+
+    fn matmul(&self, a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
+        products::matmul(a, b, bias, out)
+    }
+
+    fn convolution(
+        &self,
+        which: Product,
+        s: &ConvShape,
+        a: View,
+        b: View,
+        bias: Option<View>,
+        out: View,
+    ) -> Result<()> {
+        real!("convolution", out, T => {
+            let (a, b, out) = (elements::<T>(a), elements::<T>(b), &mut *results::<T>(out)?);
+            match which {
+                Product::Output => conv::forward(s, a, b, bias.map(elements), out),
+                Product::Input => conv::backward_input(s, a, b, out),
+                Product::Weight => conv::backward_weight(s, a, b, out),
+            }
+        });
+        Ok(())
+    }
+
+    fn convolution_bias(&self, s: &ConvShape, g: View, out: View) -> Result<()> {
+        real!("convolution", out, T => conv::backward_bias::<T>(s, elements(g), &mut results(out)?));
+        Ok(())
+    }
+
+    fn max_pool(&self, s: &PoolShape, x: View, out: View, indices: View) -> Result<()> {
+        real!("pooling", x, T => pool::max_pool::<T>(s, elements(x), &mut results(out)?, &mut results(indices)?));
+        Ok(())
+    }
+
+    fn adaptive_max_pool(&self, s: &ResizeShape, x: View, out: View, indices: View) -> Result<()> {
+        real!("pooling", x, T => pool::adaptive_max_pool::<T>(s, elements(x), &mut results(out)?, &mut results(indices)?));
+        Ok(())
+    }
+
+    fn resample(&self, map: &Map, x: View, out: View) -> Result<()> {
+        real!("pooling", x, T => {
+            let (x, out) = (elements::<T>(x), &mut *results::<T>(out)?);
+            match *map {
+                Map::Average(s, divisor) => pool::avg_pool(&s, divisor, x, out),
+                Map::AdaptiveAverage(s) => pool::adaptive_avg_pool(&s, x, out),
+                Map::Nearest(s, scales) => pool::interpolate_nearest(&s, scales, x, out),
+                Map::Axis { n, inner, taps } => pool::weighted(n, inner, taps, x, out),
+                Map::Pick { indices, windows } => pick(elements(indices), windows.volumes(), x, out),
+            }
+        });
+        Ok(())
+    }
+
+    fn resample_adjoint(&self, map: &Map, g: View, out: View) -> Result<()> {
+        real!("pooling", g, T => {
+            let (g, out) = (elements::<T>(g), &mut *results::<T>(out)?);
+            match *map {
+                Map::Average(s, divisor) => pool::avg_pool_backward(&s, divisor, g, out),
+                Map::AdaptiveAverage(s) => pool::adaptive_avg_pool_backward(&s, g, out),
+                Map::Nearest(s, scales) => pool::interpolate_nearest_backward(&s, scales, g, out),
+                Map::Axis { n, inner, taps } => pool::weighted_backward(n, inner, taps, g, out),
+                Map::Pick { indices, windows } => {
+                    let (input, output) = windows.volumes();
+                    pool::max_pool_backward(input, output, g, elements(indices), out);
+                }
+            }
+        });
+        Ok(())
+    }
+
+    fn factor(&self, _: &'static str, what: Factor, n: usize, a: View, out: View) -> Result<()> {
+        if out.layout.numel() > 0 {
+            let a = elements::<f64>(a);
+            let size = if let Factor::Qr { m, .. } = what { m * n } else { n * n };
+            for_chunks_mut(&mut results::<f64>(out)?, what.each(n), |i, out| {
+                products::factor(what, n, &mut a[i * size..][..size].to_vec(), out);
+            });
+        }
+        Ok(())
+    }
+
+    fn svd(&self, m: &Matrices, w: View, out: View) -> Result<()> {
+        let w = elements::<f64>(w);
+        let size = m.rows * m.columns;
+        for_chunks_mut(&mut results::<f64>(out)?, m.each(), |i, out| {
+            let (left, rest) = out.split_at_mut(m.left * m.rows);
+            let (values, right) = rest.split_at_mut(m.columns);
+            let factors = svd::Factors { left, values, right };
+            svd::svd(w[i * size..][..size].to_vec(), m.rows, m.columns, factors);
+        });
+        Ok(())
+    }
+
+    // ---- normalisation and optimizers
+
+    fn norm_forward(
+        &self,
+        kind: norms::Kind,
+        x: View,
+        affine: [Option<View>; 2],
+        eps: f64,
+        out: View,
+        stats: Stats,
+    ) -> Result<bool> {
+        with_dtype!(float x.dtype, T => norms::forward::<T>(kind, x, affine, eps, out, stats)?,
+            else bail!(Error::DtypeNotImplemented { op: kind.kernel(), dtype: x.dtype }));
+        Ok(true)
+    }
+
+    fn norm_backward(
+        &self,
+        kind: norms::Kind,
+        g: View,
+        x: View,
+        stats: [View; 2],
+        weight: Option<View>,
+        out: [View; 3],
+    ) -> Result<Made> {
+        with_dtype!(float x.dtype, T => norms::backward::<T>(kind, g, x, stats, weight, out)?,
+            else bail!(Error::DtypeNotImplemented { op: kind.kernel(), dtype: x.dtype }));
+        Ok(Made::All)
+    }
+
+    fn follow(&self, old: View, new: View, kept: f64, taken: f64, out: View) -> Result<()> {
+        norm::follow(old, new, kept, taken, out)
+    }
+
+    fn optimizer_step(&self, groups: &[Group]) -> Result<()> {
+        optim::step(groups)
+    }
+
+    fn scale(&self, tensors: &[View], factor: View, found: Option<View>) -> Result<()> {
+        optim::scale(tensors, factor, found)
+    }
+}
+
+fn host_targets<'a, T: Element>(t: &Targets<'a>) -> softmax::Targets<'a, T> {
+    softmax::Targets {
+        class: elements(t.class),
+        weight: t.weight.map(elements),
+        ignore_index: t.ignore_index,
+    }
+}
+
+/// Calls `f` with the offset of each entry of a grid, all of which are checked.
+fn on_host_grid<T>(grid: &IndexGrid, f: impl FnOnce(&index::HostGrid) -> T) -> Result<T> {
+    let mut offsets = vec![0; grid.n];
+    for p in grid.picks {
+        for (o, &i) in offsets.iter_mut().zip(elements::<i64>(p.index)) {
+            *o += p.rule.position(i, p.size)? as isize * p.stride;
+        }
+    }
+    Ok(f(&index::HostGrid { before: grid.before, offsets: &offsets, after: grid.after }))
+}
+
+/// Errors where an entry of a dense index is none of a dimension.
+fn check(p: &Pick) -> Result<()> {
+    elements::<i64>(p.index).iter().try_for_each(|&i| p.rule.position(i, p.size).map(|_| ()))
+}
+
+fn pick<T: Real>(indices: &[i64], (input, output): (usize, usize), x: &[T], out: &mut [T]) {
+    for_chunks_mut(out, output.max(1), |p, out| {
+        let (x, indices) = (&x[p * input..][..input], &indices[p * output..]);
+        out.iter_mut().zip(indices).for_each(|(o, &i)| *o = x[i as usize]);
+    });
+}
+
+fn triangle<T: Element>(x: &[T], rows: usize, columns: usize, k: i64, lower: bool, out: &mut [T]) {
+    out.copy_from_slice(x);
+    for (at, row) in out.chunks_exact_mut(columns.max(1)).enumerate() {
+        // The first column beyond diagonal `k`, and with it beyond the lower triangle.
+        let i = (at % rows.max(1)) as i64;
+        let split = |from: i64| (i.saturating_add(from)).clamp(0, columns as i64) as usize;
+        let zeros = if lower { split(k.saturating_add(1))..columns } else { 0..split(k) };
+        row[zeros].fill(T::from_i64(0));
+    }
+}

@@ -1,0 +1,61 @@
+//! The kernel of a kind of normalisation.
+
+use crate::backend::cpu::norm;
+pub(super) use crate::backend::norm::Kind;
+use crate::backend::norm::{Stats, reciprocal_deviation};
+use crate::backend::{View, elements, results};
+use crate::error::Result;
+
+pub(super) fn forward<T: norm::Number>(
+    kind: Kind,
+    x: View,
+    affine: [Option<View>; 2],
+    eps: f64,
+    out: View,
+    stats: Stats,
+) -> Result<()> {
+    let (x, out, [w, b]) = (elements::<T>(x), &mut *results::<T>(out)?, affine.map(|v| v.map(elements::<T>)));
+    let (mean, rstd) = (&mut *results::<T>(stats.mean)?, &mut *results::<T>(stats.rstd)?);
+    match kind {
+        Kind::Layer { n } => norm::layer_norm(x, n, w, b, eps, out, mean, rstd),
+        Kind::Group { n, c, inner, groups } => {
+            norm::group_norm(x, n, c, inner, groups, w, b, eps, out, mean, rstd);
+        }
+        Kind::Batch { n, c, inner, training } => {
+            let mut var = stats.var.map(results::<T>).transpose()?;
+            let var = var.as_deref_mut().unwrap_or_default();
+            if training {
+                norm::channel_stats(x, n, c, inner, mean, var);
+            }
+            for (rstd, &var) in rstd.iter_mut().zip(var.iter()) {
+                *rstd = reciprocal_deviation(var, T::of(eps));
+            }
+            norm::batch_norm(x, c, inner, mean, rstd, w, b, out);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn backward<T: norm::Number>(
+    kind: Kind,
+    g: View,
+    x: View,
+    [mean, rstd]: [View; 2],
+    weight: Option<View>,
+    out: [View; 3],
+) -> Result<()> {
+    let (g, x, w) = (elements::<T>(g), elements::<T>(x), weight.map(elements::<T>));
+    let (mean, rstd) = (elements::<T>(mean), elements::<T>(rstd));
+    let [dx, dw, db] = out;
+    let (dx, dw, db) = (&mut *results::<T>(dx)?, &mut *results::<T>(dw)?, &mut *results::<T>(db)?);
+    match kind {
+        Kind::Layer { n } => norm::layer_norm_backward(g, x, n, mean, rstd, w, dx, dw, db),
+        Kind::Group { n, c, inner, groups } => {
+            norm::group_norm_backward(g, x, n, c, inner, groups, mean, rstd, w, dx, dw, db);
+        }
+        Kind::Batch { n, c, inner, training } => {
+            norm::batch_norm_backward(g, x, n, c, inner, mean, rstd, w, training, dx, dw, db);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! Products and factorizations of the matrices that views hold.
+
+use crate::backend::cpu::matmul;
+use crate::backend::factor::Factor;
+use crate::backend::{View, elements, results};
+use crate::dtype::Element;
+use crate::error::Result;
+use crate::with_dtype;
+
+/// The matrix of the last two dimensions of the first batch entry.
+fn matrix<'a, T: Element>(v: &View<'a>) -> matmul::MatRef<'a, T> {
+    let (l, data) = (v.layout, v.storage.slice::<T>());
+    let r = l.rank();
+    matmul::MatRef { data: &data[l.offset.min(data.len())..], rs: l.strides[r - 2], cs: l.strides[r - 1] }
+}
+
+pub(super) fn matmul(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
+    use matmul::{Activation, Bias, Epilogue, MatRef, batched_gemm, gemm, gemm_int};
+    let r = a.layout.rank();
+    let (m, k, n) = (a.layout.shape[r - 2], a.layout.shape[r - 1], b.layout.shape[r - 1]);
+    let batch = if r == 3 { a.layout.shape[0] } else { 1 };
+    let steps = if r == 3 { (a.layout.strides[0] as usize, b.layout.strides[0] as usize) } else { (0, 0) };
+    with_dtype!(float out.dtype, T => {
+        let c = &mut *results::<T>(out)?;
+        let bias = match &bias {
+            Some(v) => Bias::Row(elements::<T>(*v)),
+            None => Bias::None,
+        };
+        let ep = Epilogue { alpha: 1.0, beta: 0.0, bias, act: Activation::None };
+        if r == 2 {
+            gemm::<T>(m, n, k, matrix(&a), matrix(&b), c, ep);
+        } else {
+            batched_gemm::<T>(batch, m, n, k, matrix(&a), steps.0, matrix(&b), steps.1, c, ep);
+        }
+    }, else {
+        let c = &mut *results::<i64>(out)?;
+        for (i, c) in c.chunks_mut((m * n).max(1)).enumerate() {
+            let (p, q) = (matrix::<i64>(&a), matrix::<i64>(&b));
+            let (p, q) =
+                (MatRef { data: &p.data[i * steps.0..], ..p }, MatRef { data: &q.data[i * steps.1..], ..q });
+            gemm_int(m, n, k, p, q, c);
+        }
+        if let Some(v) = bias {
+            let row = elements::<i64>(v);
+            c.chunks_mut(n.max(1)).for_each(|c| c.iter_mut().zip(row).for_each(|(c, b)| *c = c.wrapping_add(*b)));
+        }
+    });
+    Ok(())
+}
+
+/// The results of one matrix, which is used up.
+pub(super) fn factor(what: Factor, n: usize, a: &mut [f64], out: &mut [f64]) {
+    use crate::backend::cpu::factor as kernel;
+    let last = out.len() - 1;
+    match what {
+        Factor::Solve { k, lenient } => out[last] = kernel::solve(a, n, &mut out[..n * k], k, lenient),
+        Factor::Triangular { k, upper, unit } => {
+            kernel::triangular(a, n, &mut out[..n * k], k, upper, unit);
+            out[last] = 0.0;
+        }
+        Factor::Determinant => out.copy_from_slice(&kernel::determinant(a, n)),
+        Factor::Cholesky => {
+            out[last] = kernel::cholesky(a, n);
+            out[..n * n].copy_from_slice(a);
+        }
+        Factor::Qr { m, q, .. } => {
+            let (q, r) = out.split_at_mut(q * m);
+            kernel::qr(a, m, q, r);
+        }
+        Factor::Eigh => {
+            let (values, rest) = out.split_at_mut(n);
+            let (vectors, found) = rest.split_at_mut(n * n);
+            found[0] = f64::from(kernel::eigh(a, n, values, vectors));
+        }
+    }
+}

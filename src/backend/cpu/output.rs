@@ -1,0 +1,373 @@
+//! Memory that a kernel writes.
+//!
+//! Note [Outputs]
+//! What a kernel writes may be memory that other tensors share. So it is not a `&mut [T]` of a storage, but the elements
+//! of one view, checked when they are taken: on the host, of this dtype, within the storage, not read-only. There are two
+//! ways of taking them.
+//! - [`Output`]: a dense view. It lends its elements as one `&mut [T]`, which [`super::parallel`] divides among workers
+//!   by position. No element in between belongs to another tensor.
+//! - [`Cells`]: any view. Its elements are written one by one or by runs through a pointer, and no reference to them ever
+//!   exists; between them may lie elements of others, which other threads may write at the same time. It is shared by the
+//!   workers of one kernel, of which each writes the elements at its own positions.
+//!
+//! While one of these lives, its thread can take no element of it again: the second attempt is an error. So no two
+//! references to one element come from safe code on one thread. That inputs are read through blocks where they overlap an
+//! output is the affair of the drivers. Two threads that write one tensor at once race: see Note [Tensor data and aliasing].
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut, Range};
+
+use crate::backend::View;
+use crate::dtype::Element;
+use crate::ensure;
+use crate::error::{Error, Result};
+use crate::storage::Storage;
+
+/// More outputs than any kernel has at a time.
+const CLAIMS: usize = 12;
+
+/// Ranges of addresses that this thread has taken: the first `count` of them.
+struct Claims {
+    count: Cell<usize>,
+    taken: [Cell<(usize, usize)>; CLAIMS],
+}
+
+thread_local! {
+    static TAKEN: Claims = const { Claims { count: Cell::new(0), taken: [const { Cell::new((0, 0)) }; CLAIMS] } };
+}
+
+/// A range of addresses that is this one's until it is dropped, on the thread that took it.
+struct Claim {
+    start: usize,
+    /// Claims are counted by threads.
+    stays: PhantomData<*mut ()>,
+}
+
+impl Claim {
+    #[inline]
+    fn new(bytes: Range<usize>) -> Result<Claim> {
+        TAKEN.with(|claims| {
+            let n = claims.count.get();
+            let meets = |c: &Cell<(usize, usize)>| c.get().0 < bytes.end && bytes.start < c.get().1;
+            if n == CLAIMS || claims.taken[..n].iter().any(meets) {
+                return Err(taken_twice());
+            }
+            // What is empty meets nothing, but is counted: `drop` finds it by where it starts.
+            claims.taken[n].set((bytes.start, bytes.end));
+            claims.count.set(n + 1);
+            Ok(Claim { start: bytes.start, stays: PhantomData })
+        })
+    }
+}
+
+impl Drop for Claim {
+    #[inline]
+    fn drop(&mut self) {
+        TAKEN.with(|claims| {
+            let last = claims.count.get().saturating_sub(1);
+            if let Some(i) = claims.taken[..=last].iter().rposition(|c| c.get().0 == self.start) {
+                claims.taken[i].set(claims.taken[last].get());
+                claims.count.set(last);
+            }
+        });
+    }
+}
+
+#[cold]
+fn taken_twice() -> Error {
+    Error::Runtime(
+        "unsupported operation: several outputs of one operation refer to the same memory location. Please clone() the \
+         tensors before performing the operation."
+            .into(),
+    )
+}
+
+/// What holds of every output, whatever its layout. Of memory that is not the host's, every element is beyond the end.
+#[inline]
+fn check<T: Element>(v: &View) -> Result<()> {
+    if v.dtype.size() != size_of::<T>() || v.storage.is_readonly() {
+        return Err(refused::<T>(v));
+    }
+    Ok(())
+}
+
+#[cold]
+fn read_only() -> Error {
+    Error::Runtime("the memory of this tensor is read-only and cannot be written in place".into())
+}
+
+#[cold]
+fn refused<T: Element>(v: &View) -> Error {
+    if v.storage.is_readonly() {
+        return read_only();
+    }
+    Error::Runtime(format!(
+        "expected scalar type {} but found {}",
+        T::DTYPE.scalar_name(),
+        v.dtype.scalar_name()
+    ))
+}
+
+#[cold]
+fn misaligned() -> Error {
+    Error::Runtime(
+        "the memory of this tensor is not aligned to the size of its elements. Please clone() the tensor before \
+         performing the operation."
+            .into(),
+    )
+}
+
+#[cold]
+fn beyond_storage(v: &View) -> Error {
+    let beyond = || Error::Runtime("a tensor has elements beyond the end of its storage".into());
+    v.on_host().err().unwrap_or_else(beyond)
+}
+
+/// The elements of a dense view, to be written. See Note [Outputs].
+pub struct Output<'a, T> {
+    first: *mut T,
+    len: usize,
+    _claim: Claim,
+    memory: PhantomData<&'a Storage>,
+}
+
+impl<'a, T: Element> Output<'a, T> {
+    /// All elements of a dense view, as its dtype or as another type of that size. A view of none may start beyond the
+    /// end of its memory.
+    ///
+    /// # Errors
+    /// `RuntimeError` for memory that is read-only, misaligned, too short, or taken already.
+    #[inline]
+    pub fn of(v: View<'a>) -> Result<Self> {
+        debug_assert!(v.layout.is_contiguous());
+        Output::part(v, 0..v.layout.numel())
+    }
+
+    /// The elements at a range of positions of a dense view: what one worker makes of it.
+    ///
+    /// # Errors
+    /// As for [`Output::of`].
+    #[inline]
+    pub fn part(v: View<'a>, range: Range<usize>) -> Result<Self> {
+        check::<T>(&v)?;
+        let (size, len) = (size_of::<T>(), range.len());
+        let data = v.storage.data_ptr().cast::<T>();
+        if len == 0 {
+            let first = std::ptr::NonNull::dangling().as_ptr();
+            return Ok(Output { first, len, _claim: Claim::new(0..0)?, memory: PhantomData });
+        }
+        ensure!(v.storage.is_aligned(align_of::<T>()), misaligned());
+        let (start, end) =
+            (v.layout.offset.wrapping_add(range.start), v.layout.offset.checked_add(range.end));
+        ensure!(end.is_some_and(|end| end <= v.storage.host_len() / size), beyond_storage(&v));
+        let first = data.wrapping_add(start);
+        let claim = Claim::new(first as usize..first as usize + len * size)?;
+        Ok(Output { first, len, _claim: claim, memory: PhantomData })
+    }
+}
+
+impl<T: Element> Deref for Output<'_, T> {
+    type Target = [T];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        // SAFETY: as below.
+        unsafe { std::slice::from_raw_parts(self.first, self.len) }
+    }
+}
+
+impl<T: Element> DerefMut for Output<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: `part` has checked that these elements lie in the storage, which is borrowed, and are aligned; every bit
+        // pattern is a T. While the claim lives, nothing else on this thread takes them, and this is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.first, self.len) }
+    }
+}
+
+/// The elements of any view, to be written one by one or by runs. See Note [Outputs].
+///
+/// Elements are named by where they lie in the storage, in elements, as an [`crate::layout::Odometer`] counts. They need
+/// not be aligned.
+pub struct Cells<'a> {
+    data: *mut u8,
+    /// The elements that may be written: those from the lowest to the highest of the view.
+    lo: usize,
+    len: usize,
+    size: usize,
+    _claim: Claim,
+    memory: PhantomData<&'a Storage>,
+}
+
+// SAFETY: shared by the workers of a kernel, of which each writes other elements; no references to these are made. The
+// claim is not touched until it is dropped, on the thread that took it, as this is not Send.
+unsafe impl Sync for Cells<'_> {}
+
+impl<'a> Cells<'a> {
+    /// # Errors
+    /// `RuntimeError` for memory that is read-only, too short, or taken already.
+    pub fn of(v: View<'a>) -> Result<Self> {
+        let size = v.dtype.size();
+        ensure!(!v.storage.is_readonly(), read_only());
+        let data = v.storage.data_ptr();
+        let Some((lo, hi)) = v.layout.extent() else {
+            return Ok(Cells { data, lo: 0, len: 0, size, _claim: Claim::new(0..0)?, memory: PhantomData });
+        };
+        let inside = lo >= 0 && (hi as usize) < v.storage.host_len() / size;
+        ensure!(inside, beyond_storage(&v));
+        let (lo, len) = (lo as usize, (hi - lo) as usize + 1);
+        let start = data as usize + lo * size;
+        let claim = Claim::new(start..start + len * size)?;
+        Ok(Cells { data, lo, len, size, _claim: claim, memory: PhantomData })
+    }
+
+    /// Where `n` elements from `at` on lie.
+    ///
+    /// # Panics
+    /// If they are not elements of the view, or of another size than `T`.
+    #[inline(always)]
+    fn place<T: Element>(&self, at: usize, n: usize) -> *mut T {
+        let from = at.wrapping_sub(self.lo);
+        assert!(from <= self.len && n <= self.len - from && size_of::<T>() == self.size, "not an element");
+        // In bounds: see the assertion.
+        self.data.wrapping_add(at * size_of::<T>()).cast()
+    }
+
+    #[inline(always)]
+    pub fn set<T: Element>(&self, at: usize, value: T) {
+        // SAFETY: `place` has checked that the element lies in the borrowed storage.
+        unsafe { self.place::<T>(at, 1).write_unaligned(value) }
+    }
+
+    /// Replaces an element by what `f` makes of it.
+    #[inline(always)]
+    pub fn update<T: Element>(&self, at: usize, f: impl FnOnce(T) -> T) {
+        let p = self.place::<T>(at, 1);
+        // SAFETY: as for `set`; every bit pattern is a T.
+        unsafe { p.write_unaligned(f(p.read_unaligned())) }
+    }
+
+    /// Replaces neighbours by what `f` makes of each and a value.
+    #[inline(always)]
+    pub fn update_run<T: Element>(&self, at: usize, values: &[T], f: impl Fn(T, T) -> T) {
+        let p = self.place::<T>(at, values.len());
+        for (i, &v) in values.iter().enumerate() {
+            // SAFETY: as for `set`; every bit pattern is a T.
+            unsafe { p.add(i).write_unaligned(f(p.add(i).read_unaligned(), v)) }
+        }
+    }
+
+    /// Writes neighbours.
+    #[inline(always)]
+    pub fn write<T: Element>(&self, at: usize, values: &[T]) {
+        let to = self.place::<T>(at, values.len()).cast::<u8>();
+        // SAFETY: `place` has checked that the elements lie in the borrowed storage. Should `values` lie there too, which
+        // the drivers exclude, they are moved as if by way of a copy.
+        unsafe { std::ptr::copy(values.as_ptr().cast::<u8>(), to, size_of_val(values)) }
+    }
+
+    /// Sets `n` neighbours.
+    #[inline(always)]
+    pub fn fill<T: Element>(&self, at: usize, n: usize, value: T) {
+        let p = self.place::<T>(at, n);
+        for i in 0..n {
+            // SAFETY: as for `set`.
+            unsafe { p.add(i).write_unaligned(value) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+    use crate::layout::Layout;
+
+    fn view<'a>(storage: &'a Storage, layout: &'a Layout) -> View<'a> {
+        View { storage, layout, dtype: DType::F32 }
+    }
+
+    #[test]
+    fn no_element_is_taken_twice_at_a_time() {
+        let s = Storage::zeroed(64).unwrap();
+        let whole = Layout::contiguous([16].into());
+        let (first, last) = (whole.slice(0, 0, 8, 1), whole.slice(0, 8, 8, 1));
+        let mut a = Output::<f32>::of(view(&s, &first)).unwrap();
+        let mut b = Output::<f32>::of(view(&s, &last)).unwrap();
+        a[7] = 1.0;
+        b[0] = 2.0;
+        assert!(Output::<f32>::of(view(&s, &whole)).is_err() && Cells::of(view(&s, &last)).is_err());
+        drop(a);
+        assert!(Output::<f32>::of(view(&s, &whole)).is_err());
+        let cells = Cells::of(view(&s, &first)).unwrap();
+        cells.set(0, 3.0f32);
+        assert!(Output::<f32>::of(view(&s, &first)).is_err());
+        drop((b, cells));
+        let all = Output::<f32>::of(view(&s, &whole)).unwrap();
+        assert_eq!((all[0], all[7], all[8]), (3.0, 1.0, 2.0));
+    }
+
+    #[test]
+    fn a_claim_ends_with_its_output_whatever_the_order() {
+        let s = Storage::zeroed(64).unwrap();
+        let whole = Layout::contiguous([16].into());
+        for _ in 0..2 * CLAIMS {
+            let parts = (0..8).map(|i| Output::<f32>::part(view(&s, &whole), 2 * i..2 * i + 2).unwrap());
+            let mut parts: Vec<_> = parts.collect();
+            let empty = Output::<f32>::part(view(&s, &whole), 3..3).unwrap();
+            drop(parts.remove(0));
+            drop(parts.swap_remove(3));
+            drop(empty);
+            drop(parts);
+            drop(Output::<f32>::of(view(&s, &whole)).unwrap());
+        }
+    }
+
+    #[test]
+    fn memory_that_cannot_be_written_is_refused() {
+        let owner = [0u64; 4];
+        let start = owner.as_ptr() as *mut u8;
+        let flat = Layout::contiguous([4].into());
+        // SAFETY: the vector outlives the storage, and nothing is written.
+        let readonly = unsafe { Storage::borrowed(start, 32, true, Box::new(())) }.unwrap();
+        assert!(
+            Output::<f32>::of(view(&readonly, &flat)).is_err() && Cells::of(view(&readonly, &flat)).is_err()
+        );
+        let s = Storage::zeroed(15).unwrap();
+        assert!(Output::<f32>::of(view(&s, &flat)).is_err() && Cells::of(view(&s, &flat)).is_err());
+        let s = Storage::zeroed(16).unwrap();
+        assert!(Output::<f32>::of(view(&s, &flat)).is_ok() && Output::<f64>::of(view(&s, &flat)).is_err());
+        let beyond = Layout { offset: usize::MAX, ..flat.clone() };
+        assert!(Output::<f32>::of(view(&s, &beyond)).is_err() && Cells::of(view(&s, &beyond)).is_err());
+        let device = Storage::on_device(crate::Device::Gpu(0), 16, Box::new(())).unwrap();
+        assert!(Output::<f32>::of(view(&device, &flat)).is_err() && Cells::of(view(&device, &flat)).is_err());
+    }
+
+    #[test]
+    fn misaligned_memory_is_written_by_bytes_and_never_lent() {
+        let mut owner = vec![0u64; 4];
+        let start = owner.as_mut_ptr().cast::<u8>();
+        let flat = Layout::contiguous([4].into());
+        // SAFETY: 17 of the 32 bytes of the vector, which outlives the storage and is not touched meanwhile.
+        let s = unsafe { Storage::borrowed(start.wrapping_add(1), 17, false, Box::new(())) }.unwrap();
+        assert!(Output::<f32>::of(view(&s, &flat)).is_err() && s.slice::<f32>().is_empty());
+        let cells = Cells::of(view(&s, &flat)).unwrap();
+        cells.write(0, &[1f32, 2.0, 3.0]);
+        cells.update(1, |v: f32| v + 0.5);
+        cells.fill(3, 1, 4f32);
+        drop(cells);
+        let values: Vec<f32> =
+            s.slice::<u8>()[..16].chunks(4).map(|b| f32::from_ne_bytes(b.try_into().unwrap())).collect();
+        assert_eq!(values, [1.0, 2.5, 3.0, 4.0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "not an element")]
+    fn cells_beyond_the_view_are_not_written() {
+        let s = Storage::zeroed(64).unwrap();
+        let part = Layout::contiguous([16].into()).slice(0, 4, 4, 1);
+        Cells::of(view(&s, &part)).unwrap().set(8, 1f32);
+    }
+}

@@ -1,0 +1,307 @@
+//! [`Backend`]: what a device can compute, one method per kernel family.
+//!
+//! The modules of the families check that all operands lie on one device and call [`of`] that device; nothing above them
+//! asks where a tensor lies. Views of a method therefore lie on the backend's devices unless it says otherwise.
+
+use super::conv::{ConvShape, Product};
+use super::factor::Factor;
+use super::index::{Combine, Found, IndexGrid, Pick};
+use super::inspect::Question;
+use super::norm::{self, Made, Stats};
+use super::optim::Group;
+use super::plane::{Map, PoolShape, ResizeShape};
+use super::pointwise::{Kernel, Operand, Primitives, Program, compute_type};
+use super::random::{Draw, Philox};
+use super::reduce::{ReduceDims, ReduceOp};
+use super::scan::Running;
+use super::softmax::{Kind, Targets, TotalWeight};
+use super::sort::{Interpolation, QuantileRanks, Statistic};
+use super::svd::Matrices;
+use super::{View, cpu};
+use smallvec::SmallVec;
+
+use crate::device::Device;
+use crate::dtype::{DType, Scalar};
+use crate::ensure;
+use crate::error::{Error, Result};
+use crate::formula::{Arith, Formula, recorded};
+use crate::layout::Layout;
+use crate::storage::Storage;
+
+/// The backend of a device.
+///
+/// # Errors
+/// `NotImplementedError` where this build has none.
+#[inline(always)]
+pub fn of(device: Device) -> Result<&'static dyn Backend> {
+    match device {
+        Device::Cpu => Ok(&cpu::Cpu),
+        #[cfg(feature = "gpu")]
+        Device::Gpu(_) => Ok(&super::gpu::Wgpu),
+        #[cfg(not(feature = "gpu"))]
+        device => Err(Error::DeviceNotImplemented { op: None, device, what: String::new() }),
+    }
+}
+
+/// 1 where the first operand is less than the second, else 0.
+const LESS: Program = Program {
+    name: "bernoulli",
+    kernel: Kernel::NONE,
+    formula: &|| recorded!(|a| Arith::select(a[0].lt(a[1]), Arith::one(), Arith::zero())),
+};
+
+/// An operand times a mask of zeros and ones times a number.
+const DROPOUT: Program =
+    Program { name: "dropout", kernel: Kernel::NONE, formula: &|| recorded!(|a, p| a[0] * (a[1] * p[0])) };
+
+/// The kernels of one kind of device. What a method computes is told where the family's module offers it.
+pub trait Backend: Sync {
+    // ---- memory
+
+    /// Memory of unspecified contents.
+    fn allocate(&self, device: Device, bytes: usize) -> Result<Storage>;
+    /// The elements of a view in row-major order, in memory of the host.
+    fn download(&self, src: View) -> Result<Storage>;
+    /// Writes elements of the host to memory of the device, with a cast where the dtypes differ.
+    fn upload(&self, src: View, out: View) -> Result<()>;
+    fn synchronize(&self, device: Device) -> Result<()>;
+
+    // ---- what the device can do
+
+    fn computes(&self, device: Device, dtype: DType) -> bool;
+    fn factor_dtype(&self, a: View) -> Result<DType>;
+    fn svd_dtype(&self, x: View) -> Result<DType>;
+
+    /// Whether [`Backend::factor`] uses its matrices up.
+    fn overwrites_factored(&self) -> bool {
+        true
+    }
+
+    /// The dtype in which elements of a dtype are sorted and searched.
+    fn sort_dtype(&self, dtype: DType) -> DType {
+        dtype
+    }
+
+    /// The dtype in which extrema and running extrema are found.
+    fn extremum_dtype(&self, dtype: DType) -> DType {
+        dtype.wide()
+    }
+
+    /// The dtype of the operand of [`ReduceOp::All`] and [`ReduceOp::Any`].
+    fn truth_dtype(&self, dtype: DType) -> DType {
+        dtype.wide()
+    }
+
+    /// The dtype in which PyTorch accumulates on such a device.
+    fn accumulate_dtype(&self, dtype: DType) -> DType {
+        if dtype.is_half() { DType::F32 } else { dtype }
+    }
+
+    fn known(&self, _: Question, _: View) -> Result<Option<bool>> {
+        Ok(None)
+    }
+
+    // ---- elements
+
+    fn copy(&self, src: View, out: View) -> Result<()>;
+    fn fill(&self, out: View, value: Scalar) -> Result<()>;
+    fn accumulate(&self, src: View, out: View) -> Result<()>;
+    fn pointwise(
+        &self,
+        program: &Program,
+        compute: DType,
+        operands: &[Operand],
+        params: &[Scalar],
+        out: View,
+    ) -> Result<bool>;
+    fn pointwise_all(
+        &self,
+        name: &'static str,
+        formula: &Formula,
+        primitives: Primitives,
+        compute: DType,
+        operands: &[Operand],
+        params: &[Scalar],
+        outs: &[View],
+    ) -> Result<()>;
+    fn expect_divisors(&self, x: View) -> Result<()>;
+    fn integer_power(&self, base: View, exponent: View, out: View) -> Result<()>;
+    fn random(&self, draw: Draw, p: Philox, out: View) -> Result<()>;
+    fn bernoulli_each(&self, p: Philox, probs: View, out: View) -> Result<()> {
+        self.random(Draw::Uniform(0.0, 1.0), p, out)?;
+        self.composed(&LESS, &[out, probs], &[], out)
+    }
+    fn dropout(&self, x: View, mask: View, scale: f64, out: View) -> Result<()> {
+        self.composed(&DROPOUT, &[x, mask], &[Scalar::Float(scale)], out)
+    }
+
+    /// Applies a formula without compiled loops.
+    fn composed(&self, program: &Program, operands: &[View], params: &[Scalar], out: View) -> Result<()> {
+        let operands: SmallVec<[Operand; 3]> = operands.iter().map(|v| Operand::View(*v)).collect();
+        let ran = self.pointwise(program, compute_type(out.dtype), &operands, params, out)?;
+        ensure!(ran, Error::DtypeNotImplemented { op: program.name, dtype: out.dtype });
+        Ok(())
+    }
+
+    fn pick_categories(&self, _weights: View, _draws: View, _replacement: bool, _out: View) -> Result<bool> {
+        Ok(false)
+    }
+    fn triangle(&self, x: View, rows: usize, columns: usize, k: i64, lower: bool, out: View) -> Result<()>;
+
+    // ---- along a dimension
+
+    fn reduce(&self, op: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<()>;
+    fn norm_of_all(&self, order: f64, tensors: &[View], out: View) -> Result<()>;
+    fn extremum(&self, largest: bool, x: View, d: ReduceDims, values: View, indices: View) -> Result<()>;
+    fn moments(&self, x: View, d: ReduceDims, mean: View, squares: View) -> Result<()>;
+    fn scan(&self, what: Running, x: View, d: ReduceDims, reverse: bool, out: View) -> Result<()>;
+    fn scan_extremum(&self, x: View, d: ReduceDims, largest: bool, values: View, indices: View)
+    -> Result<()>;
+    fn sort(&self, x: View, n: usize, descending: bool, values: View, indices: View) -> Result<()>;
+    fn topk(
+        &self,
+        x: View,
+        n: usize,
+        k: usize,
+        largest: bool,
+        sorted: bool,
+        values: View,
+        indices: View,
+    ) -> Result<()>;
+    fn kthvalue(&self, x: View, n: usize, k: usize, values: View, indices: View) -> Result<()>;
+    fn searchsorted(
+        &self,
+        sorted: View,
+        n: usize,
+        sorter: Option<View>,
+        values: View,
+        m: usize,
+        right: bool,
+        out: View,
+    ) -> Result<()>;
+    fn order_statistic(
+        &self,
+        _: Statistic,
+        _x: View,
+        _n: usize,
+        _values: View,
+        _indices: View,
+    ) -> Result<bool> {
+        Ok(false)
+    }
+    fn quantile_ranks(
+        &self,
+        _sorted: View,
+        _d: ReduceDims,
+        _q: View,
+        _how: Interpolation,
+        _ignore_nan: bool,
+        _out: QuantileRanks,
+    ) -> Result<bool> {
+        Ok(false)
+    }
+    fn softmax(&self, kind: Kind, x: View, d: ReduceDims, out: View) -> Result<()>;
+    fn softmax_backward(&self, kind: Kind, g: View, y: View, d: ReduceDims, out: View) -> Result<()>;
+    fn nll(&self, logp: View, d: ReduceDims, targets: Targets, losses: View) -> Result<TotalWeight>;
+    fn nll_backward(
+        &self,
+        g: View,
+        logp: View,
+        d: ReduceDims,
+        targets: Targets,
+        logits: bool,
+        out: View,
+    ) -> Result<()>;
+
+    // ---- positions that data decide
+
+    fn gather(&self, x: View, grid: &IndexGrid, out: View) -> Result<()>;
+    fn scatter(&self, x: View, grid: &IndexGrid, values: View, how: Combine) -> Result<()>;
+    fn gather_along(&self, x: View, dim: usize, pick: Pick, out: View) -> Result<()>;
+    fn scatter_along(&self, out: View, dim: usize, pick: Pick, src: View, how: Combine) -> Result<()>;
+    fn sum_rows(
+        &self,
+        g: View,
+        index: View,
+        padding: Option<usize>,
+        by_frequency: bool,
+        out: View,
+    ) -> Result<()>;
+    fn find(&self, mask: View) -> Result<Found>;
+    fn positions(&self, mask: View, found: &Found, out: View) -> Result<()>;
+    fn compress(&self, x: View, mask: View, found: &Found, out: View) -> Result<()>;
+    fn expand(&self, values: View, mask: View, found: &Found, out: View) -> Result<()>;
+    fn fill_masked(&self, out: View, mask: View, value: Scalar) -> Result<()>;
+    fn unravel(&self, positions: View, step: usize, size: usize, out: View) -> Result<()>;
+
+    fn first_outside(&self, indices: View, n: i64) -> Result<Option<i64>> {
+        let count = indices.layout.numel();
+        if count == 0 {
+            return Ok(None);
+        }
+        let ends = self.allocate(indices.device(), 2 * size_of::<i64>())?;
+        for (offset, op) in [ReduceOp::Min, ReduceOp::Max].into_iter().enumerate() {
+            let one = Layout { offset, ..Layout::default() };
+            let end = View { storage: &ends, layout: &one, dtype: DType::I64 };
+            self.reduce(op, indices, ReduceDims::rows(1, count), end)?;
+        }
+        let both = Layout::contiguous([2].into());
+        let ends = self.download(View { storage: &ends, layout: &both, dtype: DType::I64 })?;
+        if ends.slice::<i64>().iter().all(|i| (0..n).contains(i)) {
+            return Ok(None);
+        }
+        let all = self.download(indices)?;
+        Ok(all.slice::<i64>().iter().copied().find(|i| !(0..n).contains(i)))
+    }
+
+    // ---- products, windows, matrices
+
+    fn matmul(&self, a: View, b: View, bias: Option<View>, out: View) -> Result<()>;
+    fn convolution(
+        &self,
+        which: Product,
+        s: &ConvShape,
+        a: View,
+        b: View,
+        bias: Option<View>,
+        out: View,
+    ) -> Result<()>;
+    fn convolution_bias(&self, s: &ConvShape, g: View, out: View) -> Result<()> {
+        let (plane, lanes) = (s.output.iter().product(), s.n * s.c_out);
+        let sums = self.allocate(g.device(), lanes * g.dtype.size())?;
+        let layout = Layout::contiguous([lanes].into());
+        let sums = View { storage: &sums, layout: &layout, dtype: g.dtype };
+        self.reduce(ReduceOp::Sum, g, ReduceDims::rows(lanes, plane), sums)?;
+        self.reduce(ReduceOp::Sum, sums, ReduceDims::new(1, s.n, s.c_out), out)
+    }
+    fn max_pool(&self, s: &PoolShape, x: View, out: View, indices: View) -> Result<()>;
+    fn adaptive_max_pool(&self, s: &ResizeShape, x: View, out: View, indices: View) -> Result<()>;
+    fn resample(&self, map: &Map, x: View, out: View) -> Result<()>;
+    fn resample_adjoint(&self, map: &Map, g: View, out: View) -> Result<()>;
+    fn factor(&self, op: &'static str, what: Factor, n: usize, a: View, out: View) -> Result<()>;
+    fn svd(&self, m: &Matrices, w: View, out: View) -> Result<()>;
+
+    // ---- normalisation and optimizers
+
+    fn norm_forward(
+        &self,
+        kind: norm::Kind,
+        x: View,
+        affine: [Option<View>; 2],
+        eps: f64,
+        out: View,
+        stats: Stats,
+    ) -> Result<bool>;
+    fn norm_backward(
+        &self,
+        kind: norm::Kind,
+        g: View,
+        x: View,
+        stats: [View; 2],
+        weight: Option<View>,
+        out: [View; 3],
+    ) -> Result<Made>;
+    fn follow(&self, old: View, new: View, kept: f64, taken: f64, out: View) -> Result<()>;
+    fn optimizer_step(&self, groups: &[Group]) -> Result<()>;
+    fn scale(&self, tensors: &[View], factor: View, found: Option<View>) -> Result<()>;
+}

@@ -1,0 +1,178 @@
+//! What stands between the caller of an operation and the operation: autocast now, transforms and modes as they come.
+//!
+//! Note [One door]
+//! Every call of an [`Op`] asks [`active`], one relaxed load, whether some thread has interpreters. If so, the innermost
+//! one of this thread that the call concerns is handed the call, and while it runs, the stack is what lies below it:
+//! what it calls is seen by those below alone, and so is the operation itself once it calls `next`. Calls that the core
+//! makes itself (backward functions, operations made of others) pass here as well, marked [`Caller::Core`].
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::schema::{Op, Out, Overload, Value};
+use crate::error::Result;
+use crate::tensor::Tensor;
+
+/// How many threads have interpreters. The binding counts what makes it look at calls here too, so that a call of
+/// Python asks one number.
+pub static INTERPRETERS: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether any thread may have an interpreter.
+#[inline(always)]
+pub fn active() -> bool {
+    INTERPRETERS.load(Ordering::Relaxed) != 0
+}
+
+/// What is made of the result of an operation.
+#[derive(Clone, Copy)]
+pub enum Form<'a> {
+    /// Returned.
+    New,
+    /// Stored in the first argument: the `_` form.
+    InPlace,
+    /// Stored in these tensors: the `out=` form, whose result is [`Out::List`].
+    Into(&'a [Tensor]),
+}
+
+/// Who calls an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Caller {
+    /// The program, by the operation's name.
+    Program,
+    /// The core: a backward function, or another operation.
+    Core,
+}
+
+/// A call of an operation, its values aside.
+#[derive(Clone, Copy)]
+pub struct OpCall<'a> {
+    pub op: &'static Op,
+    pub overload: &'static Overload,
+    pub form: Form<'a>,
+    pub caller: Caller,
+}
+
+/// Sees the calls of a thread's operations before they run.
+pub trait Interpreter: Send + Sync {
+    /// Whether a call is for this interpreter; it passes by otherwise. Calls no operation.
+    fn concerns(&self, _call: &OpCall) -> bool {
+        true
+    }
+
+    /// Makes the call, by `next` or otherwise.
+    fn call(&self, call: &OpCall, values: &[Value], next: Next) -> Result<Out>;
+}
+
+/// What lies below an interpreter: the interpreters there, then the operation.
+pub struct Next(());
+
+impl Next {
+    pub fn call(&self, call: &OpCall, values: &[Value]) -> Result<Out> {
+        interpreted(call, values).unwrap_or_else(|| super::run(call, values))
+    }
+}
+
+type Interpreters = Vec<Arc<dyn Interpreter>>;
+
+/// The interpreters of a thread, outermost first.
+struct Stack(RefCell<Interpreters>);
+
+thread_local!(static STACK: Stack = const { Stack(RefCell::new(Vec::new())) });
+
+impl Stack {
+    /// Changes the stack and keeps the count of threads that have one.
+    fn change<R>(&self, f: impl FnOnce(&mut Interpreters) -> R) -> R {
+        let mut stack = self.0.borrow_mut();
+        let before = stack.is_empty();
+        let out = f(&mut stack);
+        match (before, stack.is_empty()) {
+            (true, false) => INTERPRETERS.fetch_add(1, Ordering::Relaxed),
+            (false, true) => INTERPRETERS.fetch_sub(1, Ordering::Relaxed),
+            _ => 0,
+        };
+        out
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        let rest = self.change(std::mem::take);
+        drop(rest);
+    }
+}
+
+/// Makes an interpreter the innermost one of this thread.
+pub fn push(interpreter: Arc<dyn Interpreter>) {
+    STACK.with(|s| s.change(|stack| stack.push(interpreter)));
+}
+
+/// Takes an interpreter off the stack of this thread, wherever it stands there; whether it did.
+pub fn remove(interpreter: &Arc<dyn Interpreter>) -> bool {
+    let same = |i: &Arc<dyn Interpreter>| std::ptr::addr_eq(Arc::as_ptr(i), Arc::as_ptr(interpreter));
+    let removed = STACK.with(|s| s.change(|stack| Some(stack.remove(stack.iter().rposition(same)?))));
+    removed.is_some()
+}
+
+/// The interpreters of this thread, for another one that works in its place.
+pub fn capture() -> Vec<Arc<dyn Interpreter>> {
+    STACK.with(|s| s.0.borrow().clone())
+}
+
+/// Makes these the interpreters of this thread.
+pub fn install(interpreters: Vec<Arc<dyn Interpreter>>) {
+    let before = STACK.with(|s| s.change(|stack| std::mem::replace(stack, interpreters)));
+    drop(before);
+}
+
+/// Those from one interpreter inward, which are off the stack until this is dropped, by an error or a panic as well.
+struct Suspended {
+    at: usize,
+    inner: Interpreters,
+}
+
+impl Suspended {
+    fn from(at: usize) -> Suspended {
+        Suspended { at, inner: STACK.with(|s| s.change(|stack| stack.split_off(at))) }
+    }
+}
+
+impl Drop for Suspended {
+    fn drop(&mut self) {
+        let inner = std::mem::take(&mut self.inner);
+        let left = STACK.with(|s| {
+            s.change(|stack| {
+                let left = stack.split_off(self.at.min(stack.len()));
+                stack.extend(inner);
+                left
+            })
+        });
+        drop(left);
+    }
+}
+
+/// What the innermost interpreter that a call concerns makes of it; None where there is none.
+#[cold]
+pub fn interpreted(call: &OpCall, values: &[Value]) -> Option<Result<Out>> {
+    let at = innermost(call)?;
+    let suspended = Suspended::from(at);
+    Some(suspended.inner[0].call(call, values, Next(())))
+}
+
+/// Where the innermost interpreter stands that a call concerns.
+fn innermost(call: &OpCall) -> Option<usize> {
+    STACK.with(|s| s.0.borrow().iter().rposition(|i| i.concerns(call)))
+}
+
+/// As [`interpreted`], for a call that the core makes; its values are made only where somebody looks at them.
+#[cold]
+pub fn interpreted_core<'v, V: AsRef<[Value]> + 'v>(
+    op: &'static Op,
+    overload: usize,
+    values: impl FnOnce() -> V,
+) -> Option<Result<Out>> {
+    let overload = op.overloads.get(overload)?;
+    let call = OpCall { op, overload, form: Form::New, caller: Caller::Core };
+    innermost(&call)?;
+    interpreted(&call, values().as_ref())
+}

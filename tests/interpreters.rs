@@ -1,0 +1,184 @@
+//! The door of operations: what interpreters see, in which order, and what is left when one fails.
+
+use std::sync::{Arc, Mutex};
+
+use rgrad::dtype::DType;
+use rgrad::engine::{Options, backward};
+use rgrad::error::Error;
+use rgrad::ops::interpreter::{self, Caller, Form, Interpreter, Next, OpCall};
+use rgrad::ops::schema::{Out, Value};
+use rgrad::ops::{self, arith, matmul, reduce, rows};
+use rgrad::{Result, Tensor};
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+/// Notes the names of calls, then makes them.
+struct Noting {
+    mark: &'static str,
+    log: Log,
+}
+
+impl Interpreter for Noting {
+    fn call(&self, call: &OpCall, values: &[Value], next: Next) -> Result<Out> {
+        let form = match call.form {
+            Form::New => "",
+            Form::InPlace => "_",
+            Form::Into(_) => "(out)",
+        };
+        self.log.lock().unwrap().push(format!("{}{}{form}", self.mark, call.op.name));
+        next.call(call, values)
+    }
+}
+
+/// An interpreter on the stack of the thread until this is dropped.
+struct Entered(Arc<dyn Interpreter>);
+
+impl Entered {
+    fn new(interpreter: impl Interpreter + 'static) -> Entered {
+        let interpreter: Arc<dyn Interpreter> = Arc::new(interpreter);
+        interpreter::push(interpreter.clone());
+        Entered(interpreter)
+    }
+
+    fn noting(mark: &'static str, log: &Log) -> Entered {
+        Entered::new(Noting { mark, log: log.clone() })
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        assert!(interpreter::remove(&self.0), "it was taken off the stack by somebody else");
+    }
+}
+
+fn taken(log: &Log) -> Vec<String> {
+    std::mem::take(&mut log.lock().unwrap())
+}
+
+fn leaf(v: &[f32]) -> Tensor {
+    let t = Tensor::from_slice(v, [v.len()]).unwrap();
+    t.set_requires_grad(true).unwrap();
+    t
+}
+
+/// Calls an operation of the table as a program does.
+fn by_name(name: &str, values: &[Value]) -> Result<Out> {
+    let op = ops::all().iter().find(|op| op.name == name).unwrap();
+    ops::call(op, &op.overloads[0], values)
+}
+
+#[test]
+fn an_interpreter_sees_an_operation_once_and_not_what_it_is_made_of() {
+    let (log, x) = (Log::default(), Tensor::ones([2, 2], DType::F32).unwrap());
+    let _entered = Entered::noting("", &log);
+    let out = by_name("matmul", &[Value::Tensor(x.clone()), Value::Tensor(x.clone())]).unwrap();
+    assert_eq!(out.tensor().unwrap().to_vec::<f32>(), [2.0; 4]);
+    assert_eq!(taken(&log), ["matmul"]);
+    by_name("add", &[Value::Tensor(x), Value::Number(1i64.into()), Value::Number(1i64.into())]).unwrap();
+    assert_eq!(taken(&log), ["add"]);
+}
+
+#[test]
+fn calls_by_rust_and_by_backward_functions_are_seen() {
+    let (log, x) = (Log::default(), leaf(&[0.5, 1.0]));
+    let a = Tensor::ones([2, 2], DType::F32).unwrap();
+    a.set_requires_grad(true).unwrap();
+    let product = reduce::sum_mask(&matmul::mm(&a, &a).unwrap(), u64::MAX, false, None).unwrap();
+    let _entered = Entered::noting("", &log);
+    rows::tanh.call(&[(&x).into()], &[]).unwrap();
+    matmul::mm(&a, &a).unwrap();
+    assert_eq!(taken(&log), ["tanh", "mm"]);
+    backward(&[product.into()], &[], None, Options::default()).unwrap();
+    let seen = taken(&log);
+    assert_eq!(seen.iter().filter(|name| *name == "mm").count(), 2, "{seen:?}");
+}
+
+#[test]
+fn the_innermost_interpreter_is_asked_first_and_then_those_below() {
+    let (log, x) = (Log::default(), leaf(&[0.5]));
+    let _outer = Entered::noting("outer ", &log);
+    let _inner = Entered::noting("inner ", &log);
+    rows::exp.call(&[(&x).into()], &[]).unwrap();
+    assert_eq!(taken(&log), ["inner exp", "outer exp"]);
+}
+
+#[test]
+fn forms_in_place_and_with_a_result_are_seen_as_such() {
+    let (log, x) = (Log::default(), Tensor::ones([2], DType::F32).unwrap());
+    let _entered = Entered::noting("", &log);
+    let op = ops::all().iter().find(|op| op.name == "exp").unwrap();
+    let values = [Value::Tensor(x.clone())];
+    ops::call_inplace(op, &op.overloads[0], &values).unwrap();
+    let out = Tensor::ones([2], DType::F32).unwrap();
+    let stored = ops::call_out(op, &op.overloads[0], &values, std::slice::from_ref(&out)).unwrap();
+    assert!(stored[0].same(&out));
+    assert_eq!(taken(&log), ["exp_", "exp(out)"]);
+}
+
+/// Sees to it that calls of one operation come to no good.
+struct Failing {
+    panics: bool,
+}
+
+impl Interpreter for Failing {
+    fn concerns(&self, call: &OpCall) -> bool {
+        call.op.name == "exp"
+    }
+
+    fn call(&self, _: &OpCall, _: &[Value], _: Next) -> Result<Out> {
+        assert!(!self.panics, "as asked for");
+        Err(Error::Runtime("refused".into()))
+    }
+}
+
+#[test]
+fn an_error_and_a_panic_leave_the_stack_as_it_was() {
+    let (log, x) = (Log::default(), leaf(&[0.5]));
+    let _outer = Entered::noting("", &log);
+    for panics in [false, true] {
+        let _inner = Entered::new(Failing { panics });
+        for _ in 0..2 {
+            let run = std::panic::AssertUnwindSafe(|| rows::exp.call(&[(&x).into()], &[]));
+            match std::panic::catch_unwind(run) {
+                Ok(out) => assert!(out.is_err() && !panics),
+                Err(_) => assert!(panics),
+            }
+        }
+        // It concerns no other operation, which the outer one still sees.
+        rows::log.call(&[(&x).into()], &[]).unwrap();
+        assert_eq!(taken(&log), ["log"]);
+    }
+    rows::exp.call(&[(&x).into()], &[]).unwrap();
+    assert_eq!(taken(&log), ["exp"]);
+}
+
+#[test]
+fn another_thread_has_interpreters_of_its_own() {
+    let (log, x) = (Log::default(), Tensor::ones([2], DType::F32).unwrap());
+    let _entered = Entered::noting("", &log);
+    std::thread::scope(|s| {
+        s.spawn(|| arith::mul(&x, 2.0).unwrap()).join().unwrap();
+    });
+    assert!(taken(&log).is_empty());
+    arith::mul(&x, 2.0).unwrap();
+    assert_eq!(taken(&log), ["mul"]);
+}
+
+/// Tells what the core calls from what a program does.
+struct Callers(Arc<Mutex<Vec<Caller>>>);
+
+impl Interpreter for Callers {
+    fn call(&self, call: &OpCall, values: &[Value], next: Next) -> Result<Out> {
+        self.0.lock().unwrap().push(call.caller);
+        next.call(call, values)
+    }
+}
+
+#[test]
+fn an_interpreter_is_told_who_calls() {
+    let (callers, x) = (Arc::default(), leaf(&[0.5]));
+    let _entered = Entered::new(Callers(Arc::clone(&callers)));
+    by_name("exp", &[Value::Tensor(x.clone())]).unwrap();
+    rows::exp.call(&[(&x).into()], &[]).unwrap();
+    assert_eq!(*callers.lock().unwrap(), [Caller::Program, Caller::Core]);
+}

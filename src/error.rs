@@ -184,14 +184,28 @@ pub fn warn_once(warned: &AtomicBool, text: &str) -> Result<()> {
     warn(text)
 }
 
-/// // Note [Interruption]
-/// A loop may be long because its operands are large, and then it has a user's Ctrl-C wait. A [`Patience`] beside the
-/// loop asks the host from time to time whether to go on. A loop that can return an error does so; a parallel loop of a
-/// kernel, which cannot, unwinds to the next [`interruptible`] around it with the error as its payload. Elsewhere a loop
-/// of a kernel does not ask.
+/// Note [Interruption]
+/// A loop may be long because its operands are large, and then it has a user's Ctrl-C wait. So long loops ask the host from
+/// time to time whether to go on. A loop that can return an error keeps a [`Patience`] and does so; a parallel loop of a
+/// kernel, which cannot, calls [`heed_interrupt`], which unwinds to the next [`interruptible`] around it with the error as
+/// its payload. Elsewhere a loop of a kernel does not ask. A kernel may be many short loops, so the time of the last
+/// question belongs to the thread, not to the loop.
 static INTERRUPT: OnceLock<fn() -> Result<()>> = OnceLock::new();
 
-thread_local!(static INTERRUPTIBLE: Cell<bool> = const { Cell::new(false) });
+/// When a thread last asked.
+#[derive(Clone, Copy)]
+enum Asked {
+    /// Nobody would take the error.
+    Never,
+    /// Not since [`interruptible`] was entered.
+    NotYet,
+    At(Instant),
+}
+
+thread_local!(static ASKED: Cell<Asked> = const { Cell::new(Asked::Never) });
+
+/// How long a loop goes on without asking.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Has long loops ask `check` now and then whether to go on: an error means that the user wants to stop. Only the first
 /// call counts.
@@ -206,13 +220,13 @@ pub fn check_interrupt() -> Result<()> {
 
 /// Runs `f`, whose parallel loops the user may stop; see Note [Interruption].
 pub fn interruptible<R>(f: impl FnOnce() -> Result<R>) -> Result<R> {
-    struct Reset(bool);
+    struct Reset(Asked);
     impl Drop for Reset {
         fn drop(&mut self) {
-            INTERRUPTIBLE.set(self.0);
+            ASKED.set(self.0);
         }
     }
-    let _reset = Reset(INTERRUPTIBLE.replace(true));
+    let _reset = Reset(ASKED.replace(Asked::NotYet));
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(result) => result,
         Err(payload) => match payload.downcast::<Error>() {
@@ -222,12 +236,27 @@ pub fn interruptible<R>(f: impl FnOnce() -> Result<R>) -> Result<R> {
     }
 }
 
-/// How long a loop goes on without asking whether it should; see Note [Interruption].
+/// Unwinds to the next [`interruptible`] if there is one and the user wants to stop, who is asked no more often than is
+/// noticed.
+#[inline]
+pub fn heed_interrupt() {
+    match ASKED.get() {
+        Asked::Never => {}
+        Asked::NotYet => ASKED.set(Asked::At(Instant::now())),
+        Asked::At(then) if then.elapsed() < PATIENCE => {}
+        Asked::At(_) => {
+            ASKED.set(Asked::NotYet);
+            if let Err(e) = check_interrupt() {
+                resume_unwind(Box::new(e));
+            }
+        }
+    }
+}
+
+/// When a loop last asked; see Note [Interruption].
 pub struct Patience(Instant);
 
 impl Patience {
-    const EACH: Duration = Duration::from_millis(50);
-
     #[allow(clippy::new_without_default)]
     pub fn new() -> Patience {
         Patience(Instant::now())
@@ -236,22 +265,11 @@ impl Patience {
     /// An error if the user wants to stop, who is asked no more often than is noticed.
     #[inline]
     pub fn ask(&mut self) -> Result<()> {
-        if self.0.elapsed() < Patience::EACH {
+        if self.0.elapsed() < PATIENCE {
             return Ok(());
         }
         self.0 = Instant::now();
         check_interrupt()
-    }
-
-    /// As `ask`, for loops that cannot return an error.
-    #[inline]
-    pub fn unwind(&mut self) {
-        if self.0.elapsed() >= Patience::EACH
-            && INTERRUPTIBLE.get()
-            && let Err(e) = self.ask()
-        {
-            resume_unwind(Box::new(e));
-        }
     }
 }
 

@@ -204,7 +204,7 @@ impl Storage {
     fn meets(&self, other: &Storage) -> bool {
         let range = |h: &Header| (h.data as usize, h.data as usize + h.host);
         let ((a, a_end), (b, b_end)) = (range(self.header()), range(other.header()));
-        a < b_end && b < a_end
+        a.max(b) < a_end.min(b_end)
     }
 
     /// How many handles to this memory there are.

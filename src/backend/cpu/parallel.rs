@@ -27,7 +27,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::error::Patience;
+use crate::error::heed_interrupt;
 
 /// How long a thread polls for work, or for the last chunks, before it sleeps. Waking a sleeper takes longer than
 /// most regions, and operations of one training step follow each other within this time.
@@ -198,10 +198,9 @@ fn run(chunks: usize, f: &dyn Job) {
     if chunks <= 1 {
         return (0..chunks).for_each(|i| f.chunk(i));
     }
-    let mut patience = Patience::new();
     for i in 0..chunks {
         f.chunk(i);
-        patience.unwind();
+        heed_interrupt();
     }
 }
 
@@ -328,10 +327,9 @@ impl Pool {
             let _guard = self.guard();
             (1..chunks).take(sleepers).for_each(|_| self.work.notify_one());
         }
-        let mut patience = Patience::new();
         while self.run_chunk(End::First) {
             // The user's wish to stop ends a region as a panic in it does.
-            self.guarded(|| patience.unwind());
+            self.guarded(heed_interrupt);
         }
         self.wait_for_chunks(chunks);
         let panic = if self.panicked.swap(false, Relaxed) {

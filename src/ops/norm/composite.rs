@@ -20,9 +20,9 @@ fn in_shape(t: &Tensor, compute: DType, shape: &Dims) -> Result<Tensor> {
 }
 
 /// The formula applied to tensors that broadcast with each other.
-fn apply(formula: &Formula, args: &[&Tensor]) -> Result<Tensor> {
+fn apply(name: &'static str, formula: &Formula, args: &[&Tensor]) -> Result<Tensor> {
     let (args, dtype): (Vec<Arg>, _) = (args.iter().map(|t| Arg::T(t)).collect(), args[0].dtype());
-    evaluate(formula, dtype, &args, &[], &[dtype])?
+    evaluate(name, formula, dtype, &args, &[], &[dtype])?
         .pop()
         .ok_or(Error::Runtime("a formula has a result".into()))
 }
@@ -37,7 +37,7 @@ fn normalized_by(x: &Tensor, [mean, rstd]: [&Tensor; 2], affine: [Option<&Tensor
         [false, true] => recorded!(|a| normalize(a[0], a[1], a[2], a[3])),
         [true, true] => recorded!(|a| normalize(a[0], a[1], a[2] * a[3], a[4])),
     };
-    apply(formula, &args)
+    apply("normalize", formula, &args)
 }
 
 impl Broadcast {
@@ -91,7 +91,7 @@ pub fn gradients(
     let [mean, rstd] = [b.of_stats(stats[0])?, b.of_stats(stats[1])?];
     let sum = |t: &Tensor| reduce::sum_mask(t, b.params, true, None);
     let of_weight = recorded!(|a| terms(a[0], a[1], a[2])[1] * a[3]);
-    let (dw, db) = (sum(&apply(of_weight, &[&g, &xs, &mean, &rstd])?)?, sum(&g)?);
+    let (dw, db) = (sum(&apply("weight_terms", of_weight, &[&g, &xs, &mean, &rstd])?)?, sum(&g)?);
     let channels = Dims::from([channels(kind)]);
     let done = |dx: Tensor| Ok([dx, view::reshape_to(&dw, &channels)?, view::reshape_to(&db, &channels)?]);
     if let Some(dx) = made {
@@ -112,12 +112,14 @@ pub fn gradients(
         Kind::Layer { .. } | Kind::Group { .. } => {
             let mean_of = |t: &Tensor| reduce::mean_mask(t, b.stats, true, None);
             let slope = scaled(&g)?;
-            let product = apply(recorded!(|a| terms(a[0], a[1], a[2])[1]), &[&slope, &xs, &mean])?;
+            let product =
+                apply("weight_terms", recorded!(|a| terms(a[0], a[1], a[2])[1]), &[&slope, &xs, &mean])?;
             // Of means, the count is 1.
             let sums = [&mean_of(&slope)?, &mean_of(&product)?, &rstd];
             let along = recorded!(|a| passed_back([a[0], a[1]], a[2], Arith::one())[0]);
             let shift = recorded!(|a| a[0] * a[1]);
-            let (along, shift) = (apply(along, &sums)?, apply(shift, &[sums[0], sums[2]])?);
+            let (along, shift) =
+                (apply("norm_backward", along, &sums)?, apply("norm_backward", shift, &[sums[0], sums[2]])?);
             input_gradient(&slope, &xs, &mean, &rstd, &along, &shift)?
         }
     };
@@ -135,5 +137,5 @@ fn input_gradient(
 ) -> Result<Tensor> {
     static GRADIENT: LazyLock<Formula> =
         LazyLock::new(|| record_all(6, 0, |a, _| vec![gradient(a[0], a[1], a[2], a[3], [a[4], a[5]])]));
-    apply(&GRADIENT, &[g, x, mean, scale, along, shift])
+    apply("norm_backward", &GRADIENT, &[g, x, mean, scale, along, shift])
 }

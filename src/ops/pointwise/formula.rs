@@ -19,8 +19,9 @@ pub fn primitive(p: Prim) -> Option<Kernel> {
 }
 
 /// Applies a formula that computes in the type of `common` to operands that broadcast with each other, without history:
-/// a new tensor of the wanted dtype for each result.
+/// a new tensor of the wanted dtype for each result. Errors and profiles show the name.
 pub fn evaluate(
+    name: &'static str,
     formula: &Formula,
     common: DType,
     args: &[Arg],
@@ -45,7 +46,7 @@ pub fn evaluate(
             let mut shape = Dims::default();
             for a in args {
                 if let Arg::T(t) = a {
-                    shape = broadcast("formula", &shape, t.shape())?;
+                    shape = broadcast(name, &shape, t.shape())?;
                 }
             }
             shape
@@ -65,7 +66,7 @@ pub fn evaluate(
         })
         .collect::<Result<SmallVec<[Operand; 8]>>>()?;
     let views: Vec<View> = outs.iter().map(Tensor::raw).collect();
-    run_all("formula", formula, &primitive, compute_type(common), &operands, params, &views)?;
+    run_all(name, formula, &primitive, compute_type(common), &operands, params, &views)?;
     drop(views);
     Ok(outs)
 }

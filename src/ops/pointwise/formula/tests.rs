@@ -177,7 +177,7 @@ fn random_formulas_have_the_bits_of_rows_run_one_after_the_other() {
                 let results: Vec<DType> =
                     (0..3).map(|k| if f.is_truth(k) { DType::Bool } else { dtype }).collect();
                 let operands: Vec<Arg> = args.iter().map(Arg::T).collect();
-                let found = evaluate(&f, dtype, &operands, &params, &results).unwrap();
+                let found = evaluate("formula", &f, dtype, &operands, &params, &results).unwrap();
                 for (k, (a, b)) in found.iter().zip(by_rows(&f, &args, &params)).enumerate() {
                     let b = b.with_layout(b.layout().expand(a.shape()).unwrap());
                     assert_eq!(bits(a), bits(&b), "result {k} of {dtype} with {isa:?}:\n{f}");
@@ -196,7 +196,8 @@ fn a_formula_reads_every_dtype_and_writes_any_other() {
             let (x, y) = (numbers(300, DType::I64, 1), numbers(300, DType::I64, 2));
             let (x, y) = (x.copied(a).unwrap(), y.copied(DType::F32).unwrap());
             let found =
-                evaluate(&f, DType::F32, &[Arg::T(&x), Arg::T(&y)], &[], &[b, DType::Bool, b]).unwrap();
+                evaluate("formula", &f, DType::F32, &[Arg::T(&x), Arg::T(&y)], &[], &[b, DType::Bool, b])
+                    .unwrap();
             let wide = x.copied(DType::F32).unwrap();
             let wanted = by_rows(&f, &[wide, y], &[]);
             for (a, b) in found.iter().zip(&wanted) {
@@ -220,10 +221,10 @@ fn a_result_may_lie_in_the_memory_of_an_operand() {
 fn what_is_missing_is_an_error() {
     let f = Formula::parse("%0 = x1\n%1 = p0\n%2 = mul %0 %1\nreturn %2").unwrap();
     let x = numbers(3, DType::F32, 1);
-    assert!(evaluate(&f, DType::F32, &[Arg::T(&x)], &[Scalar::Int(1)], &[DType::F32]).is_err());
-    assert!(evaluate(&f, DType::F32, &[Arg::T(&x), Arg::T(&x)], &[], &[DType::F32]).is_err());
+    assert!(evaluate("formula", &f, DType::F32, &[Arg::T(&x)], &[Scalar::Int(1)], &[DType::F32]).is_err());
+    assert!(evaluate("formula", &f, DType::F32, &[Arg::T(&x), Arg::T(&x)], &[], &[DType::F32]).is_err());
     let exp = Formula::parse("%0 = x0\n%1 = exp %0\nreturn %1").unwrap();
     let ints = numbers(3, DType::I64, 1);
-    let refused = evaluate(&exp, DType::I64, &[Arg::T(&ints)], &[], &[DType::I64]).unwrap_err();
+    let refused = evaluate("formula", &exp, DType::I64, &[Arg::T(&ints)], &[], &[DType::I64]).unwrap_err();
     assert!(refused.to_string().contains("not defined in"), "{refused}");
 }

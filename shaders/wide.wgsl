@@ -1,6 +1,6 @@
 // Arithmetic of 64-bit integers as two words, the low one first, for adapters that have none.
 //
-// Shaders say i64 all the same; `backend/gpu/wide.rs` puts calls of these functions in the place of its arithmetic.
+// Shaders say i64 all the same; `backend/gpu/lower_int64.rs` puts calls of these functions in the place of its arithmetic.
 
 fn wide_from_i32(x: i32) -> vec2<u32> { return vec2<u32>(bitcast<u32>(x), bitcast<u32>(x >> 31u)); }
 fn wide_from_u32(x: u32) -> vec2<u32> { return vec2<u32>(x, 0u); }

@@ -5,7 +5,7 @@ use rgrad::engine::gradcheck::{gradcheck, gradgradcheck};
 use rgrad::ops::loss::{Reduction, cross_entropy};
 use rgrad::ops::nn::{AttentionOptions, attention, pad_constant};
 use rgrad::ops::norm::{Running, batch_norm, group_norm, layer_norm};
-use rgrad::ops::schema::{Out, Surface, Value};
+use rgrad::ops::schema::{Exposure, Out, Value};
 use rgrad::ops::softmax::{log_softmax, softmax};
 use rgrad::{Error, Result, Tensor};
 
@@ -23,7 +23,7 @@ fn check(f: &dyn Fn(&[Tensor]) -> Result<Tensor>, inputs: &[Tensor]) {
 
 /// Calls an operation of `nn.functional` by name, with a value for every parameter.
 fn nn(name: &str, values: &[Value]) -> Result<Out> {
-    let op = rgrad::ops::all().iter().find(|o| o.name == name && o.surface.has(Surface::NN)).unwrap();
+    let op = rgrad::ops::all().iter().find(|o| o.name == name && o.exposure.has(Exposure::NN)).unwrap();
     rgrad::ops::call(op, &op.overloads[0], values)
 }
 

@@ -5,12 +5,12 @@ use rgrad::backend::simd::{Isa, best_isa, force_isa};
 use rgrad::dtype::{DType, Scalar};
 use rgrad::engine::gradcheck::{gradcheck, gradgradcheck};
 use rgrad::layout::Layout;
-use rgrad::ops::pointwise::{Arg, Class, Row};
+use rgrad::ops::pointwise::{Arg, Class, PointwiseOp};
 use rgrad::ops::rows::ROWS;
 use rgrad::{Result, Tensor};
 
 /// Values of input `k` spread over the row's domain, none of them at a corner of the formula.
-fn sample(row: &Row, k: usize, n: usize) -> Tensor {
+fn sample(row: &PointwiseOp, k: usize, n: usize) -> Tensor {
     let (lo, hi) = row.meta.on;
     let at = |i: usize| {
         lo + (hi - lo) * ((i * (2 * k + 3) + 5 * k) as f64 * 0.618_034 + 0.137 * (k + 1) as f64).fract()
@@ -23,7 +23,7 @@ fn sample(row: &Row, k: usize, n: usize) -> Tensor {
     Tensor::from_slice(&v, [n]).unwrap()
 }
 
-fn params(row: &Row) -> Vec<Scalar> {
+fn params(row: &PointwiseOp) -> Vec<Scalar> {
     row.params
         .iter()
         .enumerate()
@@ -31,16 +31,16 @@ fn params(row: &Row) -> Vec<Scalar> {
         .collect()
 }
 
-fn call(row: &'static Row, x: &[Tensor]) -> Result<Tensor> {
+fn call(row: &'static PointwiseOp, x: &[Tensor]) -> Result<Tensor> {
     let args: Vec<Arg> = x.iter().map(Arg::from).collect();
     row.call(&args, &params(row))
 }
 
-fn inputs(row: &Row, n: usize) -> Vec<Tensor> {
+fn inputs(row: &PointwiseOp, n: usize) -> Vec<Tensor> {
     (0..row.inputs.len()).map(|k| sample(row, k, n)).collect()
 }
 
-fn differentiable() -> impl Iterator<Item = &'static Row> {
+fn differentiable() -> impl Iterator<Item = &'static PointwiseOp> {
     ROWS.iter().copied().filter(|r| r.is_differentiable())
 }
 
@@ -141,17 +141,17 @@ fn every_row_has_a_sentence_of_documentation() {
 
 #[test]
 fn a_name_means_one_operation_in_each_place() {
-    use rgrad::ops::schema::Surface;
+    use rgrad::ops::schema::Exposure;
     let places = [
-        Surface::METHOD,
-        Surface::FUNCTION,
-        Surface::NN,
-        Surface::SPECIAL,
-        Surface::LINALG,
-        Surface::ATTRIBUTE,
+        Exposure::METHOD,
+        Exposure::FUNCTION,
+        Exposure::NN,
+        Exposure::SPECIAL,
+        Exposure::LINALG,
+        Exposure::ATTRIBUTE,
     ];
     for place in places {
-        let ops = rgrad::ops::all().iter().filter(|o| o.surface.has(place));
+        let ops = rgrad::ops::all().iter().filter(|o| o.exposure.has(place));
         let mut names: Vec<&str> =
             ops.flat_map(|o| std::iter::once(o.name).chain(o.aliases.iter().copied())).collect();
         names.sort_unstable();

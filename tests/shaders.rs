@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use rgrad::DType;
 #[cfg(feature = "gpu")]
-use rgrad::backend::gpu::wide::{is_wide, lower};
+use rgrad::backend::gpu::lower_int64::{is_wide, lower};
 use rgrad::backend::pointwise::compute_type;
 use rgrad::formula::blocks::Blocks;
 use rgrad::formula::record::{Step, record, record_all};
 use rgrad::formula::template::{coefficients, content, shader};
 use rgrad::formula::wgsl::{Form, Input, Pointwise};
 use rgrad::formula::{Arith, Formula, Num};
-use rgrad::ops::pointwise::{Class, Row};
+use rgrad::ops::pointwise::{Class, PointwiseOp};
 use rgrad::ops::rows::ROWS;
 
 /// What naga says to a shader: nothing, or its message with the line and a caret.
@@ -84,7 +84,7 @@ impl Case {
 }
 
 /// The dtype computed in and the one of the result, as the row decides them; none where the row refuses.
-fn types(row: &Row, dtype: DType) -> Option<(DType, DType)> {
+fn types(row: &PointwiseOp, dtype: DType) -> Option<(DType, DType)> {
     let common = match row.class {
         Class::Float if !dtype.is_float() => DType::F32,
         Class::Bits if dtype.is_float() => return None,

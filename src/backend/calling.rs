@@ -15,18 +15,18 @@ pub fn name_calls() {
 }
 
 /// Names what is called until it is dropped.
-pub struct Calling {
+pub struct OpScope {
     before: Option<&'static str>,
 }
 
-impl Calling {
+impl OpScope {
     #[inline]
-    pub fn new(name: impl FnOnce() -> &'static str) -> Calling {
-        Calling { before: WANTED.load(Ordering::Relaxed).then(|| NAME.with(|n| n.replace(name()))) }
+    pub fn new(name: impl FnOnce() -> &'static str) -> OpScope {
+        OpScope { before: WANTED.load(Ordering::Relaxed).then(|| NAME.with(|n| n.replace(name()))) }
     }
 }
 
-impl Drop for Calling {
+impl Drop for OpScope {
     #[inline]
     fn drop(&mut self) {
         if let Some(before) = self.before {

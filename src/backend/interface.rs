@@ -9,7 +9,7 @@ use super::index::{Combine, Found, IndexGrid, Pick};
 use super::inspect::Question;
 use super::norm::{self, Made, Stats};
 use super::optim::Group;
-use super::plane::{Map, PoolShape, ResizeShape};
+use super::plane::{PoolShape, ResizeShape, SpatialLinearMap};
 use super::pointwise::{Kernel, Operand, Primitives, Program, compute_type};
 use super::random::{Draw, Philox};
 use super::reduce::{ReduceDims, ReduceOp};
@@ -276,8 +276,8 @@ pub trait Backend: Sync {
     }
     fn max_pool(&self, s: &PoolShape, x: View, out: View, indices: View) -> Result<()>;
     fn adaptive_max_pool(&self, s: &ResizeShape, x: View, out: View, indices: View) -> Result<()>;
-    fn resample(&self, map: &Map, x: View, out: View) -> Result<()>;
-    fn resample_adjoint(&self, map: &Map, g: View, out: View) -> Result<()>;
+    fn resample(&self, map: &SpatialLinearMap, x: View, out: View) -> Result<()>;
+    fn resample_adjoint(&self, map: &SpatialLinearMap, g: View, out: View) -> Result<()>;
     fn factor(&self, op: &'static str, what: Factor, n: usize, a: View, out: View) -> Result<()>;
     fn svd(&self, m: &Matrices, w: View, out: View) -> Result<()>;
 

@@ -1,6 +1,6 @@
 //! Memory on any device, and the ways between devices.
 
-use super::cpu::copy::Reader;
+use super::cpu::copy::StridedCursor;
 use super::cpu::parallel::for_chunks_mut;
 use super::{View, copy, of, results};
 use crate::device::Device;
@@ -57,7 +57,7 @@ pub fn read<T: Element>(src: View, out: &mut [T]) -> Result<()> {
 
 /// As [`read`], of memory of the host, which need not be aligned.
 pub fn read_host<T: Element>(src: View, out: &mut [T]) {
-    Reader::new(src, 0).read(out);
+    StridedCursor::new(src, 0).read(out);
 }
 
 /// Elements that one task of [`fill_by_position`] computes.

@@ -71,7 +71,7 @@ pub fn nearest_sources<T: Real>(input: usize, output: usize, scale: Option<f64>)
 
 /// A linear map between planes.
 #[derive(Clone, Copy)]
-pub enum Map<'a> {
+pub enum SpatialLinearMap<'a> {
     /// Means of windows.
     Average(PoolShape, Divisor),
     /// Means of windows that share out the plane.
@@ -84,9 +84,9 @@ pub enum Map<'a> {
     Pick { indices: View<'a>, windows: Windows },
 }
 
-impl<'a> Map<'a> {
+impl<'a> SpatialLinearMap<'a> {
     fn indices(&self) -> Option<View<'a>> {
-        if let Map::Pick { indices, .. } = self { Some(*indices) } else { None }
+        if let SpatialLinearMap::Pick { indices, .. } = self { Some(*indices) } else { None }
     }
 }
 
@@ -101,11 +101,11 @@ pub fn adaptive_max_pool(s: &ResizeShape, x: View, out: View, indices: View) -> 
 }
 
 /// The results of a map.
-pub fn forward(map: &Map, x: View, out: View) -> Result<()> {
+pub fn forward(map: &SpatialLinearMap, x: View, out: View) -> Result<()> {
     of(same_device([out, x].into_iter().chain(map.indices()))?)?.resample(map, x, out)
 }
 
 /// What the adjoint of a map makes of `g`, of the shape of its results.
-pub fn adjoint(map: &Map, g: View, out: View) -> Result<()> {
+pub fn adjoint(map: &SpatialLinearMap, g: View, out: View) -> Result<()> {
     of(same_device([out, g].into_iter().chain(map.indices()))?)?.resample_adjoint(map, g, out)
 }

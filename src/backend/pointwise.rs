@@ -1,7 +1,7 @@
 //! A formula applied to tensors: compiled loops on the CPU, shaders rendered from recorded steps on a GPU.
 
 pub use super::cpu::interpret::Primitives;
-pub use super::cpu::pointwise::{FEW, Few, run_few, run_pair};
+pub use super::cpu::pointwise::{SMALL_NUMEL, SmallOperand, run_few, run_pair};
 use super::{View, of, same_device};
 use smallvec::SmallVec;
 

@@ -66,25 +66,25 @@ pub fn force_isa(wanted: Isa) -> Isa {
 }
 
 /// Which copy of a kernel to call: its instruction set is no more than what is in use.
-pub struct Version(Isa);
+pub struct IsaDispatch(Isa);
 
-impl Version {
+impl IsaDispatch {
     #[inline(always)]
-    pub fn best() -> Version {
-        Version(isa())
+    pub fn best() -> IsaDispatch {
+        IsaDispatch(isa())
     }
 
     /// The best copy that is worth its place for elements of type `T`: of 8 bytes, a vector of AVX2 holds four, and few
     /// programs compute in them what would be bound by that.
     #[inline(always)]
-    pub fn worth<T>() -> Version {
-        Version(isa().min(if size_of::<T>() < 8 { Isa::Avx512 } else { Isa::Avx2 }))
+    pub fn worth<T>() -> IsaDispatch {
+        IsaDispatch(isa().min(if size_of::<T>() < 8 { Isa::Avx512 } else { Isa::Avx2 }))
     }
 
     /// The best copy up to `isa`: what waits for memory, or is seldom met, gains nothing from wider ones.
     #[inline(always)]
-    pub fn up_to(best: Isa) -> Version {
-        Version(isa().min(best))
+    pub fn up_to(best: Isa) -> IsaDispatch {
+        IsaDispatch(isa().min(best))
     }
 
     /// The copy for `isa`.
@@ -92,9 +92,9 @@ impl Version {
     /// # Panics
     /// If it is not in use.
     #[inline(always)]
-    pub fn of(isa: Isa) -> Version {
+    pub fn of(isa: Isa) -> IsaDispatch {
         assert!(isa <= self::isa(), "the instruction set is not in use");
-        Version(isa)
+        IsaDispatch(isa)
     }
 
     #[inline(always)]
@@ -119,7 +119,7 @@ impl Version {
 #[macro_export]
 macro_rules! multiversion {
     ($(#[$m:meta])* $vis:vis fn $($rest:tt)*) => {
-        $crate::multiversion! { version = $crate::backend::cpu::simd::Version::best(); $(#[$m])* $vis fn $($rest)* }
+        $crate::multiversion! { version = $crate::backend::cpu::simd::IsaDispatch::best(); $(#[$m])* $vis fn $($rest)* }
     };
     (version = $version:expr; $(#[$m:meta])* $vis:vis fn $name:ident $([$($g:ident: $b:path),+])? ($($a:ident: $t:ty),* $(,)?) $(-> $r:ty)? $body:block) => {
         $(#[$m])*
@@ -135,7 +135,7 @@ macro_rules! multiversion {
                 fn avx512 $(<$($g: $b),+>)? ($($a: $t),*) $(-> $r)? { body $(::<$($g),+>)? ($($a),*) }
                 #[target_feature(enable = "avx2,fma,bmi2,f16c")]
                 fn avx2 $(<$($g: $b),+>)? ($($a: $t),*) $(-> $r)? { body $(::<$($g),+>)? ($($a),*) }
-                let version: $crate::backend::cpu::simd::Version = $version;
+                let version: $crate::backend::cpu::simd::IsaDispatch = $version;
                 match version.isa() {
                     // SAFETY: the set is in use, and best_isa() allows Avx512 only with these features.
                     $crate::backend::cpu::simd::Isa::Avx512 => return unsafe { avx512 $(::<$($g),+>)? ($($a),*) },

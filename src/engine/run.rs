@@ -4,7 +4,7 @@ use std::collections::BinaryHeap;
 
 use super::task::GraphTask;
 use super::{Options, accumulate, current};
-use crate::backend::calling::Calling;
+use crate::backend::calling::OpScope;
 use crate::bail;
 use crate::error::{Result, check_interrupt};
 use crate::graph::{Cx, Edge, GradFn, Grads, ModeGuard, OutputMeta, anomaly, grad_enabled};
@@ -225,7 +225,7 @@ fn wanted_edges(node: &GradFn, task: &GraphTask<'_>, wanted: Option<&[Edge]>) ->
 
 /// The function itself; in anomaly mode whatever goes wrong is traced to where the node was made.
 fn call(node: &GradFn, cx: &Cx, grads: Grads) -> Result<Grads> {
-    let _calling = Calling::new(|| node.function().name());
+    let _calling = OpScope::new(|| node.function().name());
     if !anomaly::enabled() {
         return node.function().backward(cx, grads).map_err(|e| e.of_operation(node.name()));
     }

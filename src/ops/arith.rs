@@ -113,7 +113,7 @@ fn sub_op(a: &Args) -> Result<Out> {
 /// A sum or difference with `scaled`, which is the second operand times `alpha`: one node of the operands themselves.
 #[cold]
 fn added_scaled(
-    row: &'static super::pointwise::Row,
+    row: &'static super::pointwise::PointwiseOp,
     args: [Arg; 2],
     alpha: Scalar,
     scaled: Tensor,

@@ -5,7 +5,7 @@ use smallvec::{SmallVec, smallvec};
 use super::arith;
 use super::default_dtype;
 use super::pointwise::Arg;
-use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use super::schema::{Args, Call, Exposure, Op, Out, Overload};
 use super::view::as_strided;
 use crate::backend::{copy, memory};
 use crate::device::Device;
@@ -278,8 +278,8 @@ fn is_set_to(a: &Args) -> Result<Out> {
     })
 }
 
-const fn op(name: &'static str, surface: Surface, doc: &'static str, overloads: &'static [Overload]) -> Op {
-    Op { name, doc, surface, overloads, ..Op::NEW }
+const fn op(name: &'static str, exposure: Exposure, doc: &'static str, overloads: &'static [Overload]) -> Op {
+    Op { name, doc, exposure, overloads, ..Op::NEW }
 }
 
 macro_rules! overload {
@@ -293,7 +293,7 @@ macro_rules! cast_method {
     ($name:literal, $dtype:expr) => {
         op(
             $name,
-            Surface::METHOD,
+            Exposure::METHOD,
             concat!("`input` cast as `to` does it; `", $name, "` names the dtype."),
             &[overload!("input: Tensor, *, memory_format: memory_format? = None", |a| Ok(converted(
                 a.tensor(0)?,
@@ -308,8 +308,8 @@ macro_rules! cast_method {
 
 /// Operations that have nothing to do here: there are no conjugate or negated views, and all memory is the host's.
 macro_rules! identity {
-    ($name:literal, $surface:expr, $sig:literal, $doc:literal) => {
-        op($name, $surface, $doc, &[overload!($sig, identity)])
+    ($name:literal, $exposure:expr, $sig:literal, $doc:literal) => {
+        op($name, $exposure, $doc, &[overload!($sig, identity)])
     };
 }
 
@@ -333,7 +333,7 @@ fn clone(a: &Args) -> Result<Out> {
 pub static OPS: &[Op] = &[
     op(
         "to",
-        Surface::METHOD,
+        Exposure::METHOD,
         "The tensor in another dtype or on another device; itself if it is there already.",
         &[
             overload!(
@@ -355,13 +355,13 @@ pub static OPS: &[Op] = &[
     ),
     op(
         "type",
-        Surface::METHOD,
+        Exposure::METHOD,
         "The tensor cast to a dtype; the name of its tensor type if none is given.",
         &[overload!("input: Tensor, dtype: typename? = None, non_blocking: bool = False", type_name)],
     ),
     op(
         "type_as",
-        Surface::METHOD,
+        Exposure::METHOD,
         "The tensor cast to the dtype of `other`.",
         &[overload!("input: Tensor, other: Tensor", type_as)],
     ),
@@ -377,13 +377,13 @@ pub static OPS: &[Op] = &[
     cast_method!("bool", DType::Bool),
     op(
         "cpu",
-        Surface::METHOD,
+        Exposure::METHOD,
         "The tensor in the memory of the CPU; itself if it is there already.",
         &[overload!("input: Tensor, *, memory_format: memory_format? = None", cpu)],
     ),
     op(
         "cuda",
-        Surface::METHOD,
+        Exposure::METHOD,
         "The tensor on a GPU of any vendor; an error where there is none.",
         &[overload!(
             "input: Tensor, device: device? = None, non_blocking: bool = False, memory_format: memory_format? = None",
@@ -392,32 +392,32 @@ pub static OPS: &[Op] = &[
     ),
     op(
         "contiguous",
-        Surface::METHOD,
+        Exposure::METHOD,
         "The tensor with its elements dense in row-major order, or in the order of `memory_format`.",
         &[overload!("input: Tensor, *, memory_format: memory_format? = None", contiguous)],
     ),
     op(
         "clone",
-        Surface::BOTH,
+        Exposure::BOTH,
         "A copy of the tensor, with its history.",
         &[overload!("input: Tensor, *, memory_format: memory_format? = None", clone)],
     ),
     // With the surface of a function too: a method alone whose name ends in `_` replaces the tensor's geometry.
     op(
         "copy_",
-        Surface::BOTH,
+        Exposure::BOTH,
         "Writes `other` into `input`, broadcast and cast as needed.",
         &[overload!("input: Tensor, other: Operand, non_blocking: bool = False", copy_in_place)],
     ),
     op(
         "resize_",
-        Surface::METHOD,
+        Exposure::METHOD,
         "Changes the size of `input`; elements beyond the old ones are unspecified.",
         &[overload!("input: Tensor, size: size, *, memory_format: memory_format? = None", resize)],
     ),
     op(
         "resize_as_",
-        Surface::METHOD,
+        Exposure::METHOD,
         "Changes the size of `input` to that of `the_template`.",
         &[overload!(
             "input: Tensor, the_template: Tensor, *, memory_format: memory_format? = None",
@@ -426,7 +426,7 @@ pub static OPS: &[Op] = &[
     ),
     op(
         "set_",
-        Surface::METHOD,
+        Exposure::METHOD,
         "Makes `input` share the memory and the geometry of `source`.",
         &[
             overload!("input: Tensor", set_to_nothing),
@@ -442,62 +442,62 @@ pub static OPS: &[Op] = &[
             ),
         ],
     ),
-    identity!("conj", Surface::BOTH, "input: Tensor", "The tensor: its numbers are real."),
-    identity!("real", Surface::FUNCTION, "input: Tensor", "The tensor: its numbers are real."),
-    identity!("resolve_conj", Surface::BOTH, "input: Tensor", "The tensor: there are no conjugate views."),
-    identity!("resolve_neg", Surface::BOTH, "input: Tensor", "The tensor: there are no negated views."),
+    identity!("conj", Exposure::BOTH, "input: Tensor", "The tensor: its numbers are real."),
+    identity!("real", Exposure::FUNCTION, "input: Tensor", "The tensor: its numbers are real."),
+    identity!("resolve_conj", Exposure::BOTH, "input: Tensor", "The tensor: there are no conjugate views."),
+    identity!("resolve_neg", Exposure::BOTH, "input: Tensor", "The tensor: there are no negated views."),
     identity!(
         "pin_memory",
-        Surface::METHOD,
+        Exposure::METHOD,
         "input: Tensor, device: any? = None",
         "The tensor: all memory is the host's."
     ),
-    op("numel", Surface::FUNCTION, "The number of elements.", &[overload!("input: Tensor", numel)]),
+    op("numel", Exposure::FUNCTION, "The number of elements.", &[overload!("input: Tensor", numel)]),
     op(
         "is_nonzero",
-        Surface::BOTH,
+        Exposure::BOTH,
         "Whether the only element of the tensor is other than zero.",
         &[overload!("input: Tensor", is_nonzero)],
     ),
     op(
         "is_same_size",
-        Surface::BOTH,
+        Exposure::BOTH,
         "Whether two tensors have one shape.",
         &[overload!("input: Tensor, other: Tensor", is_same_size)],
     ),
     op(
         "is_set_to",
-        Surface::METHOD,
+        Exposure::METHOD,
         "Whether `tensor` is the same memory with the same geometry.",
         &[overload!("input: Tensor, tensor: Tensor", is_set_to)],
     ),
     op(
         "is_conj",
-        Surface::BOTH,
+        Exposure::BOTH,
         "Whether the tensor is a conjugate view: none is.",
         &[overload!("input: Tensor", |a| ask(a, |_| false))],
     ),
     op(
         "is_neg",
-        Surface::BOTH,
+        Exposure::BOTH,
         "Whether the tensor is a negated view: none is.",
         &[overload!("input: Tensor", |a| ask(a, |_| false))],
     ),
     op(
         "is_floating_point",
-        Surface::FUNCTION,
+        Exposure::FUNCTION,
         "Whether the elements are floating point numbers.",
         &[overload!("input: Tensor", |a| ask(a, |t| t.dtype().is_float()))],
     ),
     op(
         "is_signed",
-        Surface::FUNCTION,
+        Exposure::FUNCTION,
         "Whether the dtype has negative numbers.",
         &[overload!("input: Tensor", |a| ask(a, |t| t.dtype().is_signed()))],
     ),
     op(
         "is_complex",
-        Surface::FUNCTION,
+        Exposure::FUNCTION,
         "Whether the elements are complex numbers; none are.",
         &[overload!("input: Tensor", |a| ask(a, |_| false))],
     ),

@@ -5,7 +5,7 @@ mod product;
 use smallvec::SmallVec;
 
 use super::autocast::CastPolicy;
-use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use super::schema::{Args, Call, Exposure, Op, Out, Overload};
 use super::{nn, view};
 use crate::backend::conv::ConvShape;
 use crate::dtype::{DType, Scalar};
@@ -334,7 +334,7 @@ macro_rules! convolutions {
             Op {
                 name: $name,
                 doc: concat!("Convolution over ", $dims, " spatial dimensions."),
-                surface: Surface::NN.and(Surface::FUNCTION),
+                exposure: Exposure::NN.and(Exposure::FUNCTION),
                 autocast: CastPolicy::LOWER,
                 overloads: &[
                     Overload { sig: BY_NUMBERS, call: Call::Fn(|a| conv(a, $name, $n)) },
@@ -345,7 +345,7 @@ macro_rules! convolutions {
             Op {
                 name: $transposed,
                 doc: concat!("The transpose of a convolution over ", $dims, " spatial dimensions."),
-                surface: Surface::NN.and(Surface::FUNCTION),
+                exposure: Exposure::NN.and(Exposure::FUNCTION),
                 autocast: CastPolicy::LOWER,
                 overloads: &[
                     Overload { sig: TRANSPOSED, call: Call::Fn(|a| conv_transpose(a, $transposed, $n)) },

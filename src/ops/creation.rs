@@ -4,7 +4,7 @@ mod fill;
 
 use super::cast::format_or_preserve;
 use super::pointwise::Arg;
-use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use super::schema::{Args, Call, Exposure, Op, Out, Overload};
 use super::{default_device, default_dtype};
 use crate::backend::{copy, memory};
 use crate::device::Device;
@@ -378,15 +378,15 @@ fn eye(a: &Args, columns: Option<i64>, options: usize) -> Result<Out> {
 }
 
 const fn function(name: &'static str, doc: &'static str, overloads: &'static [Overload]) -> Op {
-    Op { name, doc, surface: Surface::FUNCTION, overloads, ..Op::NEW }
+    Op { name, doc, exposure: Exposure::FUNCTION, overloads, ..Op::NEW }
 }
 
 const fn factory(name: &'static str, doc: &'static str, overloads: &'static [Overload]) -> Op {
-    Op { surface: Surface::FUNCTION.and(Surface::OUT), ..function(name, doc, overloads) }
+    Op { exposure: Exposure::FUNCTION.and(Exposure::OUT), ..function(name, doc, overloads) }
 }
 
 const fn method(name: &'static str, doc: &'static str, overloads: &'static [Overload]) -> Op {
-    Op { surface: Surface::METHOD, ..function(name, doc, overloads) }
+    Op { exposure: Exposure::METHOD, ..function(name, doc, overloads) }
 }
 
 macro_rules! overload {
@@ -514,7 +514,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "fill",
         doc: "A tensor of the shape and dtype of `input` with every element equal to `value`.",
-        surface: Surface::FUNCTION,
+        exposure: Exposure::FUNCTION,
         overloads: &[overload!("input: Tensor, value: Operand", fill::fill)],
         ..Op::NEW
     },

@@ -306,7 +306,7 @@ fn addr(a: &Args) -> Result<Out> {
     add_scaled(a, products::outer_product)
 }
 
-/// Row and column indices of a triangle of a `rows` by `columns` matrix, as a matrix of two rows.
+/// PointwiseOp and column indices of a triangle of a `rows` by `columns` matrix, as a matrix of two rows.
 fn triangle_indices(a: &Args, lower: bool) -> Result<Out> {
     let (rows, columns, offset) = (a.int(0)?, a.int(1)?, a.int(2)?);
     ensure!(rows >= 0, Runtime, "row must be non-negative, got{rows}");

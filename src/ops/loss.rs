@@ -5,8 +5,8 @@ mod class;
 use crate::ops::autocast::{Cast, CastPolicy};
 use smallvec::smallvec;
 
-use super::pointwise::{Arg, Row, result_type};
-use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use super::pointwise::{Arg, PointwiseOp, result_type};
+use super::schema::{Args, Call, Exposure, Op, Out, Overload};
 use super::{arith, reduce, rows, view};
 use crate::backend::inspect::{Question, known};
 use crate::dtype::{DType, Scalar};
@@ -63,7 +63,7 @@ fn wide(dtype: DType) -> DType {
 
 /// A pointwise loss.
 struct Pointwise {
-    row: &'static Row,
+    row: &'static PointwiseOp,
     /// What PyTorch calls its kernel when it has none for a dtype.
     kernel: &'static str,
 }
@@ -320,7 +320,7 @@ const fn op(
     autocast: CastPolicy,
     overloads: &'static [Overload],
 ) -> Op {
-    Op { name, doc, surface: Surface::NN, autocast, overloads, ..Op::NEW }
+    Op { name, doc, exposure: Exposure::NN, autocast, overloads, ..Op::NEW }
 }
 
 pub static OPS: &[Op] = &[

@@ -6,7 +6,7 @@ mod linear;
 use smallvec::smallvec;
 
 use super::autocast::CastPolicy;
-use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use super::schema::{Args, Call, Exposure, Op, Out, Overload};
 use super::{arith, view};
 use crate::backend::matmul::{compute_type, product as matmul_kernel};
 use crate::dtype::{DType, Scalar};
@@ -466,7 +466,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "addmm",
         doc: "`beta * input + alpha * mat1 @ mat2`.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         autocast: CastPolicy::LOWER,
         overloads: &[Overload { sig: ADD_PRODUCT, call: Call::Fn(|a| add_product(a, recorded_mm)) }],
         ..Op::NEW
@@ -474,7 +474,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "baddbmm",
         doc: "`beta * input + alpha * batch1 @ batch2` for each matrix of a batch.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         autocast: CastPolicy::LOWER,
         overloads: &[Overload {
             sig: "input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1",

@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use smallvec::SmallVec;
 
-use crate::backend::calling::Calling;
+use crate::backend::calling::OpScope;
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
@@ -41,8 +41,8 @@ use crate::graph::grad_enabled;
 use crate::tensor::{Tensor, assign, check_apart, check_inplace};
 use interpreter::{Caller, Form, OpCall};
 pub use out::call_out;
-use pointwise::{Arg, Row};
-use schema::{Args, Call, Op, Out, Overload, Surface, Value};
+use pointwise::{Arg, PointwiseOp};
+use schema::{Args, Call, Exposure, Op, Out, Overload, Value};
 
 /// The hand-written operations, by family.
 static FAMILIES: &[&[Op]] = &[
@@ -69,14 +69,14 @@ static FAMILIES: &[&[Op]] = &[
 /// Every operation there is, rows first.
 pub fn all() -> &'static [Op] {
     static ALL: LazyLock<Vec<Op>> = LazyLock::new(|| {
-        let rows = rows::ROWS.iter().filter(|r| r.meta.surface != Surface::NONE).map(|r| *r.op());
+        let rows = rows::ROWS.iter().filter(|r| r.meta.exposure != Exposure::NONE).map(|r| *r.op());
         rows.chain(FAMILIES.iter().copied().flatten().copied()).collect()
     });
     &ALL
 }
 
 /// A row as an operation: its signature is that of its inputs and parameters unless it states another.
-fn row_op(row: &'static Row) -> Op {
+fn row_op(row: &'static PointwiseOp) -> Op {
     let mut sig = if row.meta.sig.is_empty() {
         let mut parts: Vec<String> = Vec::new();
         for (i, x) in row.inputs.iter().enumerate() {
@@ -99,7 +99,7 @@ fn row_op(row: &'static Row) -> Op {
     Op {
         name: row.name,
         doc: row.doc,
-        surface: meta.surface,
+        exposure: meta.exposure,
         aliases: meta.aliases,
         autocast: meta.autocast,
         samples: &[],
@@ -136,7 +136,7 @@ fn run(call: &OpCall, values: &[Value]) -> Result<Out> {
 
 #[inline]
 fn evaluate(op: &'static Op, overload: &'static Overload, values: &[Value]) -> Result<Out> {
-    let _calling = Calling::new(|| op.name);
+    let _calling = OpScope::new(|| op.name);
     // Not mapped: a result that is handed on as it is needs no copy.
     let result = call_unnamed(op, overload, values);
     if result.is_err() {
@@ -164,7 +164,7 @@ fn call_unnamed(op: &'static Op, overload: &'static Overload, values: &[Value]) 
 
 type RowArguments<'a> = (SmallVec<[Arg<'a>; 3]>, SmallVec<[Scalar; 3]>);
 
-fn row_arguments<'a>(row: &Row, args: &'a Args) -> Result<RowArguments<'a>> {
+fn row_arguments<'a>(row: &PointwiseOp, args: &'a Args) -> Result<RowArguments<'a>> {
     let n = row.inputs.len();
     let inputs = (0..n).map(|i| args.operand(i)).collect::<Result<_>>()?;
     let params = (n..n + row.params.len()).map(|i| args.number(i)).collect::<Result<_>>()?;
@@ -219,7 +219,7 @@ fn evaluate_inplace(op: &'static Op, overload: &'static Overload, values: &[Valu
 
 /// Runs a row and stores its result in its first operand; see Note [What an operation in place saves].
 #[inline]
-pub fn row_inplace(row: &'static Row, inputs: &[Arg], params: &[Scalar]) -> Result<()> {
+pub fn row_inplace(row: &'static PointwiseOp, inputs: &[Arg], params: &[Scalar]) -> Result<()> {
     if interpreter::active()
         && let Some(out) = seen(row.op(), &row.op().overloads[0], Form::InPlace, &row_values(inputs, params))
     {
@@ -237,7 +237,7 @@ fn row_values(inputs: &[Arg], params: &[Scalar]) -> SmallVec<[Value; 6]> {
     inputs.chain(params.iter().map(|p| Value::Number(*p))).collect()
 }
 
-fn evaluate_row_inplace(row: &'static Row, inputs: &[Arg], params: &[Scalar]) -> Result<()> {
+fn evaluate_row_inplace(row: &'static PointwiseOp, inputs: &[Arg], params: &[Scalar]) -> Result<()> {
     let Some(Arg::T(t)) = inputs.first().copied() else {
         return Err(Error::Type(format!("{}_(): the first operand must be a Tensor", row.name)));
     };

@@ -18,7 +18,7 @@ pub use attention::{Options as AttentionOptions, attention};
 pub use dropout::dropout;
 pub use embedding::embedding;
 pub use pad::pad_constant;
-pub(super) use plane::{Asked, Named, PlaneMap, Taps, map_planes, record_map};
+pub(super) use plane::{Asked, Named, SavedLinearMap, Taps, map_planes, record_map};
 
 /// The dtype that kernels for floating point compute in.
 pub(super) fn float_compute(op: &'static str, dtype: DType) -> Result<DType> {

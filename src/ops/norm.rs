@@ -9,7 +9,7 @@ use crate::ops::autocast::CastPolicy;
 use smallvec::smallvec;
 
 use super::nn::{float_compute, rounded};
-use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use super::schema::{Args, Call, Exposure, Op, Out, Overload};
 use super::{arith, reduce, rows, view};
 use crate::backend::norm::{self as kernel, Kind, Made};
 use crate::dtype::{DType, Scalar};
@@ -480,7 +480,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "layer_norm",
         doc: "Normalises the trailing dimensions of `normalized_shape`, then scales and shifts their elements.",
-        surface: Surface::NN.and(Surface::FUNCTION),
+        exposure: Exposure::NN.and(Exposure::FUNCTION),
         autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, normalized_shape: size, weight: Tensor? = None, bias: Tensor? = None, eps: float = 1e-05",
@@ -491,7 +491,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "group_norm",
         doc: "Normalises groups of channels of each sample, then scales and shifts each channel.",
-        surface: Surface::NN.and(Surface::FUNCTION),
+        exposure: Exposure::NN.and(Exposure::FUNCTION),
         autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, num_groups: int, weight: Tensor? = None, bias: Tensor? = None, eps: float = 1e-05",
@@ -502,7 +502,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "batch_norm",
         doc: "Normalises each channel over the batch or by running statistics, then scales and shifts it.",
-        surface: Surface::NN,
+        exposure: Exposure::NN,
         overloads: &[Overload {
             sig: "input: Tensor, running_mean: Tensor?, running_var: Tensor?, weight: Tensor? = None, bias: Tensor? = \
                   None, training: bool = False, momentum: float = 0.1, eps: float = 1e-05",

@@ -1,7 +1,7 @@
 //! The `out=` form of operations: where results go, and which dtypes they may go to.
 
 use super::interpreter::Form;
-use super::schema::{Call, Op, Out, Overload, Surface, Value};
+use super::schema::{Call, Exposure, Op, Out, Overload, Value};
 use super::{evaluate, pointwise, seen};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -49,7 +49,7 @@ pub(super) fn evaluate_out(
     let tracked = |t: &Tensor| grad_enabled() && t.requires_grad();
     // A history that cannot be followed back is no reason to refuse it.
     let dead_end = |t: &Tensor| t.grad_fn().is_some_and(|f| f.name() == NotImplemented::NAME);
-    let composite = op.surface.has(Surface::COMPOSITE)
+    let composite = op.exposure.has(Exposure::COMPOSITE)
         || matches!(overload.call, Call::Composite(_))
         || results.iter().any(dead_end);
     ensure!(
@@ -70,7 +70,7 @@ pub(super) fn evaluate_out(
                 _ => continue,
             };
             // The same elements in the same places may be overwritten by an operation that has an in-place form.
-            let exact = op.surface.has(Surface::INPLACE);
+            let exact = op.exposure.has(Exposure::INPLACE);
             let allowed = |t: &Tensor| match t.overlap(out) {
                 Overlap::Apart => true,
                 Overlap::Same => exact,

@@ -10,9 +10,9 @@ use smallvec::SmallVec;
 
 use super::autocast::CastPolicy;
 use super::interpreter;
-use super::schema::{Op, Surface};
+use super::schema::{Exposure, Op};
 use crate::backend::pointwise::{
-    Few, Kernel, Operand, Program, compute_type, expect_divisors, run, run_few, run_pair,
+    Kernel, Operand, Program, SmallOperand, compute_type, expect_divisors, run, run_few, run_pair,
 };
 use crate::backend::{View, copy};
 use crate::device::Device;
@@ -61,7 +61,7 @@ pub enum Rounds {
 pub struct RowMeta {
     /// Where gradient checks sample the inputs.
     pub on: (f64, f64),
-    pub surface: Surface,
+    pub exposure: Exposure,
     pub aliases: &'static [&'static str],
     /// What autocast makes of its arguments.
     pub autocast: CastPolicy,
@@ -89,7 +89,7 @@ pub struct RowMeta {
 impl RowMeta {
     pub const NEW: RowMeta = RowMeta {
         on: (-2.0, 2.0),
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         aliases: &[],
         autocast: CastPolicy::UNCHANGED,
         sig: "",
@@ -139,7 +139,7 @@ impl TorchNames {
 }
 
 /// A pointwise operation.
-pub struct Row {
+pub struct PointwiseOp {
     pub name: &'static str,
     pub doc: &'static str,
     pub inputs: &'static [&'static str],
@@ -270,7 +270,7 @@ fn operand<'a>(t: &'a Tensor, layout: Option<&'a Layout>, device: Device) -> Res
     Ok(Operand::View(View { layout: layout.unwrap_or(view.layout), ..view }))
 }
 
-impl Row {
+impl PointwiseOp {
     /// The operation or one of its derivatives, as the backend runs it.
     #[inline]
     fn program<'a>(&self, kernel: Kernel, formula: &'a dyn Fn() -> &'a Formula) -> Program<'a> {
@@ -347,7 +347,7 @@ impl Row {
             return Ok(out);
         }
         self.run_into(args, params, common, &out)?;
-        self.remember(out, args, params)
+        self.record_backward(out, args, params)
     }
 
     /// The common small case, where nothing needs arranging: two dense operands of one floating dtype and shape, one of
@@ -364,11 +364,11 @@ impl Row {
                 (a, run_pair(self.kernel, a.numel(), a.raw(), b.raw())?)
             }
             [Arg::T(a), Arg::S(s)] if plain(a) => {
-                let operands = [Few::Dense(a.raw()), Few::Number(s)];
+                let operands = [SmallOperand::Dense(a.raw()), SmallOperand::Number(s)];
                 (a, run_few(&self.kernel, a.dtype(), a.numel(), &operands, &[])?)
             }
             [Arg::S(s), Arg::T(a)] if plain(a) => {
-                let operands = [Few::Number(s), Few::Dense(a.raw())];
+                let operands = [SmallOperand::Number(s), SmallOperand::Dense(a.raw())];
                 (a, run_few(&self.kernel, a.dtype(), a.numel(), &operands, &[])?)
             }
             _ => return None,
@@ -382,7 +382,7 @@ impl Row {
             return if saved_tensor_hooks_active() || anomaly::enabled() || drops_history() {
                 None
             } else {
-                self.remember(out, &args, &[]).ok()
+                self.record_backward(out, &args, &[]).ok()
             };
         }
         Some(out)
@@ -513,7 +513,7 @@ impl Row {
 
     /// Hangs the node on a fresh result.
     #[inline]
-    fn remember(&'static self, out: Tensor, args: &[Arg], params: &[Scalar]) -> Result<Tensor> {
+    fn record_backward(&'static self, out: Tensor, args: &[Arg], params: &[Scalar]) -> Result<Tensor> {
         let tracked = args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad()));
         if !tracked || !grad_enabled() || !out.dtype().is_float() {
             return Ok(out);

@@ -3,9 +3,11 @@
 use crate::ops::autocast::CastPolicy;
 use std::sync::Arc;
 
-use super::nn::{Asked, Named, PlaneMap, axes, map_planes, number_compute, per_axis, record_map, rounded};
+use super::nn::{
+    Asked, Named, SavedLinearMap, axes, map_planes, number_compute, per_axis, record_map, rounded,
+};
 use super::reduce::{dim_mask, mean_of_planes};
-use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use super::schema::{Args, Call, Exposure, Op, Out, Overload};
 use super::view;
 use crate::backend::plane::{self as kernel, Divisor, PoolShape, ResizeShape, Windows};
 use crate::dtype::DType;
@@ -197,7 +199,7 @@ fn maxima(
     if out.numel() > 0 {
         find(&x, &out, &indices)?;
     }
-    let map = PlaneMap::Pick { indices: indices.clone(), windows };
+    let map = SavedLinearMap::Pick { indices: indices.clone(), windows };
     let format = match t.layout().suggested_format() {
         MemoryFormat::ChannelsLast3d if node.0.starts_with("Adaptive") => MemoryFormat::Contiguous,
         format => format,
@@ -298,7 +300,7 @@ fn means_of(t: &Tensor, window: &Window, divisor: Divisor, with_padding: bool) -
     let node = if window.n == 3 { "AvgPool3DBackward0" } else { "AvgPool2DBackward0" };
     map_planes(
         t,
-        Arc::new(PlaneMap::Average(s, divisor)),
+        Arc::new(SavedLinearMap::Average(s, divisor)),
         &shape,
         Named(node, Asked { with_padding, ..window.asked() }),
     )
@@ -381,7 +383,7 @@ fn adaptive_means(t: &Tensor, op: &'static str, size: &[i64], n: usize) -> Resul
     t.expect_float("adaptive_avg_pool2d")?;
     let (s, shape) = adaptive(t, op, size, n)?;
     let node = if n == 3 { "AdaptiveAvgPool3DBackward0" } else { "AdaptiveAvgPool2DBackward0" };
-    map_planes(t, Arc::new(PlaneMap::AdaptiveAverage(s)), &shape, Named(node, Asked::default()))
+    map_planes(t, Arc::new(SavedLinearMap::AdaptiveAverage(s)), &shape, Named(node, Asked::default()))
 }
 
 fn adaptive_max_pool(a: &Args, op: &'static str, n: usize) -> Result<Out> {
@@ -411,25 +413,25 @@ const ADAPTIVE_AVG_DOC: &str = "Means of as many windows as the result is to hav
 const ADAPTIVE_MAX_DOC: &str = "Maxima of as many windows as the result is to have elements.";
 
 /// Functions that PyTorch has under `torch` too.
-const TWICE: Surface = Surface::NN.and(Surface::FUNCTION);
+const TWICE: Exposure = Exposure::NN.and(Exposure::FUNCTION);
 /// Functions that take `out=`.
-const OUT: Surface = Surface::NN.and(Surface::OUT);
-const NN: Surface = Surface::NN;
+const OUT: Exposure = Exposure::NN.and(Exposure::OUT);
+const NN: Exposure = Exposure::NN;
 
 const fn op(
     name: &'static str,
     doc: &'static str,
-    surface: Surface,
+    exposure: Exposure,
     autocast: CastPolicy,
     overloads: &'static [Overload],
 ) -> Op {
-    Op { name, doc, surface, autocast, overloads, ..Op::NEW }
+    Op { name, doc, exposure, autocast, overloads, ..Op::NEW }
 }
 
 macro_rules! pools {
-    ($($name:literal $surface:ident $doc:ident $sig:ident $f:ident $n:literal $cast:ident;)*) => {
+    ($($name:literal $exposure:ident $doc:ident $sig:ident $f:ident $n:literal $cast:ident;)*) => {
         pub static OPS: &[Op] = &[$(
-            op($name, $doc, $surface, CastPolicy::$cast, &[Overload { sig: $sig, call: Call::Fn(|a| $f(a, $name, $n)) }]),
+            op($name, $doc, $exposure, CastPolicy::$cast, &[Overload { sig: $sig, call: Call::Fn(|a| $f(a, $name, $n)) }]),
         )*];
     };
 }

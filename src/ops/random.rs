@@ -9,7 +9,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::creation::{device_or, dtype_or, finish, finish_like, like, options, overwrite};
 use super::pointwise::Arg;
-use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use super::schema::{Args, Call, Exposure, Op, Out, Overload};
 use super::{arith, default_device, default_dtype, rows};
 use crate::backend::copy;
 use crate::backend::inspect::{Question, known};
@@ -333,8 +333,8 @@ fn bernoulli_in_place_each(a: &Args) -> Result<Out> {
     Ok(overwrite(t, "BernoulliBackward1", |t| bernoulli_each(t, &probs, a.opt_generator(2)?))?.into())
 }
 
-const fn op(name: &'static str, surface: Surface, doc: &'static str, overloads: &'static [Overload]) -> Op {
-    Op { name, doc, surface, overloads, ..Op::NEW }
+const fn op(name: &'static str, exposure: Exposure, doc: &'static str, overloads: &'static [Overload]) -> Op {
+    Op { name, doc, exposure, overloads, ..Op::NEW }
 }
 
 macro_rules! overload {
@@ -343,10 +343,10 @@ macro_rules! overload {
     };
 }
 
-const FACTORY: Surface = Surface::FUNCTION.and(Surface::OUT);
+const FACTORY: Exposure = Exposure::FUNCTION.and(Exposure::OUT);
 /// Operations that are defined as writes. A method alone whose name ends in `_` would be taken for a change of
 /// geometry.
-const WRITES: Surface = Surface::BOTH;
+const WRITES: Exposure = Exposure::BOTH;
 
 pub static OPS: &[Op] = &[
     op(
@@ -369,7 +369,7 @@ pub static OPS: &[Op] = &[
     ),
     op(
         "rand_like",
-        Surface::FUNCTION,
+        Exposure::FUNCTION,
         "As `rand`, of the shape and dtype of `input`.",
         &[overload!(options!("input: Tensor, *, generator: Generator? = None, ", memory_format), |a| {
             drawn_like(a, Uniform(0.0, 1.0))
@@ -377,7 +377,7 @@ pub static OPS: &[Op] = &[
     ),
     op(
         "randn_like",
-        Surface::FUNCTION,
+        Exposure::FUNCTION,
         "As `randn`, of the shape and dtype of `input`.",
         &[overload!(options!("input: Tensor, *, generator: Generator? = None, ", memory_format), |a| {
             drawn_like(a, Normal(0.0, 1.0))
@@ -398,7 +398,7 @@ pub static OPS: &[Op] = &[
     ),
     op(
         "randint_like",
-        Surface::FUNCTION,
+        Exposure::FUNCTION,
         "As `randint`, of the shape and dtype of `input`.",
         &[
             overload!(
@@ -422,7 +422,7 @@ pub static OPS: &[Op] = &[
     ),
     op(
         "bernoulli",
-        Surface::BOTH.and(Surface::OUT),
+        Exposure::BOTH.and(Exposure::OUT),
         "1 with the probability that `input` holds, else 0.",
         &[
             overload!("input: Tensor, *, generator: Generator? = None", bernoulli),
@@ -440,7 +440,7 @@ pub static OPS: &[Op] = &[
     ),
     op(
         "multinomial",
-        Surface::BOTH.and(Surface::OUT),
+        Exposure::BOTH.and(Exposure::OUT),
         "Indices drawn with the weights that the rows of `input` hold.",
         &[overload!(
             "input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator? = None",

@@ -2,9 +2,9 @@
 
 use std::sync::OnceLock;
 
-use super::pointwise::Row;
+use super::pointwise::PointwiseOp;
 use crate::backend::pointwise::{GROUP, Loop};
-use crate::backend::simd::{Isa, Version};
+use crate::backend::simd::{Isa, IsaDispatch};
 use crate::dtype::Bool8;
 use crate::formula::{ARGS, Arith, Bits, Num, PARAMS};
 use crate::multiversion;
@@ -78,12 +78,12 @@ macro_rules! each {
     }};
 }
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     fn float_loop[F: FloatFormula, T: Num](ins: &[&[T]], p: &[T], out: &mut [T]) {
         each!(F::N, T::zero(), ins, p, out, |a, q| F::f(a, q));
     }
 }
-multiversion! { version = Version::up_to(Isa::Avx2);
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     fn num_loop[F: NumFormula, T: Arith](ins: &[&[T]], p: &[T], out: &mut [T]) {
         each!(F::N, T::zero(), ins, p, out, |a, q| F::f(a, q));
     }
@@ -92,12 +92,12 @@ multiversion! { version = Version::up_to(Isa::Avx2);
 pub trait Compares: Arith<Bool = bool> {}
 impl<T: Arith<Bool = bool>> Compares for T {}
 
-multiversion! { version = Version::up_to(Isa::Avx2);
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     fn truth_loop[F: TruthFormula, T: Compares](ins: &[&[T]], p: &[T], out: &mut [Bool8]) {
         each!(F::N, T::zero(), ins, p, out, |a, q| Bool8(F::f(a, q) as u8));
     }
 }
-multiversion! { version = Version::up_to(Isa::Avx2);
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     fn bits_loop[F: BitsFormula, T: Bits](ins: &[&[T]], p: &[T], out: &mut [T]) {
         each!(F::N, T::zero(), ins, p, out, |a, q| F::f(a, q));
     }
@@ -113,7 +113,7 @@ impl<const K: usize> Index for At<K> {
         F::d::<E, K>(a, p)
     }
 }
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     fn grad_loop[F: Derivative, K: Index, T: Num](ins: &[&[T]], p: &[T], out: &mut [T]) {
         each!(F::N + 2, T::zero(), ins, p, out, |a, q| K::of::<F, T>(a, q));
     }
@@ -141,7 +141,7 @@ pub const fn blank<T>() -> OnceLock<T> {
 }
 
 /// All rows of a `rows!` block.
-pub type Rows = &'static [&'static Row];
+pub type PointwiseOps = &'static [&'static PointwiseOp];
 
 /// Declares rows. `rows! { NAME; class name(inputs; param: default) = formula => d(g, y) = [derivatives]; { meta } … }`:
 /// the class is `float`, `num`, `truth` or `bits`, the derivatives (one per input) and the meta may be left out. What only
@@ -153,17 +153,17 @@ macro_rules! rows {
         $(
             #[allow(non_upper_case_globals)]
             $(#[doc = $doc])*
-            pub static $name: $crate::ops::pointwise::Row = {
+            pub static $name: $crate::ops::pointwise::PointwiseOp = {
                 #[allow(unused_imports)]
                 use $crate::formula::{ARGS, Arith, Bits, Int, Num, PARAMS, record::record};
                 #[allow(unused_imports)]
                 use $crate::ops::autocast::CastPolicy;
-                use $crate::ops::{pointwise::{Class, Row, RowMeta, TorchNames}, row_macro::*};
+                use $crate::ops::{pointwise::{Class, PointwiseOp, RowMeta, TorchNames}, row_macro::*};
                 use $crate::backend::pointwise::Kernel;
                 struct Formula;
                 $crate::rows!(@formula $class Formula [$($x),+] [$($($p),+)?] $f);
                 $crate::rows!(@derivative [$($x),+] [$($($p),+)?] $($g $y [$($df),+])?);
-                Row {
+                PointwiseOp {
                     name: stringify!($name),
                     doc: concat!($($doc, "\n"),*),
                     inputs: &[$(stringify!($x)),+],
@@ -181,7 +181,7 @@ macro_rules! rows {
                 }
             };
         )*
-        pub static $all: $crate::ops::row_macro::Rows = &[$(&$name),*];
+        pub static $all: $crate::ops::row_macro::PointwiseOps = &[$(&$name),*];
     };
     (@count $($x:ident),*) => { <[&str]>::len(&[$(stringify!($x)),*]) };
     (@formula float $F:ident [$($x:ident),+] [$($p:ident),*] $f:expr) => {

@@ -15,8 +15,8 @@ pub use binary::*;
 pub use truth::*;
 pub use unary::*;
 
-use super::pointwise::Row;
+use super::pointwise::PointwiseOp;
 
 /// Every row there is.
-pub static ROWS: LazyLock<Vec<&'static Row>> =
+pub static ROWS: LazyLock<Vec<&'static PointwiseOp>> =
     LazyLock::new(|| [UNARY, BINARY, TRUTH, ACTIVATION].iter().flat_map(|t| t.iter().copied()).collect());

@@ -7,7 +7,7 @@ use smallvec::smallvec;
 
 use super::join::cat;
 use super::reduce::{Chosen, compute_float, lanes, sum_to};
-use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use super::schema::{Args, Call, Exposure, Op, Out, Overload};
 use super::view::cut::narrow;
 use super::{arith, rows};
 use crate::backend::copy;
@@ -303,7 +303,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "cumsum",
         doc: "The sum of the elements up to each one along `dim`.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, dim: int, *, dtype: dtype? = None",
@@ -314,7 +314,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "cumprod",
         doc: "The product of the elements up to each one along `dim`.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, dim: int, *, dtype: dtype? = None",
@@ -325,7 +325,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "cummax",
         doc: "The largest element up to each one along `dim`, and where it stands.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[Overload {
             sig: "input: Tensor, dim: int -> tuple[Tensor, Tensor]",
             call: Call::Fn(|a| Ok(Out::Named("cummax", EXTREMA, cum_extremum(a, true)?))),
@@ -335,7 +335,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "cummin",
         doc: "The smallest element up to each one along `dim`, and where it stands.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[Overload {
             sig: "input: Tensor, dim: int -> tuple[Tensor, Tensor]",
             call: Call::Fn(|a| Ok(Out::Named("cummin", EXTREMA, cum_extremum(a, false)?))),
@@ -345,14 +345,14 @@ pub static OPS: &[Op] = &[
     Op {
         name: "logcumsumexp",
         doc: "The logarithm of the sum of exponentials up to each element along `dim`, without overflow.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[Overload { sig: "input: Tensor, dim: int", call: Call::Fn(logcumsumexp_op) }],
         ..Op::NEW
     },
     Op {
         name: "diff",
         doc: "The `n`-th difference of neighbours along `dim`.",
-        surface: Surface::BOTH.and(Surface::OUT).and(Surface::COMPOSITE),
+        exposure: Exposure::BOTH.and(Exposure::OUT).and(Exposure::COMPOSITE),
         overloads: &[Overload {
             sig: "input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor? = None, append: Tensor? = None",
             call: Call::Fn(differences::diff),
@@ -362,7 +362,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "trapezoid",
         doc: "The integral along `dim` by trapezoids, at points `x` or `dx` apart.",
-        surface: Surface::FUNCTION,
+        exposure: Exposure::FUNCTION,
         aliases: &["trapz"],
         overloads: &[
             Overload {
@@ -379,7 +379,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "cumulative_trapezoid",
         doc: "The integrals up to each point along `dim` by trapezoids, at points `x` or `dx` apart.",
-        surface: Surface::FUNCTION,
+        exposure: Exposure::FUNCTION,
         overloads: &[
             Overload {
                 sig: "y: Tensor, x: Tensor, *, dim: int = -1",

@@ -8,45 +8,45 @@ use crate::dtype::{DType, Scalar};
 use crate::error::Result;
 use crate::layout::MemoryFormat;
 use crate::ops::autocast::CastPolicy;
-use crate::ops::pointwise::Row;
+use crate::ops::pointwise::PointwiseOp;
 use crate::ops::random::Generator;
 use crate::tensor::Tensor;
 
 /// Where users find an operation. Combined with `|`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Surface(pub u16);
+pub struct Exposure(pub u16);
 
-impl Surface {
+impl Exposure {
     /// `x.name(...)`
-    pub const METHOD: Surface = Surface(1);
+    pub const METHOD: Exposure = Exposure(1);
     /// `rgrad.name(x, ...)`
-    pub const FUNCTION: Surface = Surface(2);
+    pub const FUNCTION: Exposure = Exposure(2);
     /// `rgrad.nn.functional.name(x, ...)`
-    pub const NN: Surface = Surface(4);
+    pub const NN: Exposure = Exposure(4);
     /// `x.name_(...)` and `rgrad.name_(x, ...)`
-    pub const INPLACE: Surface = Surface(8);
+    pub const INPLACE: Exposure = Exposure(8);
     /// `rgrad.name(x, ..., out=y)`
-    pub const OUT: Surface = Surface(16);
+    pub const OUT: Exposure = Exposure(16);
     /// `rgrad.special.name(x, ...)`
-    pub const SPECIAL: Surface = Surface(32);
+    pub const SPECIAL: Exposure = Exposure(32);
     /// `rgrad.linalg.name(x, ...)`
-    pub const LINALG: Surface = Surface(64);
+    pub const LINALG: Exposure = Exposure(64);
     /// `x.name`, an attribute.
-    pub const ATTRIBUTE: Surface = Surface(128);
+    pub const ATTRIBUTE: Exposure = Exposure(128);
     /// Made of other operations: its `out=` form copies the result with its history, where others refuse to.
-    pub const COMPOSITE: Surface = Surface(256);
+    pub const COMPOSITE: Exposure = Exposure(256);
     /// Method and function.
-    pub const BOTH: Surface = Surface(3);
+    pub const BOTH: Exposure = Exposure(3);
     /// Method, function, in place, `out=`.
-    pub const ALL: Surface = Surface(1 | 2 | 8 | 16);
-    pub const NONE: Surface = Surface(0);
+    pub const ALL: Exposure = Exposure(1 | 2 | 8 | 16);
+    pub const NONE: Exposure = Exposure(0);
 
-    pub const fn has(self, other: Surface) -> bool {
+    pub const fn has(self, other: Exposure) -> bool {
         self.0 & other.0 == other.0
     }
 
-    pub const fn and(self, other: Surface) -> Surface {
-        Surface(self.0 | other.0)
+    pub const fn and(self, other: Exposure) -> Exposure {
+        Exposure(self.0 | other.0)
     }
 }
 
@@ -57,7 +57,7 @@ pub struct Op {
     pub name: &'static str,
     /// The docstring.
     pub doc: &'static str,
-    pub surface: Surface,
+    pub exposure: Exposure,
     /// Other names of the same operation (`absolute` for `abs`).
     pub aliases: &'static [&'static str],
     /// What autocast makes of its arguments.
@@ -74,7 +74,7 @@ impl Op {
     pub const NEW: Op = Op {
         name: "",
         doc: "",
-        surface: Surface::BOTH,
+        exposure: Exposure::BOTH,
         aliases: &[],
         autocast: CastPolicy::UNCHANGED,
         samples: &[],
@@ -98,7 +98,7 @@ impl Op {
     }
 }
 
-/// A table of operations that Rust functions compute: name, surface, docstring, aliases, what autocast makes of the
+/// A table of operations that Rust functions compute: name, exposure, docstring, aliases, what autocast makes of the
 /// arguments if it does (`autocast WIDEST`), and what is called for each signature.
 ///
 /// ```ignore
@@ -110,11 +110,11 @@ impl Op {
 /// ```
 #[macro_export]
 macro_rules! table {
-    ($($name:literal $($surface:ident)|+ $doc:literal [$($alias:literal),*] $(autocast $cast:ident)? { $($sig:literal => $f:expr;)+ })*) => {
+    ($($name:literal $($exposure:ident)|+ $doc:literal [$($alias:literal),*] $(autocast $cast:ident)? { $($sig:literal => $f:expr;)+ })*) => {
         pub static OPS: &[$crate::ops::schema::Op] = &[$($crate::ops::schema::Op {
             name: $name,
             doc: $doc,
-            surface: $crate::ops::schema::Surface::NONE$(.and($crate::ops::schema::Surface::$surface))+,
+            exposure: $crate::ops::schema::Exposure::NONE$(.and($crate::ops::schema::Exposure::$exposure))+,
             aliases: &[$($alias),*],
             $(autocast: $crate::ops::autocast::CastPolicy::$cast,)?
             overloads: &[$($crate::ops::schema::Overload { sig: $sig, call: $crate::ops::schema::Call::Fn($f) }),+],
@@ -141,7 +141,7 @@ macro_rules! op {
         $first:ident: $first_type:ident
         $(, $arg:ident: $type:ident $(? = $none:ident)? $(= $default:literal)?)*
      ) -> $result:ident = $body:expr;
-     $entry:ident: $($surface:ident)|+ $(, autocast $cast:ident)? $(, samples $samples:expr)?;) => {
+     $entry:ident: $($exposure:ident)|+ $(, autocast $cast:ident)? $(, samples $samples:expr)?;) => {
         $(#[doc = $doc])+
         // Some are called by programs alone.
         #[allow(dead_code)]
@@ -163,7 +163,7 @@ macro_rules! op {
         pub(super) const $entry: $crate::ops::schema::Op = $crate::ops::schema::Op {
             name: stringify!($name),
             doc: concat!($($doc),+),
-            surface: $crate::ops::schema::Surface::NONE$(.and($crate::ops::schema::Surface::$surface))+,
+            exposure: $crate::ops::schema::Exposure::NONE$(.and($crate::ops::schema::Exposure::$exposure))+,
             $(autocast: $crate::ops::autocast::CastPolicy::$cast,)?
             $(samples: $samples,)?
             overloads: &[$crate::ops::schema::Overload {
@@ -271,10 +271,10 @@ pub struct Overload {
 /// What runs when a signature fits.
 pub enum Call {
     /// A pointwise row: its inputs, then its number parameters.
-    Row(&'static Row),
+    Row(&'static PointwiseOp),
     Fn(fn(&Args) -> Result<Out>),
     /// As `Fn`, for a signature that is made of other operations where the operation has others too; see
-    /// [`Surface::COMPOSITE`].
+    /// [`Exposure::COMPOSITE`].
     Composite(fn(&Args) -> Result<Out>),
 }
 

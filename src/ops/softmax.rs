@@ -4,7 +4,7 @@ use crate::ops::autocast::CastPolicy;
 use smallvec::smallvec;
 
 use super::nn::{float_compute, rounded};
-use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use super::schema::{Args, Call, Exposure, Op, Out, Overload};
 use super::{arith, reduce, rows};
 use crate::backend::softmax::{self as kernel, Kind, ReduceDims};
 use crate::dtype::DType;
@@ -168,7 +168,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "softmax",
         doc: SOFTMAX_DOC,
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload { sig: EXPLICIT, call: Call::Fn(|a| explicit(a, softmax)) }],
         ..Op::NEW
@@ -176,7 +176,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "softmax",
         doc: SOFTMAX_DOC,
-        surface: Surface::NN,
+        exposure: Exposure::NN,
         autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload { sig: IMPLICIT, call: Call::Fn(|a| implicit(a, softmax)) }],
         ..Op::NEW
@@ -184,7 +184,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "log_softmax",
         doc: LOG_SOFTMAX_DOC,
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload { sig: EXPLICIT, call: Call::Fn(|a| explicit(a, log_softmax)) }],
         ..Op::NEW
@@ -192,7 +192,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "log_softmax",
         doc: LOG_SOFTMAX_DOC,
-        surface: Surface::NN,
+        exposure: Exposure::NN,
         autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload { sig: IMPLICIT, call: Call::Fn(|a| implicit(a, log_softmax)) }],
         ..Op::NEW

@@ -1,7 +1,7 @@
 //! Sorting and selection along a dimension, and search in sorted rows.
 
 use super::reduce::{Chosen, argument_extremum};
-use super::schema::{Args, Call, Op, Out, Overload, Surface};
+use super::schema::{Args, Call, Exposure, Op, Out, Overload};
 use crate::backend::sort as kernels;
 use crate::dtype::DType;
 use crate::error::Result;
@@ -230,7 +230,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "sort",
         doc: "The elements in ascending or descending order along `dim`, and where they stood.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[
             Overload {
                 sig: "input: Tensor, dim: int = -1, descending: bool = False -> tuple[Tensor, Tensor]",
@@ -255,14 +255,14 @@ pub static OPS: &[Op] = &[
     Op {
         name: "msort",
         doc: "The elements in ascending order along the first dimension.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[Overload { sig: "input: Tensor", call: Call::Fn(msort) }],
         ..Op::NEW
     },
     Op {
         name: "topk",
         doc: "The `k` largest or smallest elements along `dim`, and where they stood.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[Overload {
             sig: "input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True -> tuple[Tensor, Tensor]",
             call: Call::Fn(topk),
@@ -272,7 +272,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "kthvalue",
         doc: "The `k`-th smallest element along `dim`, counted from 1, and where it stood.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[Overload {
             sig: "input: Tensor, k: int, dim: int = -1, keepdim: bool = False -> tuple[Tensor, Tensor]",
             call: Call::Fn(kthvalue),
@@ -282,7 +282,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "argmax",
         doc: "The index of the first largest element, of all or along `dim`.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[Overload {
             sig: "input: Tensor, dim: int? = None, keepdim: bool = False",
             call: Call::Fn(argmax),
@@ -292,7 +292,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "argmin",
         doc: "The index of the first smallest element, of all or along `dim`.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[Overload {
             sig: "input: Tensor, dim: int? = None, keepdim: bool = False",
             call: Call::Fn(argmin),
@@ -302,7 +302,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "searchsorted",
         doc: "Where values would go into sorted rows: before equal elements, or after them if `right`.",
-        surface: Surface::FUNCTION.and(Surface::OUT),
+        exposure: Exposure::FUNCTION.and(Exposure::OUT),
         overloads: &[Overload {
             sig: "sorted_sequence: Tensor, input: Operand, *, out_int32: bool = False, right: bool = False, side: str? = None, \
                   sorter: Tensor? = None",
@@ -313,7 +313,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "bucketize",
         doc: "The bucket between sorted `boundaries` that each element falls into.",
-        surface: Surface::FUNCTION.and(Surface::OUT),
+        exposure: Exposure::FUNCTION.and(Exposure::OUT),
         overloads: &[Overload {
             sig: "input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False",
             call: Call::Fn(bucketize),

@@ -38,11 +38,11 @@ impl<'a, 'py> Positional<'a, 'py> {
 pub type Given<'a, 'py> = SmallVec<[(Bound<'py, PyString>, &'a Bound<'py, PyAny>); 4]>;
 
 /// So many values of a call lie in the object itself.
-const FEW: usize = 6;
+const SMALL_NUMEL: usize = 6;
 
 /// The values of a call. Their places are there before they are; see Note [Values are made where they stay].
 pub struct Values {
-    few: [Value; FEW],
+    few: [Value; SMALL_NUMEL],
     len: usize,
     /// All of them, where they are more.
     many: Vec<Value>,
@@ -50,7 +50,7 @@ pub struct Values {
 
 impl Values {
     pub fn new() -> Values {
-        Values { few: [const { Value::None }; FEW], len: 0, many: Vec::new() }
+        Values { few: [const { Value::None }; SMALL_NUMEL], len: 0, many: Vec::new() }
     }
 
     /// The place behind the last value; it holds None.
@@ -59,14 +59,14 @@ impl Values {
         let i = self.len;
         self.len += 1;
         match i {
-            0..FEW => &mut self.few[i],
+            0..SMALL_NUMEL => &mut self.few[i],
             _ => self.place_of_many(i),
         }
     }
 
     #[cold]
     fn place_of_many(&mut self, i: usize) -> &mut Value {
-        if i == FEW {
+        if i == SMALL_NUMEL {
             self.many.extend(self.few.iter_mut().map(|v| std::mem::replace(v, Value::None)));
         }
         self.many.push(Value::None);
@@ -85,13 +85,13 @@ impl Deref for Values {
 
     #[inline(always)]
     fn deref(&self) -> &[Value] {
-        if self.len <= FEW { &self.few[..self.len] } else { &self.many }
+        if self.len <= SMALL_NUMEL { &self.few[..self.len] } else { &self.many }
     }
 }
 
 impl DerefMut for Values {
     fn deref_mut(&mut self) -> &mut [Value] {
-        if self.len <= FEW { &mut self.few[..self.len] } else { &mut self.many }
+        if self.len <= SMALL_NUMEL { &mut self.few[..self.len] } else { &mut self.many }
     }
 }
 

@@ -29,7 +29,7 @@ use super::subclass::{is_watched, overridden, tensor_attribute};
 use super::tensor::{DETACH_FROM, PyTensor, TensorObject, wrap};
 use crate::error::interruptible;
 use crate::ops;
-use crate::ops::schema::{Op, Out, Surface, Value};
+use crate::ops::schema::{Exposure, Op, Out, Value};
 use crate::tensor::check_replaced;
 
 /// What a trampoline leads to.
@@ -180,7 +180,7 @@ fn dispatch(
     let mut out: Option<Bound<PyAny>> = None;
     let mut given: SmallVec<[(Bound<PyString>, &Bound<PyAny>); 4]> = SmallVec::new();
     if let Some(names) = names {
-        let takes_out = entry.op.surface.has(Surface::OUT) && !entry.inplace && args.slf.is_none();
+        let takes_out = entry.op.exposure.has(Exposure::OUT) && !entry.inplace && args.slf.is_none();
         for (name, v) in names.iter().zip(keywords) {
             let name = interned(name.cast_into::<PyString>()?);
             if takes_out && name.is(intern!(py, "out")) {
@@ -366,7 +366,7 @@ pub fn add_operations(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let linalg = PyModule::new(py, "rgrad._C._linalg")?;
     let attributes = PyDict::new(py);
     for (i, e) in entries.iter().enumerate() {
-        let s = e.op.surface;
+        let s = e.op.exposure;
         let def = definition(e, i)?;
         match e.place {
             Place::Top => {}
@@ -378,7 +378,7 @@ pub fn add_operations(m: &Bound<'_, PyModule>) -> PyResult<()> {
         if e.place != Place::Top {
             continue;
         }
-        if s.has(Surface::METHOD) || e.inplace {
+        if s.has(Exposure::METHOD) || e.inplace {
             // SAFETY: the definition lives as long as the process.
             let descriptor = unsafe {
                 Bound::from_owned_ptr_or_err(py, ffi::PyDescr_NewMethod(class.as_type_ptr(), def))?
@@ -387,7 +387,7 @@ pub fn add_operations(m: &Bound<'_, PyModule>) -> PyResult<()> {
                 class.setattr(name.as_str(), &descriptor)?;
             }
         }
-        if s.has(Surface::FUNCTION) || e.inplace {
+        if s.has(Exposure::FUNCTION) || e.inplace {
             add_all(m, e, &function(py, def)?)?;
         }
     }
@@ -409,25 +409,25 @@ fn build(py: Python<'_>) -> PyResult<Vec<Entry>> {
         let mut push = |name: &'static str, inplace: bool, place: Place| {
             let signatures = op.overloads.iter().map(|o| parse(py, o)).collect::<Result<Vec<_>, _>>();
             let signatures = signatures.map_err(|e| PyTypeError::new_err(format!("{name}: {e}")))?;
-            let replaces = name.ends_with('_') && !inplace && op.surface == Surface::METHOD;
+            let replaces = name.ends_with('_') && !inplace && op.exposure == Exposure::METHOD;
             entries.push(Entry { op, name, inplace, replaces, place, signatures });
             PyResult::Ok(())
         };
         let places = [
-            (Surface::METHOD, Place::Top),
-            (Surface::FUNCTION, Place::Top),
-            (Surface::NN, Place::Nn),
-            (Surface::SPECIAL, Place::Special),
-            (Surface::LINALG, Place::Linalg),
-            (Surface::ATTRIBUTE, Place::Attribute),
+            (Exposure::METHOD, Place::Top),
+            (Exposure::FUNCTION, Place::Top),
+            (Exposure::NN, Place::Nn),
+            (Exposure::SPECIAL, Place::Special),
+            (Exposure::LINALG, Place::Linalg),
+            (Exposure::ATTRIBUTE, Place::Attribute),
         ];
         let mut last = None;
-        for (_, place) in places.into_iter().filter(|(surface, _)| op.surface.has(*surface)) {
+        for (_, place) in places.into_iter().filter(|(exposure, _)| op.exposure.has(*exposure)) {
             if last.replace(place) != Some(place) {
                 push(op.name, false, place)?;
             }
         }
-        if op.surface.has(Surface::INPLACE) {
+        if op.exposure.has(Exposure::INPLACE) {
             // Once per operation, for the life of the process.
             push(Box::leak(format!("{}_", op.name).into_boxed_str()), true, Place::Top)?;
         }
@@ -482,17 +482,17 @@ fn op_table(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
         d.set_item("samples", op.samples.to_vec())?;
         d.set_item("signatures", op.overloads.iter().map(|o| o.sig).collect::<Vec<_>>())?;
         let surfaces = [
-            ("method", Surface::METHOD),
-            ("function", Surface::FUNCTION),
-            ("nn", Surface::NN),
-            ("inplace", Surface::INPLACE),
-            ("out", Surface::OUT),
-            ("special", Surface::SPECIAL),
-            ("linalg", Surface::LINALG),
-            ("attribute", Surface::ATTRIBUTE),
+            ("method", Exposure::METHOD),
+            ("function", Exposure::FUNCTION),
+            ("nn", Exposure::NN),
+            ("inplace", Exposure::INPLACE),
+            ("out", Exposure::OUT),
+            ("special", Exposure::SPECIAL),
+            ("linalg", Exposure::LINALG),
+            ("attribute", Exposure::ATTRIBUTE),
         ];
         for (name, s) in surfaces {
-            d.set_item(name, op.surface.has(s))?;
+            d.set_item(name, op.exposure.has(s))?;
         }
         rows.append(d)?;
     }

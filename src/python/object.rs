@@ -29,7 +29,7 @@ use super::tensor::{operator, overridable};
 use crate::dtype::Scalar;
 use crate::graph::{GcVisitor, anything_held};
 use crate::ops::index::{Index, getitem};
-use crate::ops::pointwise::{Arg, Row};
+use crate::ops::pointwise::{Arg, PointwiseOp};
 use crate::ops::rows;
 use crate::storage::anything_borrowed;
 use crate::tensor::Tensor;
@@ -367,7 +367,7 @@ pub fn slice_bounds(slice: &Bound<'_, PySlice>) -> PyResult<(isize, isize, isize
 
 // ---- operators
 
-static OPERATORS: [&Row; 4] = [&rows::add, &rows::sub, &rows::mul, &rows::div];
+static OPERATORS: [&PointwiseOp; 4] = [&rows::add, &rows::sub, &rows::mul, &rows::div];
 
 /// What `__torch_function__` sees them as, and what with the tensor on the right.
 const SEEN_AS: [[&str; 2]; 4] =

@@ -15,7 +15,7 @@ use super::{index, interop, legacy};
 use crate::dtype::{DType, Scalar};
 use crate::error::interruptible;
 use crate::ops::arith::refuse_bools;
-use crate::ops::pointwise::{Arg, Row};
+use crate::ops::pointwise::{Arg, PointwiseOp};
 use crate::ops::{self, rows};
 use crate::tensor::Tensor;
 
@@ -65,7 +65,7 @@ pub const DETACH_FROM: usize = 1 << 16;
 #[inline]
 pub fn operator(
     py: Python<'_>,
-    row: &'static Row,
+    row: &'static PointwiseOp,
     t: &Tensor,
     other: &Bound<'_, PyAny>,
     swapped: bool,
@@ -108,7 +108,7 @@ pub fn overridable(
     Ok(out)
 }
 
-pub fn operator_inplace(py: Python<'_>, row: &'static Row, t: &Tensor, o: &Operand) -> PyResult<()> {
+pub fn operator_inplace(py: Python<'_>, row: &'static PointwiseOp, t: &Tensor, o: &Operand) -> PyResult<()> {
     let args = [Arg::T(t), o.arg()];
     if std::ptr::eq(row, &rows::sub) {
         refuse_bools(args[0], args[1]).py()?;

@@ -95,7 +95,7 @@ pub enum ViewKind {
 /// Memory of others may begin anywhere: a buffer from its second byte on, an array that was cut from bytes. As in PyTorch,
 /// a tensor over it shares it. But no slice of its elements can be made. So it is not contiguous, whatever its strides, and
 /// what wants dense elements gets a copy; drivers that take any layout move its elements through blocks, byte by byte
-/// (`Reader`, `Cells`). [`Tensor::looks_contiguous`] tells what a user is told.
+/// (`StridedCursor`, `Cells`). [`Tensor::looks_contiguous`] tells what a user is told.
 #[inline]
 fn is_dense(storage: &Storage, layout: &Layout, dtype: DType) -> bool {
     storage.is_aligned(dtype.size()) && layout.is_contiguous()

@@ -2,14 +2,14 @@
 
 use rgrad::backend::gpu;
 use rgrad::layout::Layout;
-use rgrad::ops::pointwise::{Arg, Class, Row};
+use rgrad::ops::pointwise::{Arg, Class, PointwiseOp};
 use rgrad::ops::rows;
 use rgrad::{DType, Tensor};
 
 use crate::{GPU, near, needs_gpu};
 
 /// Numbers in the middle of where a row samples its inputs, of either sign where it takes both.
-fn samples(row: &Row, n: usize, seed: usize) -> Vec<f64> {
+fn samples(row: &PointwiseOp, n: usize, seed: usize) -> Vec<f64> {
     let (low, high) = row.meta.on;
     (0..n).map(|i| low + (high - low) * (((i * 7 + seed * 3) % 23) as f64 + 0.5) / 23.0).collect()
 }

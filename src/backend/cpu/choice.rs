@@ -1,6 +1,6 @@
 //! What random draws choose: the elements that dropout keeps, and categories by their weight.
 
-use super::copy::{BLOCK, GRAIN, Reader, Writer};
+use super::copy::{BLOCK, GRAIN, StridedCursor, Writer};
 use super::output::Cells;
 use super::parallel::{for_chunks_mut, parallel_for};
 use crate::backend::{View, elements, results};
@@ -23,7 +23,8 @@ pub fn dropout<T: Real>(x: View, mask: &[u8], scale: T, out: View) -> Result<()>
     }
     let cells = Cells::of(out)?;
     parallel_for(out.layout.numel(), GRAIN, |range| {
-        let (mut reader, mut writer) = (Reader::new(x, range.start), Writer::new(&cells, out, range.start));
+        let (mut reader, mut writer) =
+            (StridedCursor::new(x, range.start), Writer::new(&cells, out, range.start));
         let (mut read, mut written) = ([T::ZERO; BLOCK], [T::ZERO; BLOCK]);
         for start in range.clone().step_by(BLOCK) {
             let n = BLOCK.min(range.end - start);

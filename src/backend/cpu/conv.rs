@@ -6,14 +6,14 @@
 //! threads.
 
 mod correlate;
-mod lattice;
+mod phase_split;
 mod tile;
 mod weight;
 
 use crate::backend::conv::ConvShape;
 use crate::backend::cpu::parallel::for_chunks_mut;
 use correlate::Correlation;
-use lattice::Lattice;
+use phase_split::PhaseSplitInput;
 pub use tile::ConvElem;
 
 impl ConvShape {
@@ -42,14 +42,14 @@ impl ConvShape {
 pub fn forward<T: ConvElem>(s: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>, out: &mut [T]) {
     let (c_in, c_out) = (s.c_in_per_group(), s.c_out_per_group());
     let weight = |group: usize, to: usize, from: usize| ((group * c_out + to) * c_in + from) * s.taps();
-    Correlation::new(s, vec![Lattice::forward(s)], c_in, c_out).run(x, w, &weight, bias, out);
+    Correlation::new(s, vec![PhaseSplitInput::forward(s)], c_in, c_out).run(x, w, &weight, bias, out);
 }
 
 /// The gradient of the input, from that of the output.
 pub fn backward_input<T: ConvElem>(s: &ConvShape, grad_out: &[T], w: &[T], grad_x: &mut [T]) {
     let (c_in, c_out) = (s.c_in_per_group(), s.c_out_per_group());
     let weight = |group: usize, to: usize, from: usize| ((group * c_out + from) * c_in + to) * s.taps();
-    let (lattices, whole) = Lattice::backward(s);
+    let (lattices, whole) = PhaseSplitInput::backward(s);
     if !whole {
         grad_x.fill(T::ZERO);
     }

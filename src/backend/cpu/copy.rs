@@ -8,7 +8,7 @@ use super::output::{Cells, Output};
 use super::parallel::{for_ranges_mut, parallel_for};
 use super::transpose::{copy_transposed, is_transposed};
 pub use crate::backend::View;
-use crate::backend::cpu::simd::{Isa, Version};
+use crate::backend::cpu::simd::{Isa, IsaDispatch};
 use crate::dtype::{DType, Element, Scalar, cast};
 use crate::error::Result;
 use crate::layout::{Layout, Odometer, collapse};
@@ -77,13 +77,13 @@ impl Walk {
 }
 
 /// Walks a strided operand in row-major order, a block at a time.
-pub struct Reader<'a> {
+pub struct StridedCursor<'a> {
     walk: Walk,
     aligned: bool,
     view: View<'a>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> StridedCursor<'a> {
     /// Whether runs of neighbours are long enough to be handed over one by one.
     pub fn has_long_runs(view: &View) -> bool {
         const LONG: usize = 256;
@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
 
     /// Starts at linear position `at`.
     pub fn new(view: View<'a>, at: usize) -> Self {
-        Reader { walk: Walk::new(view.layout, at), aligned: view.is_aligned(), view }
+        StridedCursor { walk: Walk::new(view.layout, at), aligned: view.is_aligned(), view }
     }
 
     /// How many elements lie at a fixed stride from the present one on, itself included.
@@ -133,7 +133,7 @@ impl<'a> Reader<'a> {
         });
     }
 
-    /// As [`Reader::read`], of elements of the dtype of the view: moves bits.
+    /// As [`StridedCursor::read`], of elements of the dtype of the view: moves bits.
     fn read_same<T: Element>(&mut self, out: &mut [T]) {
         match size_of::<T>() {
             1 => self.read_bits::<u8>(cast_slice_mut(out)),
@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
         self.walk.runs(out.len(), |at, stride, run| gather(src, at, stride, &mut out[run]));
     }
 
-    /// As [`Reader::read_bits`], where elements may begin at any byte.
+    /// As [`StridedCursor::read_bits`], where elements may begin at any byte.
     #[cold]
     fn read_bytes<T: Element>(&mut self, out: &mut [T]) {
         let (src, size) = (self.view.storage.slice::<u8>(), size_of::<T>());
@@ -216,7 +216,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-multiversion! { version = Version::up_to(Isa::Avx2);
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     fn cast_run[S: Element, T: Element](src: &[S], out: &mut [T]) {
         for (o, s) in out.iter_mut().zip(src) {
             *o = cast(*s);
@@ -334,7 +334,7 @@ fn copy_dense(src: View, out: View) -> Result<()> {
 fn copy_strided<D: Element>(src: View, out: View) -> Result<()> {
     let cells = Cells::of(out)?;
     parallel_for(out.layout.numel(), GRAIN, |r| {
-        let mut reader = Reader::new(src, r.start);
+        let mut reader = StridedCursor::new(src, r.start);
         let mut writer = Writer::new(&cells, out, r.start);
         let mut block = [D::zeroed(); BLOCK];
         let mut left = r.len();
@@ -355,7 +355,7 @@ pub fn accumulate(src: View, out: View) -> Result<()> {
 }
 
 fn accumulate_typed<D: Element, S: Element>(src: View, out: View) -> Result<()> {
-    let mut reader = Reader::new(src, 0);
+    let mut reader = StridedCursor::new(src, 0);
     let mut at = Odometer::new(&out.layout.shape, [&out.layout.strides], [out.layout.offset as isize], 0);
     let mut block = [S::from_i64(0); BLOCK];
     let cells = Cells::of(out)?;

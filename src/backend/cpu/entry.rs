@@ -15,7 +15,7 @@ use crate::backend::inspect::Question;
 use crate::backend::interface::Backend;
 use crate::backend::norm::{Made, Stats};
 use crate::backend::optim::Group;
-use crate::backend::plane::{Map, PoolShape, ResizeShape};
+use crate::backend::plane::{PoolShape, ResizeShape, SpatialLinearMap};
 use crate::backend::pointwise::{Operand, Primitives, Program, compute_type};
 use crate::backend::random::{Draw, Philox};
 use crate::backend::reduce::{ReduceDims, ReduceOp};
@@ -517,29 +517,29 @@ impl Backend for Cpu {
         Ok(())
     }
 
-    fn resample(&self, map: &Map, x: View, out: View) -> Result<()> {
+    fn resample(&self, map: &SpatialLinearMap, x: View, out: View) -> Result<()> {
         real!("pooling", x, T => {
             let (x, out) = (elements::<T>(x), &mut *results::<T>(out)?);
             match *map {
-                Map::Average(s, divisor) => pool::avg_pool(&s, divisor, x, out),
-                Map::AdaptiveAverage(s) => pool::adaptive_avg_pool(&s, x, out),
-                Map::Nearest(s, scales) => pool::interpolate_nearest(&s, scales, x, out),
-                Map::Axis { n, inner, taps } => pool::weighted(n, inner, taps, x, out),
-                Map::Pick { indices, windows } => pick(elements(indices), windows.volumes(), x, out),
+                SpatialLinearMap::Average(s, divisor) => pool::avg_pool(&s, divisor, x, out),
+                SpatialLinearMap::AdaptiveAverage(s) => pool::adaptive_avg_pool(&s, x, out),
+                SpatialLinearMap::Nearest(s, scales) => pool::interpolate_nearest(&s, scales, x, out),
+                SpatialLinearMap::Axis { n, inner, taps } => pool::weighted(n, inner, taps, x, out),
+                SpatialLinearMap::Pick { indices, windows } => pick(elements(indices), windows.volumes(), x, out),
             }
         });
         Ok(())
     }
 
-    fn resample_adjoint(&self, map: &Map, g: View, out: View) -> Result<()> {
+    fn resample_adjoint(&self, map: &SpatialLinearMap, g: View, out: View) -> Result<()> {
         real!("pooling", g, T => {
             let (g, out) = (elements::<T>(g), &mut *results::<T>(out)?);
             match *map {
-                Map::Average(s, divisor) => pool::avg_pool_backward(&s, divisor, g, out),
-                Map::AdaptiveAverage(s) => pool::adaptive_avg_pool_backward(&s, g, out),
-                Map::Nearest(s, scales) => pool::interpolate_nearest_backward(&s, scales, g, out),
-                Map::Axis { n, inner, taps } => pool::weighted_backward(n, inner, taps, g, out),
-                Map::Pick { indices, windows } => {
+                SpatialLinearMap::Average(s, divisor) => pool::avg_pool_backward(&s, divisor, g, out),
+                SpatialLinearMap::AdaptiveAverage(s) => pool::adaptive_avg_pool_backward(&s, g, out),
+                SpatialLinearMap::Nearest(s, scales) => pool::interpolate_nearest_backward(&s, scales, g, out),
+                SpatialLinearMap::Axis { n, inner, taps } => pool::weighted_backward(n, inner, taps, g, out),
+                SpatialLinearMap::Pick { indices, windows } => {
                     let (input, output) = windows.volumes();
                     pool::max_pool_backward(input, output, g, elements(indices), out);
                 }

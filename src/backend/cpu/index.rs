@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::copy::{GRAIN, View};
 use super::output::{Cells, Output};
 use super::parallel::{for_chunks_mut, for_parts_mut, for_ranges_mut, parallel_for};
-use crate::backend::cpu::simd::Version;
+use crate::backend::cpu::simd::IsaDispatch;
 use crate::backend::elements;
 use crate::backend::index::Combine;
 use crate::dtype::{Bool8, Element, Real, Scalar};
@@ -362,7 +362,7 @@ const MASK_CHUNK: usize = 1 << 15;
 /// Elements that are compressed on the stack before they are copied out.
 const MASK_BLOCK: usize = 256;
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     fn count[T: Element](mask: &[T]) -> usize {
         // Blocks that a byte can count keep the sum in bytes.
         mask.chunks(64).map(|c| c.iter().map(|m| m.to_i64() as u8).sum::<u8>() as usize).sum()

@@ -1,6 +1,6 @@
 //! Answers to questions about elements.
 
-use super::copy::Reader;
+use super::copy::StridedCursor;
 use crate::backend::View;
 use crate::backend::inspect::Question;
 
@@ -29,7 +29,7 @@ pub fn answer(question: Question, x: View) -> bool {
 }
 
 fn all(x: View, mut holds: impl FnMut(f64) -> bool) -> bool {
-    let (mut reader, mut left, mut block) = (Reader::new(x, 0), x.layout.numel(), [0f64; BLOCK]);
+    let (mut reader, mut left, mut block) = (StridedCursor::new(x, 0), x.layout.numel(), [0f64; BLOCK]);
     while left > 0 {
         let n = left.min(BLOCK);
         reader.read(&mut block[..n]);

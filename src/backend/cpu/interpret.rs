@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use super::copy::{BLOCK, GRAIN, View, Writer};
 use super::output::{Cells, Output};
 use super::parallel::{for_ranges_mut, parallel_for};
-use super::pointwise::{Feed, Lane, Source};
+use super::pointwise::{Lane, OperandAccess, OperandCursor};
 use crate::backend::pointwise::{Kernel, Loop, Operand};
 use crate::dtype::{Bool8, DType, Element, Scalar};
 use crate::error::Result;
@@ -176,15 +176,15 @@ fn run_as<T: Interpreted>(
     let direct = outs[0].dtype == T::Stored::DTYPE && outs[0].layout.is_contiguous() && outs[0].is_aligned();
     let Some(plan) = Plan::<T>::new(f, primitives, params, direct) else { return Ok(false) };
     let n = outs[0].layout.numel();
-    let origins: Vec<Source> = (0..f.args())
+    let origins: Vec<OperandAccess> = (0..f.args())
         .map(|k| match operands.get(k).filter(|_| f.reads(k)) {
             Some(Operand::View(v)) if outs.iter().any(|o| o.storage.overlaps(v.storage)) => {
-                Source::Blocks(*v)
+                OperandAccess::Blocks(*v)
             }
-            operand => Source::of::<T>(operand, outs[0]),
+            operand => OperandAccess::of::<T>(operand, outs[0]),
         })
         .collect();
-    let grain = Source::grain(&origins, GRAIN);
+    let grain = OperandAccess::grain(&origins, GRAIN);
     // The first result may be computed where it lies; the others, and it otherwise, are scattered from blocks.
     if plan.results.first() == Some(&Slot::Out) {
         let mut first = Output::<T::Stored>::of(outs[0])?;
@@ -210,14 +210,14 @@ type Scattered<'a> = SmallVec<[Option<Cells<'a>>; 4]>;
 /// Computes a range of positions; `first` holds the elements there of the first result, if it is computed where it lies.
 fn run_range<T: Interpreted>(
     plan: &Plan<T>,
-    origins: &[Source],
+    origins: &[OperandAccess],
     outs: &[View],
     cells: &Scattered<'_>,
     range: Range<usize>,
     first: &mut [T::Stored],
 ) {
     let room = BLOCK.min(range.len());
-    let mut cursors: Vec<Feed<T>> = origins.iter().map(|o| Feed::new(o, &range)).collect();
+    let mut cursors: Vec<OperandCursor<T>> = origins.iter().map(|o| OperandCursor::new(o, &range)).collect();
     let constants: Vec<Vec<T>> = plan.constants.iter().map(|&v| vec![v; room]).collect();
     let mut blocks = vec![vec![T::zeroed(); room]; plan.blocks];
     let mut truth = vec![Bool8::zeroed(); room];
@@ -270,7 +270,7 @@ fn run_range<T: Interpreted>(
 #[inline]
 fn value<'a, T: Interpreted>(
     slot: Slot,
-    cursors: &'a [Feed<T>],
+    cursors: &'a [OperandCursor<T>],
     constants: &'a [Vec<T>],
     blocks: &'a [Vec<T>],
     at: usize,

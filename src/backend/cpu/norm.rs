@@ -10,12 +10,12 @@
 #[cfg(test)]
 mod tests;
 
-use crate::backend::cpu::copy::{Reader, View, Writer};
+use crate::backend::cpu::copy::{StridedCursor, View, Writer};
 use crate::backend::cpu::math::Math;
 use crate::backend::cpu::output::Cells;
 use crate::backend::cpu::parallel::{for_chunks_mut, for_chunks_mut2};
 use crate::backend::cpu::reduce::{chunk_of, moments, row_pieces, rows_of, sum, sum_pairs};
-use crate::backend::cpu::simd::Version;
+use crate::backend::cpu::simd::IsaDispatch;
 use crate::backend::norm::{gradient, normalize, passed_back, reciprocal_deviation, terms};
 use crate::backend::reduce::ReduceDims;
 use crate::dtype::Real;
@@ -38,7 +38,7 @@ pub trait Number: Math + Num {}
 impl Number for f32 {}
 impl Number for f64 {}
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     /// Normalises rows; `stats` receives mean and reciprocal standard deviation of each.
     fn layer_norm_rows[T: Number](x: &[T], n: usize, weight: &[T], bias: &[T], eps: f64, out: &mut [T], stats: &mut [T]) {
         let count = T::of(n as f64);
@@ -83,7 +83,7 @@ pub fn layer_norm<T: Number>(
     }
 }
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     /// The backward pass of some rows; `sums` receives their `dy * xhat` and `dy`, summed by column.
     fn layer_norm_rows_backward[T: Number](dy: &[T], x: &[T], mean: &[T], rstd: &[T], weight: &[T], dx: &mut [T], sums: &mut [T]) {
         let n = weight.len();
@@ -172,7 +172,7 @@ impl<const N: usize, T: Real> Coefficients<N, T> {
     }
 }
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     /// `(x - center) * scale + shift`.
     fn affine[T: Number](x: &[T], k: &Coefficients<3, T>, start: usize, out: &mut [T]) {
         if k.share > 1 {
@@ -194,7 +194,7 @@ multiversion! { version = Version::worth::<T>();
     }
 }
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     /// `dy * scale - (x - center) * along - shift`.
     fn affine_backward[T: Number](dy: &[T], x: &[T], k: &Coefficients<4, T>, start: usize, dx: &mut [T]) {
         if k.share > 1 {
@@ -272,7 +272,7 @@ pub fn batch_norm<T: Number>(
     apply(x, &k, out);
 }
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     /// The sums of `dy` and of `dy * (x - center)` over whole runs.
     fn run_sums[T: Number](dy: &[T], x: &[T], center: &[T], inner: usize, sums: &mut [T]) {
         for (((dy, x), &center), sums) in dy.chunks_exact(inner).zip(x.chunks_exact(inner)).zip(center).zip(sums.chunks_exact_mut(2)) {
@@ -281,7 +281,7 @@ multiversion! { version = Version::worth::<T>();
     }
 }
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     /// As [`run_sums`] over the columns of some samples; `sums` holds the sums of `dy`, then the others.
     fn column_sums[T: Number](dy: &[T], x: &[T], center: &[T], sums: &mut [T]) {
         let w = center.len();
@@ -461,7 +461,7 @@ pub fn group_norm_backward<T: Number>(
 pub fn follow(old: View, new: View, kept: f64, taken: f64, out: View) -> Result<()> {
     let read = |v: View| {
         let mut values = vec![0.0f64; v.layout.numel()];
-        Reader::new(v, 0).read(&mut values);
+        StridedCursor::new(v, 0).read(&mut values);
         values
     };
     let values: Vec<f64> =

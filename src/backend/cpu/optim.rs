@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::SmallVec;
 
-use super::copy::{self, BLOCK, Reader, View, Writer};
+use super::copy::{self, BLOCK, StridedCursor, View, Writer};
 use super::output::{Cells, Output};
 use super::parallel::{for_chunks_mut, parallel_for};
-use super::simd::{Isa, Version};
+use super::simd::{Isa, IsaDispatch};
 use crate::backend::optim::{Group, NUMBERS, Number, Numbers, Part, Rule, WRITTEN};
 use crate::dtype::{DType, Element, Real, Scalar};
 use crate::error::Result;
@@ -28,7 +28,7 @@ use crate::storage::Storage;
 /// Elements per chunk that threads share.
 const GRAIN: usize = 1 << 14;
 
-multiversion! { version = if R::WIDE { Version::worth::<T>() } else { Version::up_to(Isa::Avx2) };
+multiversion! { version = if R::WIDE { IsaDispatch::worth::<T>() } else { IsaDispatch::up_to(Isa::Avx2) };
     fn update_elements[R: Rule, T: Number](r: R, c: &[T; NUMBERS], g: &[T], written: &mut [&mut [T]]) {
         let c = *c;
         let z = <T as Arith>::zero();
@@ -204,11 +204,11 @@ fn piece_of<T: Updated>(
         return Ok(());
     }
     let cells: SmallVec<[Cells; WRITTEN]> = written.iter().map(|v| Cells::of(*v)).collect::<Result<_>>()?;
-    let mut sources: SmallVec<[Reader; WRITTEN]> =
-        written.iter().map(|v| Reader::new(*v, range.start)).collect();
+    let mut sources: SmallVec<[StridedCursor; WRITTEN]> =
+        written.iter().map(|v| StridedCursor::new(*v, range.start)).collect();
     let mut targets: SmallVec<[Writer; WRITTEN]> =
         cells.iter().zip(written).map(|(c, v)| Writer::new(c, *v, range.start)).collect();
-    let mut gradient = gradient.map(|g| (Reader::new(g, range.start), [T::ZERO; BLOCK]));
+    let mut gradient = gradient.map(|g| (StridedCursor::new(g, range.start), [T::ZERO; BLOCK]));
     let mut blocks = vec![[T::ZERO; BLOCK]; written.len()];
     let mut left = range.len();
     while left > 0 {
@@ -226,7 +226,7 @@ fn piece_of<T: Updated>(
     Ok(())
 }
 
-multiversion! { version = Version::up_to(Isa::Avx2);
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     /// Multiplies and tells whether all elements were finite.
     fn scale_elements[T: Real](factor: T, x: &mut [T]) -> bool {
         let mut finite = true;
@@ -264,7 +264,7 @@ impl Update for Scale {
 
 pub fn scale(tensors: &[View], factor: View, found: Option<View>) -> Result<()> {
     let mut number = [0.0f64];
-    Reader::new(factor, 0).read(&mut number);
+    StridedCursor::new(factor, 0).read(&mut number);
     let scale = Scale { factor: number[0], found: AtomicBool::new(false) };
     let sizes = tensors.iter().map(|v| v.layout.numel());
     for_each_piece(sizes, |i, range| piece(&scale, i, range, None, &tensors[i..=i]))?;
@@ -276,7 +276,7 @@ pub fn scale(tensors: &[View], factor: View, found: Option<View>) -> Result<()> 
 
 const LANES: usize = 16;
 
-multiversion! { version = Version::up_to(Isa::Avx2);
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     fn sum_of[T: Real](order: f64, x: &[T]) -> f64 {
         let mut lanes = [0.0f64; LANES];
         let (blocks, rest) = x.as_chunks::<LANES>();
@@ -296,7 +296,7 @@ multiversion! { version = Version::up_to(Isa::Avx2);
     }
 }
 
-multiversion! { version = Version::up_to(Isa::Avx2);
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     /// The greatest magnitude; NaN if there is one.
     fn greatest[T: Real](x: &[T]) -> f64 {
         let mut lanes = [T::ZERO; LANES];

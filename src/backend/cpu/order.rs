@@ -54,8 +54,8 @@ pub fn quantile_ranks(
     out: QuantileRanks,
 ) -> Result<()> {
     let (mut values, mut quantiles) = (vec![0f64; sorted.layout.numel()], vec![0f64; q.layout.numel()]);
-    super::copy::Reader::new(sorted, 0).read(&mut values);
-    super::copy::Reader::new(q, 0).read(&mut quantiles);
+    super::copy::StridedCursor::new(sorted, 0).read(&mut values);
+    super::copy::StridedCursor::new(q, 0).read(&mut quantiles);
     let (lower, upper) = (&mut *results::<i64>(out.lower)?, &mut *results::<i64>(out.upper)?);
     let (weight, scale) = (&mut *results::<f64>(out.weight)?, &mut *results::<f64>(out.scale)?);
     let narrow = sorted.dtype == DType::F32;

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use bytemuck::Zeroable;
 
-use super::copy::{BLOCK, GRAIN, Reader, View, Writer};
+use super::copy::{BLOCK, GRAIN, StridedCursor, View, Writer};
 use super::output::{Cells, Output};
 use super::parallel::{for_ranges_mut, parallel_for};
 use super::transpose::{Bands, SIDE, banded_columns};
@@ -119,7 +119,7 @@ fn period(layout: &Layout) -> Option<usize> {
 
 /// Where the driver takes an operand from. All but numbers, periods and blocks are of the computed type; all but
 /// blocks are not overwritten before they are read.
-pub(super) enum Source<'a> {
+pub(super) enum OperandAccess<'a> {
     /// Contiguous: used as it lies.
     Direct(View<'a>),
     /// Made of long contiguous runs, which are used as they lie: a slice of columns.
@@ -135,40 +135,40 @@ pub(super) enum Source<'a> {
     Unread,
 }
 
-impl<'a> Source<'a> {
+impl<'a> OperandAccess<'a> {
     pub(super) fn of<T: Lane>(operand: Option<&Operand<'a>>, out: View) -> Self {
         match operand {
-            None | Some(Operand::Unread) => Source::Unread,
-            Some(Operand::Number(s)) => Source::Number(*s),
-            Some(Operand::View(v)) => Source::of_view::<T>(*v, out),
+            None | Some(Operand::Unread) => OperandAccess::Unread,
+            Some(Operand::Number(s)) => OperandAccess::Number(*s),
+            Some(Operand::View(v)) => OperandAccess::of_view::<T>(*v, out),
         }
     }
 
     fn of_view<T: Lane>(v: View<'a>, out: View) -> Self {
         if v.overlaps(&out) || !v.is_aligned() {
-            return Source::Blocks(v);
+            return OperandAccess::Blocks(v);
         }
         if v.dtype == T::Stored::DTYPE && v.layout.is_contiguous() {
-            return Source::Direct(v);
+            return OperandAccess::Direct(v);
         }
         if let Some(period) = period(v.layout).filter(|&p| p <= REPEATED) {
-            return Source::Period(v, period);
+            return OperandAccess::Period(v, period);
         }
         if v.dtype != T::Stored::DTYPE {
-            return Source::Blocks(v);
+            return OperandAccess::Blocks(v);
         }
-        if Reader::has_long_runs(&v) {
-            return Source::Runs(v);
+        if StridedCursor::has_long_runs(&v) {
+            return OperandAccess::Runs(v);
         }
         match banded_columns(v.layout) {
-            Some(cols) => Source::Bands(v, cols),
-            None => Source::Blocks(v),
+            Some(cols) => OperandAccess::Bands(v, cols),
+            None => OperandAccess::Blocks(v),
         }
     }
 
     /// Elements of a chunk: whole bands, where there are any.
     pub(super) fn grain(all: &[Self], usual: usize) -> usize {
-        let widest = all.iter().map(|s| if let Source::Bands(_, cols) = s { *cols } else { 0 }).max();
+        let widest = all.iter().map(|s| if let OperandAccess::Bands(_, cols) = s { *cols } else { 0 }).max();
         match widest {
             Some(cols) if cols > 0 => (2 * usual).div_ceil(SIDE * cols) * SIDE * cols,
             _ => usual,
@@ -189,24 +189,25 @@ fn drive<T: Lane, E: Element>(
     let params = numbers::<T>(params);
     let params = &params.0[..params.1];
     let direct_out = out.dtype == E::DTYPE && out.layout.is_contiguous() && out.is_aligned();
-    if n <= FEW && direct_out && drive_small(l, operands, params, out, n)? {
+    if n <= SMALL_NUMEL && direct_out && drive_small(l, operands, params, out, n)? {
         return Ok(());
     }
-    let sources: [Source; ARGS] = std::array::from_fn(|k| Source::of::<T>(operands.get(k), out));
+    let sources: [OperandAccess; ARGS] =
+        std::array::from_fn(|k| OperandAccess::of::<T>(operands.get(k), out));
     let count = operands.len();
-    if direct_out && sources.iter().all(|s| matches!(s, Source::Direct(_) | Source::Unread)) {
+    if direct_out && sources.iter().all(|s| matches!(s, OperandAccess::Direct(_) | OperandAccess::Unread)) {
         let shown = stand_ins(&sources, count);
         for_ranges_mut(&mut Output::<E>::of(out)?, GRAIN, |range, dst| {
             let ins: [&[T]; ARGS] = std::array::from_fn(|k| match &sources[shown[k]] {
-                Source::Direct(v) => dense::<T>(v, range.start, range.len()),
+                OperandAccess::Direct(v) => dense::<T>(v, range.start, range.len()),
                 _ => &[],
             });
             l.run(&ins[..count], params, bytemuck::cast_slice_mut(dst));
         });
         return Ok(());
     }
-    let grain = Source::grain(&sources, GRAIN);
-    let sources = Sources { of: &sources, count };
+    let grain = OperandAccess::grain(&sources, GRAIN);
+    let sources = OperandAccesses { of: &sources, count };
     if direct_out {
         for_ranges_mut(&mut Output::<E>::of(out)?, grain, |range, dst| {
             drive_blocks::<T, E>(l, sources, params, range, Sink::Direct(dst));
@@ -224,7 +225,7 @@ fn drive<T: Lane, E: Element>(
 
 /// An operand of an operation on few elements, as a loop can read it.
 #[derive(Clone, Copy)]
-pub enum Few<'a> {
+pub enum SmallOperand<'a> {
     /// As many dense elements as the result has.
     Dense(View<'a>),
     /// As above, of the memory that is written: copied first.
@@ -243,11 +244,11 @@ pub fn run_few(
     kernel: &Kernel,
     dtype: DType,
     n: usize,
-    operands: &[Few],
+    operands: &[SmallOperand],
     params: &[Scalar],
 ) -> Option<Storage> {
     // Of no elements, those on a device would seem to be on the host.
-    if n == 0 || n > FEW {
+    if n == 0 || n > SMALL_NUMEL {
         return None;
     }
     match (kernel, dtype) {
@@ -261,7 +262,7 @@ pub fn run_few(
 #[inline]
 pub fn run_pair(kernel: Kernel, n: usize, a: View, b: View) -> Option<Storage> {
     // Of no elements, those on a device would seem to be on the host.
-    if n == 0 || n > FEW {
+    if n == 0 || n > SMALL_NUMEL {
         return None;
     }
     match (kernel, a.dtype) {
@@ -282,7 +283,12 @@ fn pair<T: Element>(l: Loop<T, T>, n: usize, a: View, b: View) -> Option<Storage
 }
 
 #[inline(always)]
-fn few<T: Lane + Element>(l: Loop<T, T>, n: usize, operands: &[Few], params: &[Scalar]) -> Option<Storage> {
+fn few<T: Lane + Element>(
+    l: Loop<T, T>,
+    n: usize,
+    operands: &[SmallOperand],
+    params: &[Scalar],
+) -> Option<Storage> {
     let params = numbers(params);
     let params = &params.0[..params.1];
     let out = |ins: &[&[T]]| {
@@ -296,7 +302,7 @@ fn few<T: Lane + Element>(l: Loop<T, T>, n: usize, operands: &[Few], params: &[S
 /// Hands a loop's inputs to `run`, if they can be read as they lie but for so many numbers, which are repeated, and copies.
 #[inline(always)]
 fn with_few<T: Lane, R, const BLOCKS: usize>(
-    operands: &[Few],
+    operands: &[SmallOperand],
     n: usize,
     run: impl FnOnce(&[&[T]]) -> Option<R>,
 ) -> Option<R> {
@@ -304,20 +310,20 @@ fn with_few<T: Lane, R, const BLOCKS: usize>(
     let mut count = 0;
     for o in operands {
         let number = match o {
-            Few::Number(s) => T::number(*s),
-            Few::One(v) | Few::Written(v) => *few_elements::<T>(v, 1)?.first()?,
-            Few::Dense(_) | Few::Unread => continue,
+            SmallOperand::Number(s) => T::number(*s),
+            SmallOperand::One(v) | SmallOperand::Written(v) => *few_elements::<T>(v, 1)?.first()?,
+            SmallOperand::Dense(_) | SmallOperand::Unread => continue,
         };
         *found.get_mut(count)? = number;
         count += 1;
     }
-    let mut blocks = found.map(|number| [number; FEW]);
+    let mut blocks = found.map(|number| [number; SMALL_NUMEL]);
     let mut copies = blocks.iter_mut();
     for o in operands {
         match o {
-            Few::Written(v) => copies.next()?[..n].copy_from_slice(few_elements::<T>(v, n)?),
-            Few::One(_) | Few::Number(_) => drop(copies.next()),
-            Few::Dense(_) | Few::Unread => {}
+            SmallOperand::Written(v) => copies.next()?[..n].copy_from_slice(few_elements::<T>(v, n)?),
+            SmallOperand::One(_) | SmallOperand::Number(_) => drop(copies.next()),
+            SmallOperand::Dense(_) | SmallOperand::Unread => {}
         }
     }
     let mut copies = blocks.iter();
@@ -325,9 +331,11 @@ fn with_few<T: Lane, R, const BLOCKS: usize>(
     let mut ins = [&blocks[0][..n]; ARGS];
     for (slot, o) in ins.iter_mut().zip(operands) {
         match o {
-            Few::Dense(v) => *slot = few_elements::<T>(v, n)?,
-            Few::One(_) | Few::Number(_) | Few::Written(_) => *slot = &copies.next()?[..n],
-            Few::Unread => {}
+            SmallOperand::Dense(v) => *slot = few_elements::<T>(v, n)?,
+            SmallOperand::One(_) | SmallOperand::Number(_) | SmallOperand::Written(_) => {
+                *slot = &copies.next()?[..n]
+            }
+            SmallOperand::Unread => {}
         }
     }
     run(&ins[..operands.len()])
@@ -355,7 +363,7 @@ fn numbers<T: Lane>(params: &[Scalar]) -> ([T; PARAMS], usize) {
 }
 
 /// Up to here an operation costs more to arrange than to compute.
-pub const FEW: usize = 64;
+pub const SMALL_NUMEL: usize = 64;
 
 /// The common case of few elements, which are written as they lie: nothing is allocated, split or staged.
 #[inline]
@@ -366,16 +374,16 @@ fn drive_small<T: Lane, E: Element>(
     out: View,
     n: usize,
 ) -> Result<bool> {
-    let mut few = [Few::Unread; ARGS];
+    let mut few = [SmallOperand::Unread; ARGS];
     for (few, o) in few.iter_mut().zip(operands) {
         *few = match o {
-            Operand::Unread => Few::Unread,
-            Operand::Number(s) => Few::Number(*s),
+            Operand::Unread => SmallOperand::Unread,
+            Operand::Number(s) => SmallOperand::Number(*s),
             Operand::View(v) if v.layout.is_contiguous() => match v.storage.overlaps(out.storage) {
-                true => Few::Written(*v),
-                false => Few::Dense(*v),
+                true => SmallOperand::Written(*v),
+                false => SmallOperand::Dense(*v),
             },
-            Operand::View(v) if v.layout.is_one_element() => Few::One(*v),
+            Operand::View(v) if v.layout.is_one_element() => SmallOperand::One(*v),
             Operand::View(_) => return Ok(false),
         };
     }
@@ -391,42 +399,43 @@ fn dense<'a, T: Lane>(v: &View<'a>, at: usize, n: usize) -> &'a [T] {
 }
 
 /// By operand, which one is shown to the loop in its place: an unread one must still have the length of the others.
-fn stand_ins(sources: &[Source; ARGS], count: usize) -> [usize; ARGS] {
-    let is_read = |k: usize| !matches!(sources[k], Source::Unread);
+fn stand_ins(sources: &[OperandAccess; ARGS], count: usize) -> [usize; ARGS] {
+    let is_read = |k: usize| !matches!(sources[k], OperandAccess::Unread);
     let some = (0..count).find(|&k| is_read(k)).unwrap_or(0);
     std::array::from_fn(|k| if is_read(k) { k } else { some })
 }
 
 /// A source on its way through a range of positions.
-pub(super) enum Feed<'a, T: Lane> {
+pub(super) enum OperandCursor<'a, T: Lane> {
     Unread,
     Direct(View<'a>),
-    Runs(Reader<'a>),
+    Runs(StridedCursor<'a>),
     Bands(Bands<'a, T::Stored>),
     /// Whole periods: position `at` is found at its remainder by the length.
     Period(Vec<T>),
-    Blocks(Reader<'a>, Vec<T>),
+    Blocks(StridedCursor<'a>, Vec<T>),
 }
 
-impl<'a, T: Lane> Feed<'a, T> {
-    pub(super) fn new(source: &Source<'a>, range: &Range<usize>) -> Self {
+impl<'a, T: Lane> OperandCursor<'a, T> {
+    pub(super) fn new(source: &OperandAccess<'a>, range: &Range<usize>) -> Self {
         match source {
-            Source::Unread => Feed::Unread,
-            Source::Direct(v) => Feed::Direct(*v),
-            Source::Runs(v) => Feed::Runs(Reader::new(*v, range.start)),
-            Source::Bands(v, _) => Feed::Bands(Bands::new(*v, range.end)),
-            Source::Number(s) => Feed::Period(vec![T::number(*s); range.len().min(REPEATED)]),
-            Source::Period(v, period) => {
+            OperandAccess::Unread => OperandCursor::Unread,
+            OperandAccess::Direct(v) => OperandCursor::Direct(*v),
+            OperandAccess::Runs(v) => OperandCursor::Runs(StridedCursor::new(*v, range.start)),
+            OperandAccess::Bands(v, _) => OperandCursor::Bands(Bands::new(*v, range.end)),
+            OperandAccess::Number(s) => OperandCursor::Period(vec![T::number(*s); range.len().min(REPEATED)]),
+            OperandAccess::Period(v, period) => {
                 let mut block =
                     vec![T::zeroed(); REPEATED.min(range.len() / 4).max(1).next_multiple_of(*period)];
                 let (first, others) = block.split_at_mut(*period);
-                Reader::new(*v, 0).read::<T::Stored>(bytemuck::cast_slice_mut(first));
+                StridedCursor::new(*v, 0).read::<T::Stored>(bytemuck::cast_slice_mut(first));
                 others.chunks_exact_mut(*period).for_each(|copy| copy.copy_from_slice(first));
-                Feed::Period(block)
+                OperandCursor::Period(block)
             }
-            Source::Blocks(v) => {
-                Feed::Blocks(Reader::new(*v, range.start), vec![T::zeroed(); range.len().min(BLOCK)])
-            }
+            OperandAccess::Blocks(v) => OperandCursor::Blocks(
+                StridedCursor::new(*v, range.start),
+                vec![T::zeroed(); range.len().min(BLOCK)],
+            ),
         }
     }
 
@@ -434,11 +443,11 @@ impl<'a, T: Lane> Feed<'a, T> {
     #[inline]
     pub(super) fn left(&self, at: usize) -> usize {
         match self {
-            Feed::Unread | Feed::Direct(_) => usize::MAX,
-            Feed::Runs(reader) => reader.run_left(),
-            Feed::Bands(bands) => bands.left(at),
-            Feed::Period(block) => block.len() - at % block.len(),
-            Feed::Blocks(_, block) => block.len(),
+            OperandCursor::Unread | OperandCursor::Direct(_) => usize::MAX,
+            OperandCursor::Runs(reader) => reader.run_left(),
+            OperandCursor::Bands(bands) => bands.left(at),
+            OperandCursor::Period(block) => block.len() - at % block.len(),
+            OperandCursor::Blocks(_, block) => block.len(),
         }
     }
 
@@ -446,8 +455,8 @@ impl<'a, T: Lane> Feed<'a, T> {
     #[inline]
     pub(super) fn reach(&mut self, at: usize, n: usize) {
         match self {
-            Feed::Bands(bands) => bands.reach(at),
-            Feed::Blocks(reader, block) => {
+            OperandCursor::Bands(bands) => bands.reach(at),
+            OperandCursor::Blocks(reader, block) => {
                 reader.read::<T::Stored>(bytemuck::cast_slice_mut(&mut block[..n]));
             }
             _ => {}
@@ -457,18 +466,18 @@ impl<'a, T: Lane> Feed<'a, T> {
     #[inline]
     pub(super) fn get(&self, at: usize, n: usize) -> &[T] {
         match self {
-            Feed::Unread => &[],
-            Feed::Direct(v) => dense(v, at, n),
-            Feed::Runs(reader) => bytemuck::cast_slice(reader.lend::<T::Stored>(n)),
-            Feed::Bands(bands) => bytemuck::cast_slice(bands.get(at, n)),
-            Feed::Period(block) => &block[at % block.len()..][..n],
-            Feed::Blocks(_, block) => &block[..n],
+            OperandCursor::Unread => &[],
+            OperandCursor::Direct(v) => dense(v, at, n),
+            OperandCursor::Runs(reader) => bytemuck::cast_slice(reader.lend::<T::Stored>(n)),
+            OperandCursor::Bands(bands) => bytemuck::cast_slice(bands.get(at, n)),
+            OperandCursor::Period(block) => &block[at % block.len()..][..n],
+            OperandCursor::Blocks(_, block) => &block[..n],
         }
     }
 
     #[inline]
     pub(super) fn pass(&mut self, n: usize) {
-        if let Feed::Runs(reader) = self {
+        if let OperandCursor::Runs(reader) = self {
             reader.skip(n);
         }
     }
@@ -476,8 +485,8 @@ impl<'a, T: Lane> Feed<'a, T> {
 
 /// The operands of a formula, of which so many are there.
 #[derive(Clone, Copy)]
-struct Sources<'s, 'a> {
-    of: &'s [Source<'a>; ARGS],
+struct OperandAccesses<'s, 'a> {
+    of: &'s [OperandAccess<'a>; ARGS],
     count: usize,
 }
 
@@ -492,13 +501,14 @@ enum Sink<'a, E> {
 
 fn drive_blocks<T: Lane, E: Element>(
     l: Loop<T, impl Written<E>>,
-    sources: Sources,
+    sources: OperandAccesses,
     params: &[T],
     range: Range<usize>,
     mut sink: Sink<E>,
 ) {
-    let Sources { of: sources, count } = sources;
-    let mut feeds: [Feed<T>; ARGS] = std::array::from_fn(|k| Feed::new(&sources[k], &range));
+    let OperandAccesses { of: sources, count } = sources;
+    let mut feeds: [OperandCursor<T>; ARGS] =
+        std::array::from_fn(|k| OperandCursor::new(&sources[k], &range));
     let feeds = &mut feeds[..count];
     let shown = stand_ins(sources, count);
     let mut at = range.start;

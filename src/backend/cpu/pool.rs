@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use crate::backend::cpu::parallel::{for_chunks_mut, for_chunks_mut2};
-use crate::backend::cpu::simd::Version;
+use crate::backend::cpu::simd::IsaDispatch;
 use crate::backend::plane::{Divisor, PoolShape, ResizeShape, nearest_sources, volume};
 use crate::dtype::Real;
 use crate::multiversion;
@@ -86,7 +86,7 @@ pub fn max_pool<T: Real>(s: &PoolShape, x: &[T], out: &mut [T], indices: &mut [i
     });
 }
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     fn max_plane[T: Real](s: &PoolShape, x: &[T], out: &mut [T], indices: &mut [i64]) {
         let [_, height, width] = s.input;
         let first = |a: usize, o: usize| (0..s.kernel[a]).find_map(|k| s.read(a, o, k)).unwrap_or(0);
@@ -148,7 +148,7 @@ fn max_strided<T: Real, const STRIDE: usize>(row: &[T], start: i64, out: &mut [T
     }
 }
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     /// Windows of two by two side by side: every input element is read once.
     fn max_of_pairs_plane[T: Real](s: &PoolShape, x: &[T], out: &mut [T], indices: &mut [i64]) {
         let [_, height, width] = s.input;
@@ -246,7 +246,7 @@ pub fn avg_pool_backward<T: Real>(s: &PoolShape, divisor: Divisor, grad_out: &[T
     });
 }
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     fn avg_plane[T: Real](s: &PoolShape, divisors: &Divisors, x: &[T], out: &mut [T]) {
         let [_, height, width] = s.input;
         for (row, out) in out.chunks_exact_mut(s.output[2]).enumerate() {
@@ -282,7 +282,7 @@ fn add_strided<T: Real, const STRIDE: usize>(row: &[T], out: &mut [T]) {
     }
 }
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     fn avg_plane_backward[T: Real](s: &PoolShape, divisors: &Divisors, grad_out: &[T], grad_x: &mut [T]) {
         let [_, height, width] = s.input;
         let mut shares = vec![T::ZERO; s.output[2]];

@@ -10,7 +10,7 @@ use std::hint::black_box;
 
 use super::math::{cos_sin_turns_f64, log_f32, log_f64};
 use super::parallel::for_chunks_mut;
-use crate::backend::cpu::simd::{Isa, Version};
+use crate::backend::cpu::simd::{Isa, IsaDispatch};
 use crate::backend::random::Philox;
 use crate::dtype::{DType, Element, Real};
 use crate::error::Result;
@@ -135,7 +135,7 @@ fn normals64(a: [u32; 2], b: [u32; 2]) -> [f64; 2] {
 
 // The kernels that make numbers of words: one per element, or two, the low and the high one.
 
-multiversion! { version = Version::up_to(Isa::Avx2);
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     fn uniform32(w: &[u32], lo: f32, hi: f32, out: &mut [f32]) {
         let span = hi - lo;
         for (o, &w) in out.iter_mut().zip(w) {
@@ -146,7 +146,7 @@ multiversion! { version = Version::up_to(Isa::Avx2);
     }
 }
 
-multiversion! { version = Version::up_to(Isa::Avx2);
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     fn uniform64(w: &[u32], lo: f64, hi: f64, out: &mut [f64]) {
         let span = hi - lo;
         for (o, w) in out.iter_mut().zip(w.as_chunks::<2>().0) {
@@ -165,7 +165,7 @@ multiversion! {
     }
 }
 
-multiversion! { version = Version::up_to(Isa::Avx2);
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     fn normal64(w: &[u32], mean: f64, std: f64, out: &mut [[f64; 2]]) {
         for (o, w) in out.iter_mut().zip(w.as_chunks::<4>().0) {
             let [a, b] = normals64([w[0], w[1]], [w[2], w[3]]);
@@ -174,7 +174,7 @@ multiversion! { version = Version::up_to(Isa::Avx2);
     }
 }
 
-multiversion! { version = Version::up_to(Isa::Avx2);
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     fn below(w: &[u32], threshold: u32, out: &mut [u8]) {
         for (o, &w) in out.iter_mut().zip(w) {
             *o = (w < threshold) as u8;
@@ -182,7 +182,7 @@ multiversion! { version = Version::up_to(Isa::Avx2);
     }
 }
 
-multiversion! { version = Version::up_to(Isa::Avx2);
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     fn exponential32(w: &[u32], lambda: f32, out: &mut [f32]) {
         for (o, &w) in out.iter_mut().zip(w) {
             *o = -log_f32(open32(w)) / lambda;
@@ -190,7 +190,7 @@ multiversion! { version = Version::up_to(Isa::Avx2);
     }
 }
 
-multiversion! { version = Version::up_to(Isa::Avx2);
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     fn exponential64(w: &[u32], lambda: f64, out: &mut [f64]) {
         for (o, w) in out.iter_mut().zip(w.as_chunks::<2>().0) {
             *o = -log_f64(open64(w[0], w[1])) / lambda;
@@ -198,7 +198,7 @@ multiversion! { version = Version::up_to(Isa::Avx2);
     }
 }
 
-multiversion! { version = Version::up_to(Isa::Avx2);
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     fn integers[T: Element](w: &[u32], lo: i64, span: u64, out: &mut [T]) {
         // The upper part of 64 random bits times the span: the bias is below span / 2^64.
         let words = out.iter_mut().zip(w.as_chunks::<2>().0);

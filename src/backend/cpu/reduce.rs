@@ -15,7 +15,7 @@ pub(crate) mod tests;
 
 use crate::backend::cpu::math::Math;
 use crate::backend::cpu::parallel::for_chunks_mut;
-use crate::backend::cpu::simd::{Isa, Version};
+use crate::backend::cpu::simd::{Isa, IsaDispatch};
 use crate::backend::reduce::ReduceDims;
 use crate::dtype::{Element, Real};
 use crate::multiversion;
@@ -67,7 +67,7 @@ trait Reduction: Sync {
     fn merge(&self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
 }
 
-multiversion! { version = Version::up_to(R::BEST);
+multiversion! { version = IsaDispatch::up_to(R::BEST);
     /// Reduces consecutive runs: the cuts of the rows of `x` at multiples of [`RUN`], from number `job` on.
     fn reduce_runs[R: Reduction](r: &R, x: &[R::In], n: usize, job: usize, acc: &mut [R::Acc]) {
         let cuts = n.div_ceil(RUN).max(1);
@@ -83,7 +83,7 @@ multiversion! { version = Version::up_to(R::BEST);
     }
 }
 
-multiversion! { version = Version::up_to(R::BEST);
+multiversion! { version = IsaDispatch::up_to(R::BEST);
     fn reduce_columns[R: Reduction](r: &R, x: &[R::In], rows: usize, stride: usize, first: usize, acc: &mut [R::Acc]) {
         r.columns(x, rows, stride, first, acc);
     }

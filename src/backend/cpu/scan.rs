@@ -6,7 +6,7 @@
 
 use crate::backend::cpu::parallel::{for_chunks_mut, for_chunks_mut2};
 use crate::backend::cpu::reduce::rows_of;
-use crate::backend::cpu::simd::{Isa, Version};
+use crate::backend::cpu::simd::{Isa, IsaDispatch};
 use crate::backend::reduce::ReduceDims;
 use crate::dtype::{Element, Real};
 use crate::multiversion;
@@ -35,7 +35,7 @@ trait Scan: Sync {
     }
 }
 
-multiversion! { version = Version::up_to(Isa::Avx2);
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     fn scan_rows[S: Scan](s: &S, x: &[S::In], n: usize, reverse: bool, out: &mut [S::Out]) {
         for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
             s.row(x, reverse, out);
@@ -43,7 +43,7 @@ multiversion! { version = Version::up_to(Isa::Avx2);
     }
 }
 
-multiversion! { version = Version::up_to(Isa::Avx2);
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     /// Scans the columns from `col` on; `out` holds a piece of each row.
     fn scan_columns[S: Scan](s: &S, x: &[S::In], inner: usize, col: usize, reverse: bool, out: &mut [&mut [S::Out]]) {
         let mut state = [s.start(); STRIP];
@@ -251,7 +251,7 @@ fn replaces<T: Element>(best: T, x: T, largest: bool) -> bool {
     x != x || (best == best && as_good)
 }
 
-multiversion! { version = Version::up_to(Isa::Avx2);
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     /// Most chunks of a row leave its extremum as it is; they are seen in vector code.
     fn extremum_rows[T: Element](x: &[T], n: usize, largest: bool, values: &mut [T], indices: &mut [i64]) {
         for ((x, values), indices) in x.chunks_exact(n).zip(values.chunks_exact_mut(n)).zip(indices.chunks_exact_mut(n)) {
@@ -275,7 +275,7 @@ multiversion! { version = Version::up_to(Isa::Avx2);
     }
 }
 
-multiversion! { version = Version::up_to(Isa::Avx2);
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     /// The columns from `col` on; `values` and `indices` hold pieces of each row.
     fn extremum_columns[T: Element](x: &[T], inner: usize, col: usize, largest: bool, values: &mut [&mut [T]], indices: &mut [&mut [i64]]) {
         let mut at = [0; STRIP];

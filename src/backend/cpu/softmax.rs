@@ -12,7 +12,7 @@ use crate::backend::cpu::math::Math;
 use crate::backend::cpu::parallel::for_chunks_mut;
 use crate::backend::cpu::reduce::{chunk_of, exp_sums, max_of, row_pieces, rows_of, sum_pairs};
 use crate::backend::cpu::scan::{strip_start, strips};
-use crate::backend::cpu::simd::Version;
+use crate::backend::cpu::simd::IsaDispatch;
 use crate::backend::reduce::ReduceDims;
 use crate::dtype::Real;
 use crate::multiversion;
@@ -57,7 +57,7 @@ impl Softmax for f32 {
     }
 }
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     fn softmax_rows[T: Softmax](x: &[T], n: usize, out: &mut [T]) {
         for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
             let max = max_of(x);
@@ -73,7 +73,7 @@ multiversion! { version = Version::worth::<T>();
     }
 }
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     fn log_softmax_rows[T: Softmax](x: &[T], n: usize, out: &mut [T]) {
         for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
             let max = max_of(x);
@@ -100,7 +100,7 @@ fn max_of_columns<T: Real>(x: &[T], n: usize, inner: usize, max: &mut [T]) {
     }
 }
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     /// The softmax of a strip of columns, whose first element is `x[0]`; `out` holds its rows.
     fn softmax_columns[T: Softmax](x: &[T], inner: usize, out: &mut [&mut [T]]) {
         let (mut max, mut sum) = ([T::ZERO; TILE], [T::ZERO; TILE]);
@@ -123,7 +123,7 @@ multiversion! { version = Version::worth::<T>();
     }
 }
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     /// As [`softmax_columns`], of the logarithm.
     fn log_softmax_columns[T: Softmax](x: &[T], inner: usize, out: &mut [&mut [T]]) {
         let (mut max, mut sum) = ([T::ZERO; TILE], [T::ZERO; TILE]);
@@ -144,7 +144,7 @@ multiversion! { version = Version::worth::<T>();
     }
 }
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     /// `exp(x - max) * scale` with a maximum and a scale per lane.
     fn finish_softmax[T: Softmax](x: &[T], d: ReduceDims, max: &[T], scale: &[T], start: usize, out: &mut [T]) {
         let x = &x[start..start + out.len()];
@@ -166,7 +166,7 @@ multiversion! { version = Version::worth::<T>();
     }
 }
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     /// `x - max - log` with both per lane.
     fn finish_log_softmax[T: Softmax](x: &[T], d: ReduceDims, max: &[T], log: &[T], start: usize, out: &mut [T]) {
         let x = &x[start..start + out.len()];
@@ -289,7 +289,7 @@ impl<T: Softmax> Backward<T> for OfLogSoftmax {
     }
 }
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     fn backward_rows[T: Softmax, B: Backward<T>](_b: &B, g: &[T], y: &[T], n: usize, dx: &mut [T]) {
         for ((g, y), dx) in g.chunks_exact(n).zip(y.chunks_exact(n)).zip(dx.chunks_exact_mut(n)) {
             let [sum] = sum_pairs(g, y, |g, y| [B::term(g, y)]);
@@ -300,7 +300,7 @@ multiversion! { version = Version::worth::<T>();
     }
 }
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     /// The sums of the terms of columns `col..col + sums.len()`, four rows at a time.
     fn backward_sums[T: Softmax, B: Backward<T>](_b: &B, g: &[T], y: &[T], inner: usize, col: usize, sums: &mut [T]) {
         let w = sums.len();
@@ -325,7 +325,7 @@ multiversion! { version = Version::worth::<T>();
     }
 }
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     fn backward_finish[T: Softmax, B: Backward<T>](_b: &B, g: &[T], y: &[T], d: ReduceDims, sums: &[T], start: usize, dx: &mut [T]) {
         let (g, y) = (&g[start..start + dx.len()], &y[start..start + dx.len()]);
         for (row, col, at) in row_pieces(start, g.len(), d.inner) {
@@ -440,7 +440,7 @@ pub fn nll_backward<T: Real>(
     Ok(())
 }
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     /// `exp(logp) * scale` with a scale per lane.
     fn scaled_exp[T: Softmax](logp: &[T], d: ReduceDims, scale: &[T], start: usize, dx: &mut [T]) {
         let y = &logp[start..start + dx.len()];

@@ -7,14 +7,14 @@
 
 use crate::backend::cpu::parallel::{for_chunks_mut, for_chunks_mut2};
 use crate::backend::cpu::reduce::{row_pieces, rows_of};
-use crate::backend::cpu::simd::{Isa, Version};
+use crate::backend::cpu::simd::{Isa, IsaDispatch};
 use crate::dtype::{DType, Element};
 use crate::multiversion;
 
 /// Bits of a digit: 2048 counters fit the L1 cache, and three digits make a 32-bit key.
 const DIGIT: u32 = 11;
 /// Items below which comparing beats counting.
-const FEW: usize = 256;
+const SMALL_NUMEL: usize = 256;
 
 /// The order-preserving key of an element, in the low bits.
 #[inline(always)]
@@ -81,7 +81,7 @@ fn fits_word<T: Element>(n: usize) -> bool {
     size_of::<T>() <= 4 && n <= u32::MAX as usize
 }
 
-multiversion! { version = Version::up_to(Isa::Avx2);
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     fn make_items[T: Element, I: Item](x: &[T], descending: bool, items: &mut [I]) {
         let flip = if descending { u64::MAX >> (64 - 8 * size_of::<T>()) } else { 0 };
         for (i, (item, &x)) in items.iter_mut().zip(x).enumerate() {
@@ -92,7 +92,7 @@ multiversion! { version = Version::up_to(Isa::Avx2);
 
 /// Sorts items by the low `bits` of their keys; `spare` is as long as `items`.
 fn sort_items(items: &mut [u64], spare: &mut [u64], bits: u32) {
-    if items.len() < FEW {
+    if items.len() < SMALL_NUMEL {
         return items.sort_unstable();
     }
     let digits = bits.div_ceil(DIGIT) as usize;
@@ -139,7 +139,7 @@ fn digit(key: u64, d: usize) -> usize {
 /// of the row, and the position. Rows with more than that between their keys settle ties by whole keys.
 fn sort_rows<T: Element>(x: &[T], n: usize, descending: bool, values: &mut [T], indices: &mut [i64]) {
     let mut items = vec![0u64; n];
-    let mut spare = vec![0u64; if n < FEW { 0 } else { n }];
+    let mut spare = vec![0u64; if n < SMALL_NUMEL { 0 } else { n }];
     let rows = x.chunks_exact(n).zip(values.chunks_exact_mut(n)).zip(indices.chunks_exact_mut(n));
     for ((x, values), indices) in rows {
         let (low, high) = key_range(x);
@@ -162,13 +162,13 @@ fn sort_rows<T: Element>(x: &[T], n: usize, descending: bool, values: &mut [T], 
     }
 }
 
-multiversion! { version = Version::up_to(Isa::Avx2);
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     fn key_range[T: Element](x: &[T]) -> (u64, u64) {
         x.iter().fold((u64::MAX, 0), |(low, high), &x| (low.min(key_of(x)), high.max(key_of(x))))
     }
 }
 
-multiversion! { version = Version::up_to(Isa::Avx2);
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     /// Items with the key's distance from `base`, the end that comes first, without its low `shift` bits.
     fn pack_items[T: Element](x: &[T], base: u64, descending: bool, shift: u32, items: &mut [u64]) {
         for (i, (item, &x)) in items.iter_mut().zip(x).enumerate() {
@@ -328,7 +328,7 @@ fn first_reached(n: usize, reached: impl Fn(usize) -> bool) -> usize {
     low
 }
 
-multiversion! { version = Version::up_to(Isa::Avx2);
+multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     /// One row of [`searchsorted`]. Nothing compares to NaN, so a NaN goes to the end.
     fn search_row[T: Element](row: &[T], sorter: Option<&[i64]>, values: &[T], right: bool, out: &mut [i64]) {
         for (out, &v) in out.iter_mut().zip(values) {
@@ -425,7 +425,7 @@ mod tests {
 
     #[test]
     fn sort_is_stable_in_both_directions_for_every_dtype_and_length() {
-        for n in [1, 2, 7, FEW - 1, FEW, 3000] {
+        for n in [1, 2, 7, SMALL_NUMEL - 1, SMALL_NUMEL, 3000] {
             let x = with_specials(2 * n, n as u64);
             check_sort::<f64>(&x, n);
             check_sort::<f32>(&x.iter().map(|&v| v as f32).collect::<Vec<_>>(), n);

@@ -2,10 +2,10 @@
 
 use super::copy;
 use super::device::{Gpu, of};
-use super::elements::Elements;
+use super::packed_kernel::PackedKernel;
 use super::pipeline::expect_loops;
-use super::temporary::Temporary;
 use super::window::by_rows;
+use super::workspace::Workspace;
 use crate::backend::View;
 use crate::backend::plane::ResizeShape;
 use crate::backend::plane::nearest_sources;
@@ -44,9 +44,9 @@ impl Lists {
     }
 }
 
-fn sent<T: Element>(gpu: &'static Gpu, values: &[T]) -> Result<Temporary> {
+fn sent<T: Element>(gpu: &'static Gpu, values: &[T]) -> Result<Workspace> {
     // What has no elements cannot be bound.
-    let out = Temporary::new(gpu, values.len().max(1), T::DTYPE)?;
+    let out = Workspace::new(gpu, values.len().max(1), T::DTYPE)?;
     let (host, layout) = (Storage::from_slice(values)?, Layout::contiguous([values.len()].into()));
     let view = |storage| View { storage, layout: &layout, dtype: T::DTYPE };
     copy::upload(view(&host), view(out.view().storage))?;
@@ -74,7 +74,7 @@ pub fn axis(
     };
     let rows = out.layout.numel() / (to * inner).max(1);
     by_rows(gpu, "interpolate", rows, &[out, x], &mut |_, v| {
-        Elements {
+        PackedKernel {
             op: "interpolate",
             kernel: "axis",
             frame: AXIS,
@@ -107,16 +107,16 @@ pub fn nearest(s: &ResizeShape, scales: [Option<f64>; 3], x: View, adjoint: bool
     let axes: Vec<usize> = (0..3).filter(|&a| !stays(a)).collect();
     let Some((&last, before)) = axes.split_last() else { return copy::copy(x, out) };
     let (mut sizes, ends) = if adjoint { (s.output, s.input) } else { (s.input, s.output) };
-    let mut held: Option<Temporary> = None;
+    let mut held: Option<Workspace> = None;
     for &a in before.iter().chain([&last]) {
         let taps: Vec<_> = sources(a).into_iter().map(|w| vec![(w, 1.0)]).collect();
         let inner = sizes[a + 1..].iter().product();
         sizes[a] = ends[a];
-        let from = held.as_ref().map_or(x, Temporary::view);
+        let from = held.as_ref().map_or(x, Workspace::view);
         if a == last {
             return axis(from, s.input[a], inner, &taps, adjoint, out);
         }
-        let next = Temporary::new(gpu, s.planes * sizes.iter().product::<usize>(), out.dtype)?;
+        let next = Workspace::new(gpu, s.planes * sizes.iter().product::<usize>(), out.dtype)?;
         axis(from, s.input[a], inner, &taps, adjoint, next.view())?;
         held = Some(next);
     }

@@ -23,9 +23,9 @@ use super::params::Params;
 use super::pipeline::{LOOPS, Launch, expect_loops};
 use super::pointwise::add_to;
 use super::reduce;
-use super::temporary::Temporary;
 use super::tune;
-use super::window::{Shown, by_rows, fits};
+use super::window::{BufferWindow, by_rows, fits};
+use super::workspace::Workspace;
 use crate::backend::View;
 use crate::backend::conv::{ConvShape, Product};
 use crate::backend::copy::fill;
@@ -104,18 +104,18 @@ fn in_parts(
 ) -> Result<()> {
     let some = |n| ConvShape { n, ..*s };
     if which != Product::Weight {
-        let weight = Shown::new(gpu, &b)?;
+        let weight = BufferWindow::new(gpu, &b)?;
         return by_rows(gpu, "convolution", s.n, &[a, out], &mut |n, v| {
             whole(which, &some(n), v[0], weight.view(), bias, v[1])
         });
     }
-    let sum = Shown::new(gpu, &out)?;
+    let sum = BufferWindow::new(gpu, &out)?;
     let mut is_first = true;
     by_rows(gpu, "convolution", s.n, &[a, b], &mut |n, v| {
         if std::mem::take(&mut is_first) {
             return whole(which, &some(n), v[0], v[1], None, sum.view());
         }
-        let held = Temporary::new(gpu, out.layout.numel(), out.dtype)?;
+        let held = Workspace::new(gpu, out.layout.numel(), out.dtype)?;
         let layout = Layout::contiguous(out.layout.shape.clone());
         let held = View { layout: &layout, ..held.view() };
         whole(which, &some(n), v[0], v[1], None, held)?;
@@ -205,7 +205,7 @@ fn direct(which: Product, s: &ConvShape, a: View, b: View, bias: Option<View>, o
         return call.run(gpu, count, segments, share, a, b, bias, out);
     }
     let elements = out.layout.numel();
-    let partial = Temporary::new(gpu, elements * segments, out.dtype)?;
+    let partial = Workspace::new(gpu, elements * segments, out.dtype)?;
     call.run(gpu, count, segments, share, a, b, None, partial.view())?;
     reduce::fold(ReduceOp::Sum, partial.view(), ReduceDims { outer: 1, n: segments, inner: elements }, out)
 }

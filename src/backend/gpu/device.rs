@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use wgpu::{Adapter, Device, DeviceDescriptor, DeviceType, Features, MemoryHints, PollType, Queue};
 
+use super::buffer_pool::{Allocation, Pool};
 use super::cache::{self, Cache};
+use super::device_assert::FaultSlot;
 use super::error::Fault;
-use super::fault::FaultSlot;
 use super::instance;
 use super::pipeline::Pipelines;
-use super::pool::{Allocation, Pool};
 use super::queue::Stream;
 use super::tune::Tuner;
 use crate::backend::View;

@@ -1,8 +1,8 @@
 //! Division of integers by zero, told like an index out of range.
 
 use super::device::of;
-use super::elements::{GROUP, loader, render};
-use super::fault;
+use super::device_assert;
+use super::packed_kernel::{GROUP, loader, render};
 use super::params::Params;
 use super::pipeline::Launch;
 use crate::backend::View;
@@ -21,7 +21,7 @@ pub fn expect_divisors(x: View) -> Result<()> {
     let (gpu, compute) = (of(x)?, compute_type(x.dtype));
     gpu.expect("division", x.dtype)?;
     let mut params = Params::new(n as u32);
-    params.u32(x.layout.offset as u32).u32(fault::DIVISION);
+    params.u32(x.layout.offset as u32).u32(device_assert::DIVISION);
     let source = || {
         let (bindings, load) = (binding(2, "read", "x", stored(x.dtype)), loader("x", x.dtype));
         render("division", FRAME, compute, &[("bindings", &*bindings), ("load", &*load)])

@@ -10,7 +10,7 @@ use crate::backend::index::{Combine, Found, IndexGrid, Pick};
 use crate::backend::interface::Backend;
 use crate::backend::norm::{self as norms, Made, Stats};
 use crate::backend::optim::Group;
-use crate::backend::plane::{Map, PoolShape, ResizeShape};
+use crate::backend::plane::{PoolShape, ResizeShape, SpatialLinearMap};
 use crate::backend::pointwise::{Kernel, Operand, Primitives, Program};
 use crate::backend::random::{Draw, Philox};
 use crate::backend::reduce::{ReduceDims, ReduceOp};
@@ -311,11 +311,11 @@ impl Backend for Wgpu {
         plane::adaptive_max_pool(s, x, out, indices)
     }
 
-    fn resample(&self, map: &Map, x: View, out: View) -> Result<()> {
+    fn resample(&self, map: &SpatialLinearMap, x: View, out: View) -> Result<()> {
         plane::forward(map, x, out)
     }
 
-    fn resample_adjoint(&self, map: &Map, g: View, out: View) -> Result<()> {
+    fn resample_adjoint(&self, map: &SpatialLinearMap, g: View, out: View) -> Result<()> {
         plane::adjoint(map, g, out)
     }
 

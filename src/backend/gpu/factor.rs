@@ -4,8 +4,8 @@ use super::device::{Gpu, of};
 use super::params::Params;
 use super::pipeline::{LOOPS, Launch};
 use super::softmax::{GROUP, Walk, no_type};
-use super::temporary::Temporary;
 use super::window::by_rows;
+use super::workspace::Workspace;
 use crate::backend::View;
 use crate::backend::factor::Factor;
 use crate::dtype::DType;
@@ -127,13 +127,13 @@ pub fn factor_by(how: How, op: &'static str, what: Factor, n: usize, a: View, ou
         _ => Sizes { n, ..Sizes::default() },
     };
     let run = |count: usize, a: View, out: View| {
-        let kept = Temporary::new(gpu, count * keeps, out.dtype)?;
+        let kept = Workspace::new(gpu, count * keeps, out.dtype)?;
         Work { op, kernels, walk: how.walk, count, size, each, keeps, sizes, a, out, kept }
             .factor(what, n, how.whole)
     };
     if a.layout.numel() == 0 {
         // Nothing empty can be bound.
-        return run(count, Temporary::new(gpu, 1, a.dtype)?.view(), out);
+        return run(count, Workspace::new(gpu, 1, a.dtype)?.view(), out);
     }
     by_rows(gpu, op, count, &[out, a], &mut |count, v| run(count, v[1], v[0]))
 }
@@ -165,7 +165,7 @@ pub(super) struct Work<'a> {
     pub sizes: Sizes,
     pub a: View<'a>,
     pub out: View<'a>,
-    pub kept: Temporary,
+    pub kept: Workspace,
 }
 
 impl Work<'_> {

@@ -4,15 +4,16 @@ use smallvec::SmallVec;
 
 use super::copy::{self, bits};
 use super::device::{Gpu, of};
-use super::elements::{Elements, GROUP, Walk, fits, loader, render};
-use super::fault;
+use super::device_assert;
+use super::packed_kernel::{GROUP, PackedKernel, Walk, fits, loader, render};
 use super::params::Params;
 use super::pipeline::{LOOPS, Launch};
 use super::pointwise;
-use super::temporary::Temporary;
 use super::window::{
-    Shown, Window, by_rows, excess, expect_words, fits as fits_bindings, halves, rows_of, shown, too_large,
+    BufferWindow, Window, by_rows, excess, expect_words, fits as fits_bindings, halves, rows_of, shown,
+    too_large,
 };
+use super::workspace::Workspace;
 use crate::backend::View;
 use crate::backend::index::{BoundsPolicy, Combine, IndexGrid, Pick};
 use crate::backend::pointwise::Kernel;
@@ -38,8 +39,8 @@ fn vector(n: usize) -> Layout {
 }
 
 /// The offsets that several picks add up to, from `base` on; `places` says what the place of an entry adds.
-fn offsets(gpu: &'static Gpu, picks: &[Pick], n: usize, base: usize, places: &Walk) -> Result<Temporary> {
-    let out = Temporary::new(gpu, n, DType::I32)?;
+fn offsets(gpu: &'static Gpu, picks: &[Pick], n: usize, base: usize, places: &Walk) -> Result<Workspace> {
+    let out = Workspace::new(gpu, n, DType::I32)?;
     if picks.is_empty() {
         copy::fill(out.view(), Scalar::Int(base as i64))?;
     }
@@ -48,10 +49,10 @@ fn offsets(gpu: &'static Gpu, picks: &[Pick], n: usize, base: usize, places: &Wa
         let (base, places) = if k == 0 { (base, places) } else { (0, &still) };
         let mut params = Params::new(n as u32);
         let kind = match p.rule {
-            BoundsPolicy::Listed => fault::LISTED,
-            BoundsPolicy::Flat => fault::FLAT,
-            BoundsPolicy::Dimension(d) => fault::in_dimension(fault::DIMENSION, d),
-            BoundsPolicy::Along(d) => fault::in_dimension(fault::ALONG, d),
+            BoundsPolicy::Listed => device_assert::LISTED,
+            BoundsPolicy::Flat => device_assert::FLAT,
+            BoundsPolicy::Dimension(d) => device_assert::in_dimension(device_assert::DIMENSION, d),
+            BoundsPolicy::Along(d) => device_assert::in_dimension(device_assert::ALONG, d),
         };
         params.u32(0).u32(p.index.layout.offset as u32).u32(p.size as u32).u32(p.stride as u32);
         params.u32(p.rule.wraps() as u32).u32((k > 0) as u32).u32(gpu.fault_word(kind)).u32(base as u32);
@@ -127,7 +128,7 @@ fn in_windows(gpu: &Gpu, op: &str, x: View, f: &mut dyn FnMut(View, u32) -> Resu
         let bytes = most.min((bytes - first).next_multiple_of(16));
         let offset = x.layout.offset.wrapping_sub((first / size) as usize);
         let layout = Layout { offset, ..Layout::default() };
-        let shown = Shown::in_window(&x, Window { first, bytes }, layout)?;
+        let shown = BufferWindow::in_window(&x, Window { first, bytes }, layout)?;
         f(shown.view(), (bytes / size) as u32)?;
     }
     Ok(())
@@ -142,7 +143,7 @@ fn gather_within(x: View, limit: u32, offsets: View, around: &Around, out: View)
     let dtype = bits(x.dtype);
     let is_part = limit < u32::MAX;
     let [before, after] = around.variant();
-    Elements {
+    PackedKernel {
         op: "gather",
         kernel: "gather",
         frame: GATHER,
@@ -403,7 +404,7 @@ pub fn scatter(x: View, l: &IndexGrid, values: View, how: Combine) -> Result<()>
 }
 
 /// The offsets of one index per element along `dim` of `x`.
-fn offsets_along(x: View, dim: usize, pick: Pick) -> Result<Temporary> {
+fn offsets_along(x: View, dim: usize, pick: Pick) -> Result<Workspace> {
     let mut strides = x.layout.strides.clone();
     strides[dim] = 0;
     let n = pick.index.layout.numel();
@@ -417,12 +418,12 @@ pub fn accumulate(src: View, out: View) -> Result<()> {
         return Ok(());
     }
     let gpu = of(out)?;
-    let (none, still) = (Temporary::new(gpu, n, DType::I64)?, Layout::contiguous(Dims::from([n])));
+    let (none, still) = (Workspace::new(gpu, n, DType::I64)?, Layout::contiguous(Dims::from([n])));
     copy::fill(none.view(), Scalar::Int(0))?;
     let index = View { layout: &still, ..none.view() };
     let pick = Pick { index, size: 1, stride: 0, rule: BoundsPolicy::Listed };
     let at = offsets(gpu, &[pick], n, out.layout.offset, &Walk::new(out.layout))?;
-    let (values, dense) = (Temporary::new(gpu, n, out.dtype)?, Layout::contiguous(out.layout.shape.clone()));
+    let (values, dense) = (Workspace::new(gpu, n, out.dtype)?, Layout::contiguous(out.layout.shape.clone()));
     copy::copy(src, View { layout: &dense, ..values.view() })?;
     scatter_by(out, at.view(), &Around::nothing(n), values.view(), n, Combine::Add)
 }
@@ -492,7 +493,7 @@ fn scatter_part(out: View, dim: usize, pick: Pick, src: View, how: Combine) -> R
     let at = offsets_along(out, dim, pick)?;
     // The first indices of every dimension of the source.
     let part = Layout { shape: shape.clone(), ..src.layout.clone() };
-    let (values, dense) = (Temporary::new(gpu, n, src.dtype)?, Layout::contiguous(shape.clone()));
+    let (values, dense) = (Workspace::new(gpu, n, src.dtype)?, Layout::contiguous(shape.clone()));
     let values = View { layout: &dense, ..values.view() };
     copy::copy(View { layout: &part, ..src }, values)?;
     scatter_by(out, at.view(), &Around::nothing(n), values, n, how)
@@ -535,7 +536,7 @@ pub fn sum_rows(g: View, index: View, padding: Option<usize>, by_frequency: bool
     }
     if by_frequency && n > 0 {
         let gpu = of(out)?;
-        let (counts, one) = (Temporary::new(gpu, rows, out.dtype)?, Temporary::new(gpu, 1, out.dtype)?);
+        let (counts, one) = (Workspace::new(gpu, rows, out.dtype)?, Workspace::new(gpu, 1, out.dtype)?);
         let (counts, one, single) = (counts.view(), one.view(), Layout::default());
         copy::fill(counts, Scalar::Int(0))?;
         copy::fill(one, Scalar::Int(1))?;

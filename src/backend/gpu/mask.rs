@@ -1,10 +1,10 @@
 //! Masks: the positions of their true elements, and what is written there.
 
 use super::device::{Gpu, allocation, of};
-use super::elements::{GROUP, render};
+use super::packed_kernel::{GROUP, render};
 use super::params::Params;
 use super::pipeline::Launch;
-use super::temporary::Temporary;
+use super::workspace::Workspace;
 use super::{copy, pointwise};
 use crate::backend::View;
 use crate::backend::pointwise::Kernel;
@@ -71,7 +71,7 @@ pub fn find(mask: View) -> Result<(Storage, usize)> {
         return Ok((gpu.allocate(0)?, 0));
     }
     let blocks = n.div_ceil(block(n));
-    let starts = Temporary::new(gpu, blocks + 1, DType::I32)?;
+    let starts = Workspace::new(gpu, blocks + 1, DType::I32)?;
     let starts = starts.view();
     pass(gpu, Pass::Count, mask, starts, None)?;
     pass(gpu, Pass::Sum, mask, starts, None)?;

@@ -21,9 +21,9 @@ use super::params::Params;
 use super::pipeline::Launch;
 use super::pointwise::add_to;
 use super::reduce;
-use super::temporary::Temporary;
 use super::tune;
 use super::window::{excess, farthest, fits, halves, shown, too_large};
+use super::workspace::Workspace;
 use crate::backend::View;
 use crate::backend::copy::fill;
 use crate::backend::reduce::{ReduceDims, ReduceOp};
@@ -159,7 +159,7 @@ fn in_parts(gpu: &'static Gpu, views: &[View]) -> Result<()> {
             for (start, n) in halves(out.layout.shape[column]) {
                 let [b, y] = [b, out].map(|v| v.layout.slice(column, start, n, 1));
                 let some = bias.map(|v| v.layout.slice(0, start, n, 1));
-                let held = Temporary::new(gpu, y.numel(), out.dtype)?;
+                let held = Workspace::new(gpu, y.numel(), out.dtype)?;
                 let layout = Layout::contiguous(y.shape.clone());
                 let held = View { layout: &layout, ..held.view() };
                 part(a.layout, &b, bias.zip(some.as_ref()), held)?;
@@ -171,7 +171,7 @@ fn in_parts(gpu: &'static Gpu, views: &[View]) -> Result<()> {
             let of = |(start, n)| (a.layout.slice(column, start, n, 1), b.layout.slice(row, start, n, 1));
             let (left, right) = of(first);
             part(&left, &right, bias.map(|v| (v, v.layout)), out)?;
-            let held = Temporary::new(gpu, out.layout.numel(), out.dtype)?;
+            let held = Workspace::new(gpu, out.layout.numel(), out.dtype)?;
             let layout = Layout::contiguous(out.layout.shape.clone());
             let held = View { layout: &layout, ..held.view() };
             let (left, right) = of(rest);
@@ -205,7 +205,7 @@ fn whole(a: View, b: View, bias: Option<View>, out: View) -> Result<()> {
         return run(kernel, a, b, bias, out);
     }
     let lanes = out.layout.numel();
-    let partial = Temporary::new(gpu, lanes * segments, out.dtype)?;
+    let partial = Workspace::new(gpu, lanes * segments, out.dtype)?;
     let s = if kernel.by() == 8 { eights } else { s };
     launch(gpu, kernel, segments, a, b, bias, partial.view(), &Shape { quads: s.n.is_multiple_of(4), ..s })?;
     reduce::fold(ReduceOp::Sum, partial.view(), ReduceDims { outer: 1, n: segments, inner: lanes }, out)

@@ -31,28 +31,30 @@
 //! call that waits (`error`). Nothing here is done before the first use of a device.
 
 pub mod axis;
+mod buffer_pool;
 pub mod cache;
 pub mod conv;
 pub mod copy;
+pub mod custom_kernel;
 pub mod device;
+mod device_assert;
 pub mod divide;
-mod elements;
 mod entry;
 mod error;
 pub mod factor;
-mod fault;
 pub mod fused;
 pub mod index;
 pub mod instance;
+pub mod lower_int64;
 pub mod mask;
 pub mod matmul;
 pub mod norm;
 pub mod optim;
+mod packed_kernel;
 mod params;
 mod pipeline;
 pub mod plane;
 pub mod pointwise;
-mod pool;
 pub mod profile;
 mod queue;
 pub mod random;
@@ -61,18 +63,16 @@ pub mod scan;
 pub mod softmax;
 pub mod sort;
 pub mod svd;
-mod temporary;
 pub mod triangle;
 mod tune;
-pub mod user;
-pub mod wide;
 mod window;
+mod workspace;
 
 pub use device::{Caps, Gpu, of};
 pub use entry::Wgpu;
 pub use params::Params;
 pub use pipeline::Launch;
-pub use pool::Allocation;
+pub use buffer_pool::Allocation;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -5,8 +5,8 @@ use smallvec::SmallVec;
 use super::device::{Gpu, of};
 use super::params::{MAX_PARAMS, Params};
 use super::pipeline::{KEY, Launch};
-use super::temporary::Temporary;
 use super::window::{by_rows, fits};
+use super::workspace::Workspace;
 use crate::backend::optim::{Group, NUMBERS, Numbers, WRITTEN};
 use crate::backend::{View, copy};
 use crate::dtype::DType;
@@ -61,15 +61,15 @@ struct Part<'a> {
 }
 
 /// A copy of a tensor as dense float32, if it is no such tensor itself.
-fn dense(gpu: &'static Gpu, v: View) -> Result<Option<Temporary>> {
+fn dense(gpu: &'static Gpu, v: View) -> Result<Option<Workspace>> {
     match v.dtype == DType::F32 && v.layout.is_contiguous() {
         true => Ok(None),
         false => copied(gpu, v).map(Some),
     }
 }
 
-fn copied(gpu: &'static Gpu, v: View) -> Result<Temporary> {
-    let copy = Temporary::of_shape(gpu, &v.layout.shape, DType::F32)?;
+fn copied(gpu: &'static Gpu, v: View) -> Result<Workspace> {
+    let copy = Workspace::of_shape(gpu, &v.layout.shape, DType::F32)?;
     if v.layout.numel() > 0 {
         copy::copy(v, copy.view())?;
     }
@@ -78,8 +78,8 @@ fn copied(gpu: &'static Gpu, v: View) -> Result<Temporary> {
 
 /// Copies of a parameter's tensors where they are needed.
 struct Copies {
-    gradient: Option<Temporary>,
-    written: SmallVec<[Option<Temporary>; WRITTEN]>,
+    gradient: Option<Workspace>,
+    written: SmallVec<[Option<Workspace>; WRITTEN]>,
 }
 
 impl Copies {
@@ -96,7 +96,7 @@ impl Copies {
     }
 
     fn part<'a>(&'a self, gradient: Option<View<'a>>, written: &[View<'a>]) -> Part<'a> {
-        let or = |copy: &'a Option<Temporary>, v: View<'a>| copy.as_ref().map_or(v, Temporary::view);
+        let or = |copy: &'a Option<Workspace>, v: View<'a>| copy.as_ref().map_or(v, Workspace::view);
         Part {
             gradient: gradient.map(|g| or(&self.gradient, g)),
             written: self.written.iter().zip(written).map(|(c, w)| or(c, *w)).collect(),
@@ -137,7 +137,7 @@ pub fn step(groups: &[Group]) -> Result<()> {
 pub fn scale(tensors: &[View], factor: View, found: Option<View>) -> Result<()> {
     let gpu = of(factor)?;
     let copy = dense(gpu, factor)?;
-    let factor = copy.as_ref().map_or(factor, Temporary::view);
+    let factor = copy.as_ref().map_or(factor, Workspace::view);
     let copies =
         tensors.iter().map(|v| Copies::of(gpu, None, std::slice::from_ref(v))).collect::<Result<Vec<_>>>()?;
     let parts: Vec<Part> =

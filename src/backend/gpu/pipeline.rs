@@ -11,11 +11,11 @@ use wgpu::{
     PipelineLayout, PipelineLayoutDescriptor, ShaderModuleDescriptor, ShaderSource, ShaderStages,
 };
 
+use super::buffer_pool::Binding;
 use super::device::{Counters, Gpu, allocation};
 use super::lock;
+use super::lower_int64::{is_wide, lower};
 use super::params::{MAX_PARAMS, Params};
-use super::pool::Binding;
-use super::wide::{is_wide, lower};
 use super::window::too_large;
 use crate::backend::View;
 use crate::bail;

@@ -8,7 +8,7 @@ use super::params::Params;
 use super::pipeline::{Launch, expect_loops};
 use super::window::by_rows;
 use crate::backend::View;
-use crate::backend::plane::{Divisor, Map, PoolShape, ResizeShape, Windows};
+use crate::backend::plane::{Divisor, PoolShape, ResizeShape, SpatialLinearMap, Windows};
 use crate::error::{Error, Result};
 use crate::formula::template::{self, binding, stored};
 
@@ -80,17 +80,19 @@ fn most_shared(row: usize, n: usize) -> usize {
     if row.is_multiple_of(n) { row / n } else { row.div_ceil(n) + 1 }
 }
 
-pub fn forward(map: &Map, x: View, out: View) -> Result<()> {
+pub fn forward(map: &SpatialLinearMap, x: View, out: View) -> Result<()> {
     let count = out.layout.numel();
     match *map {
-        Map::Average(s, divisor) => run(&AVERAGE, &s, taps(&s), Some(divisor), x, out, None, count),
-        Map::AdaptiveAverage(s) => {
+        SpatialLinearMap::Average(s, divisor) => {
+            run(&AVERAGE, &s, taps(&s), Some(divisor), x, out, None, count)
+        }
+        SpatialLinearMap::AdaptiveAverage(s) => {
             let s = resized(s);
             run(&SHARES, &s, taps(&s), None, x, out, None, count)
         }
-        Map::Nearest(s, scales) => axis::nearest(&s, scales, x, false, out),
-        Map::Axis { n, inner, taps } => axis::axis(x, n, inner, taps, false, out),
-        Map::Pick { indices, windows } => {
+        SpatialLinearMap::Nearest(s, scales) => axis::nearest(&s, scales, x, false, out),
+        SpatialLinearMap::Axis { n, inner, taps } => axis::axis(x, n, inner, taps, false, out),
+        SpatialLinearMap::Pick { indices, windows } => {
             let (input, output) = windows.volumes();
             let planes = count.checked_div(output).unwrap_or(0);
             run(&PICK, &flat(planes, (input, output)), 1, None, x, out, Some((indices, false)), count)
@@ -98,22 +100,24 @@ pub fn forward(map: &Map, x: View, out: View) -> Result<()> {
     }
 }
 
-pub fn adjoint(map: &Map, g: View, out: View) -> Result<()> {
+pub fn adjoint(map: &SpatialLinearMap, g: View, out: View) -> Result<()> {
     let count = out.layout.numel();
     match *map {
-        Map::Average(s, divisor) => {
+        SpatialLinearMap::Average(s, divisor) => {
             run(&AVERAGE_ADJOINT, &s, windows(&s), Some(divisor), g, out, None, count)
         }
-        Map::AdaptiveAverage(s) => run(&SHARES_ADJOINT, &resized(s), shares(&s), None, g, out, None, count),
-        Map::Nearest(s, scales) => axis::nearest(&s, scales, g, true, out),
-        Map::Axis { n, inner, taps } => axis::axis(g, n, inner, taps, true, out),
-        Map::Pick { indices, windows: Windows::Fixed(s) } => {
+        SpatialLinearMap::AdaptiveAverage(s) => {
+            run(&SHARES_ADJOINT, &resized(s), shares(&s), None, g, out, None, count)
+        }
+        SpatialLinearMap::Nearest(s, scales) => axis::nearest(&s, scales, g, true, out),
+        SpatialLinearMap::Axis { n, inner, taps } => axis::axis(g, n, inner, taps, true, out),
+        SpatialLinearMap::Pick { indices, windows: Windows::Fixed(s) } => {
             // With its gaps, a window reaches as far as one without.
             let kernel = [0, 1, 2].map(|a| s.dilation[a] * (s.kernel[a] - 1) + 1);
             let s = PoolShape { kernel, ..s };
             run(&PLACE, &s, windows(&s), None, g, out, Some((indices, false)), count)
         }
-        Map::Pick { indices, windows: Windows::Shares(s) } => {
+        SpatialLinearMap::Pick { indices, windows: Windows::Shares(s) } => {
             run(&PLACE_SHARES, &resized(s), shares(&s), None, g, out, Some((indices, false)), count)
         }
     }

@@ -10,12 +10,12 @@ use wgpu::{
     SubmissionIndex,
 };
 
+use super::buffer_pool::{Binding, Block};
 use super::device::{Caps, Counters, Gpu, allocation};
-use super::fault::SIZE;
+use super::device_assert::SIZE;
 use super::lock;
 use super::params::{MAX_PARAMS, Params};
 use super::pipeline::Pipeline;
-use super::pool::{Binding, Block};
 use super::profile::Profile;
 use crate::error::{Error, Result};
 

@@ -4,7 +4,7 @@
 use super::device::of;
 use super::params::Params;
 use super::pipeline::Launch;
-use super::window::{Shown, excess, fits, halves, rows_of, too_large};
+use super::window::{BufferWindow, excess, fits, halves, rows_of, too_large};
 use crate::backend::View;
 use crate::backend::copy::fill as fill_with;
 use crate::backend::random::{Draw, Philox};
@@ -44,7 +44,7 @@ pub fn fill(draw: Draw, p: Philox, out: View) -> Result<()> {
     let gpu = of(out)?;
     if !fits(gpu, &[out]) {
         let Some(bytes) = excess(gpu, &out) else {
-            return fill(draw, p, Shown::new(gpu, &out)?.view());
+            return fill(draw, p, BufferWindow::new(gpu, &out)?.view());
         };
         // Pieces begin with a block each; those of fewer elements than that are shown anywhere.
         for (start, length) in halves(n) {

@@ -5,8 +5,8 @@ use smallvec::SmallVec;
 use super::device::{Gpu, of};
 use super::params::{MAX_PARAMS, Params};
 use super::pipeline::{LOOPS, Launch};
-use super::temporary::Temporary;
 use super::window::{by_rows, fits, rows_at_once};
+use super::workspace::Workspace;
 use crate::backend::View;
 use crate::backend::copy::copy;
 use crate::backend::reduce::{ReduceDims, ReduceOp};
@@ -163,7 +163,7 @@ pub fn fold(f: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<()> {
     }
     // Exponentials of what is left after the largest, or after 0 where that is infinite.
     let gpu = of(out)?;
-    let largest = Temporary::new(gpu, d.outer * d.inner, out.dtype)?;
+    let largest = Workspace::new(gpu, d.outer * d.inner, out.dtype)?;
     let finite = Functions {
         finish: "select(a, T(0), is_infinite(a))",
         start: if d.n == 0 { "T(0)" } else { "load(start)" },
@@ -184,7 +184,7 @@ pub fn norm_of_all(order: f64, tensors: &[View], out: View) -> Result<()> {
         there.partition(|v| fits(gpu, &[**v]));
     let groups = |v: &View| v.layout.numel().div_ceil(GROUP * WORTH).min(BUSY / GROUP);
     let all: usize = tensors.iter().map(|v| groups(v) * GROUP).sum();
-    let partial = Temporary::new(gpu, (all + large.len()).max(1), DType::F32)?;
+    let partial = Workspace::new(gpu, (all + large.len()).max(1), DType::F32)?;
     let most = (gpu.caps.max_buffers - 1).min((MAX_PARAMS - LIST_HEAD) / LIST_EACH);
     let mut written = 0;
     for some in tensors.chunks(most) {
@@ -281,7 +281,7 @@ fn run(plan: &Plan, x: View, d: ReduceDims, ends: Ends, out: View) -> Result<()>
     let lanes = d.outer * d.inner;
     if d.n == 0 {
         // Nothing can be bound, and nothing is read: one zero stands in, which no pass reaches.
-        let none = Temporary::new(gpu, lanes.max(1), compute)?;
+        let none = Workspace::new(gpu, lanes.max(1), compute)?;
         return stored_pass(gpu, plan, none.view(), d, ends, out);
     }
     let at_once = d.n.min(rows_at_once(gpu, d.inner * x.dtype.size()));
@@ -292,7 +292,7 @@ fn run(plan: &Plan, x: View, d: ReduceDims, ends: Ends, out: View) -> Result<()>
     if segments == 1 {
         return stored_pass(gpu, plan, x, d, ends, out);
     }
-    let partial = Temporary::new(gpu, lanes * segments, compute)?;
+    let partial = Workspace::new(gpu, lanes * segments, compute)?;
     pass(gpu, plan, x, d, segments, Ends { last: false, ..ends }, partial.view())?;
     stored_pass(
         gpu,
@@ -315,7 +315,7 @@ fn in_turns(
     out: View,
 ) -> Result<()> {
     let parts = d.n.div_ceil(at_once);
-    let partial = Temporary::new(gpu, parts * d.inner, plan.compute)?;
+    let partial = Workspace::new(gpu, parts * d.inner, plan.compute)?;
     for o in 0..d.outer {
         let centers = plan.about.map(|v| (v, row_of(v, o * d.inner, d.inner)));
         let about = centers.as_ref().map(|(v, layout)| View { layout, ..*v });
@@ -341,7 +341,7 @@ fn stored_pass(gpu: &'static Gpu, plan: &Plan, x: View, d: ReduceDims, ends: End
     if out.dtype.size() >= 4 {
         return pass(gpu, plan, x, d, 1, ends, out);
     }
-    let wide = Temporary::new(gpu, d.outer * d.inner, plan.compute)?;
+    let wide = Workspace::new(gpu, d.outer * d.inner, plan.compute)?;
     pass(gpu, plan, x, d, 1, ends, wide.view())?;
     let dense = Layout::contiguous(out.layout.shape.clone());
     copy(View { layout: &dense, ..wide.view() }, out)
@@ -438,7 +438,7 @@ pub fn extremum(largest: bool, x: View, d: ReduceDims, values: View, indices: Vi
     let compute = compute_of(ReduceOp::Max, x.dtype);
     gpu.expect("extremum", compute)?;
     if values.dtype.size() < 4 {
-        let wide = Temporary::new(gpu, values.layout.numel(), compute)?;
+        let wide = Workspace::new(gpu, values.layout.numel(), compute)?;
         extremum(largest, x, d, wide.view(), indices)?;
         let dense = Layout::contiguous(values.layout.shape.clone());
         return copy(View { layout: &dense, ..wide.view() }, values);
@@ -451,7 +451,7 @@ pub fn extremum(largest: bool, x: View, d: ReduceDims, values: View, indices: Vi
     // More than a kernel sees at once: part by part, then over what the parts have left.
     let parts = d.n.div_ceil(at_once);
     let n = parts * d.inner;
-    let (some, places) = (Temporary::new(gpu, n, values.dtype)?, Temporary::new(gpu, n, DType::I64)?);
+    let (some, places) = (Workspace::new(gpu, n, values.dtype)?, Workspace::new(gpu, n, DType::I64)?);
     for o in 0..d.outer {
         for p in 0..parts {
             let from = p * at_once;
@@ -497,7 +497,7 @@ impl Extremum {
             return self.locate(x, from, d, 1, values, indices);
         }
         let n = d.outer * d.inner * segments;
-        let (some, places) = (Temporary::new(gpu, n, values.dtype)?, Temporary::new(gpu, n, DType::I64)?);
+        let (some, places) = (Workspace::new(gpu, n, values.dtype)?, Workspace::new(gpu, n, DType::I64)?);
         self.locate(x, from, d, segments, some.view(), places.view())?;
         let d = ReduceDims { n: segments, ..d };
         self.locate(some.view(), Places::Of(places.view()), d, 1, values, indices)

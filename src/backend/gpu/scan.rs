@@ -4,11 +4,11 @@ use smallvec::SmallVec;
 
 use super::copy;
 use super::device::{Gpu, of};
-use super::elements::{GROUP, loader, render};
+use super::packed_kernel::{GROUP, loader, render};
 use super::params::Params;
 use super::pipeline::Launch;
-use super::temporary::Temporary;
 use super::window::by_rows;
+use super::workspace::Workspace;
 use crate::backend::View;
 use crate::backend::scan::{ReduceDims, Running};
 use crate::dtype::DType;
@@ -124,8 +124,8 @@ impl Job<'_> {
         if segments == 1 {
             return self.pass(gpu, Pass::Whole, length, None);
         }
-        let totals = Temporary::new(gpu, lanes * segments, self.compute)?;
-        let places = Temporary::new(gpu, lanes * segments, DType::I32)?;
+        let totals = Workspace::new(gpu, lanes * segments, self.compute)?;
+        let places = Workspace::new(gpu, lanes * segments, DType::I32)?;
         for pass in [Pass::Totals, Pass::Carry, Pass::Cut] {
             self.pass(gpu, pass, length, Some([totals.view(), places.view()]))?;
         }
@@ -216,7 +216,7 @@ pub fn extremum(x: View, d: ReduceDims, largest: bool, values: View, indices: Vi
         return job(values.dtype, values).run();
     }
     // A word of bools would have several writers.
-    let wide = Temporary::new(of(values)?, values.layout.numel(), DType::I32)?;
+    let wide = Workspace::new(of(values)?, values.layout.numel(), DType::I32)?;
     let wide =
         View { layout: &crate::layout::Layout::contiguous(values.layout.shape.clone()), ..wide.view() };
     job(DType::I32, wide).run()?;

@@ -7,8 +7,8 @@ use super::params::Params;
 use super::pipeline::{LOOPS, Launch};
 use super::pointwise::formula;
 use super::reduce::fold;
-use super::temporary::Temporary;
 use super::window::by_rows;
+use super::workspace::Workspace;
 use crate::backend::View;
 use crate::backend::reduce::ReduceOp;
 use crate::backend::softmax::{Kind, ReduceDims, Targets};
@@ -96,13 +96,13 @@ fn softmax_in_passes(kind: Kind, x: View, d: ReduceDims, out: View) -> Result<()
 
 /// A value of each lane.
 struct Lanes {
-    values: Temporary,
+    values: Workspace,
     layout: Layout,
 }
 
 impl Lanes {
     fn new(out: View, d: ReduceDims) -> Result<Lanes> {
-        let values = Temporary::new(of(out)?, d.outer * d.inner, out.dtype)?;
+        let values = Workspace::new(of(out)?, d.outer * d.inner, out.dtype)?;
         let layout = Layout { strides: [d.inner as isize, 0, 1].into(), ..whole(values.view(), d) };
         Ok(Lanes { values, layout })
     }

@@ -1,12 +1,12 @@
 //! Sorting by a bitonic network over places, and what is read off sorted rows.
 
 use super::device::{Gpu, of};
-use super::elements::{Elements, loader, render};
 use super::index::gather_along;
+use super::packed_kernel::{PackedKernel, loader, render};
 use super::params::Params;
 use super::pipeline::Launch;
-use super::temporary::Temporary;
 use super::window::{by_rows, expect_words, rows_at_once, rows_of};
+use super::workspace::Workspace;
 use crate::backend::View;
 use crate::backend::index::{BoundsPolicy, Pick};
 use crate::backend::pointwise::compute_type;
@@ -49,10 +49,10 @@ fn padded(n: usize) -> usize {
 }
 
 /// The places of the elements of each row of `x` in order, each row padded.
-fn order(gpu: &'static Gpu, x: View, n: usize, descending: bool) -> Result<Temporary> {
+fn order(gpu: &'static Gpu, x: View, n: usize, descending: bool) -> Result<Workspace> {
     let (rows, padded, compute) = (x.layout.numel() / n, padded(n), compute_type(x.dtype));
     gpu.expect("sort", x.dtype)?;
-    let order = Temporary::new(gpu, rows * padded, DType::I32)?;
+    let order = Workspace::new(gpu, rows * padded, DType::I32)?;
     let run = |pass: Pass, block: usize, distance: usize| {
         let groups = rows * padded / CHUNK;
         let mut params = Params::new(groups as u32);
@@ -137,7 +137,7 @@ fn select_rows(
 ) -> Result<()> {
     let order = order(of(x)?, x, n, descending)?;
     for (part, out, body) in [(0, values, "value_of(i)"), (1, indices, "T(place_of(i))")] {
-        Elements {
+        PackedKernel {
             op: "sort",
             kernel: "sorted",
             frame: SORTED,
@@ -170,7 +170,7 @@ pub fn search(
         let count = sorted.layout.numel();
         let rows = |offset| Layout { offset, ..Layout::contiguous([count / n, n].into()) };
         let (from, index, dense) = (rows(sorted.layout.offset), rows(sorter.layout.offset), rows(0));
-        let held = Temporary::new(of(sorted)?, count, sorted.dtype)?;
+        let held = Workspace::new(of(sorted)?, count, sorted.dtype)?;
         let found = View { layout: &dense, ..held.view() };
         let index = View { layout: &index, ..sorter };
         let pick = Pick { index, size: n, stride: 1, rule: BoundsPolicy::Along(1) };
@@ -180,7 +180,7 @@ pub fn search(
     let compute = compute_type(sorted.dtype);
     // Rows lie 1 or 0 rows apart.
     let rows = (sorted.layout.numel() > n) as u32;
-    Elements {
+    PackedKernel {
         op: "searchsorted",
         kernel: "searchsorted",
         frame: SORTED,

@@ -4,7 +4,7 @@ use super::copy;
 use super::device::of;
 use super::factor::{Sizes, Work, rotations};
 use super::softmax::Walk;
-use super::temporary::Temporary;
+use super::workspace::Workspace;
 use crate::backend::View;
 use crate::backend::svd::Matrices;
 use crate::dtype::DType;
@@ -25,7 +25,7 @@ pub fn decompose(m: &Matrices, w: View, out: View) -> Result<()> {
     // The columns are turned in a copy.
     let n = m.count * m.rows * m.columns;
     // Nothing empty can be bound.
-    let turned = Temporary::new(gpu, n.max(1), dtype)?;
+    let turned = Workspace::new(gpu, n.max(1), dtype)?;
     let flat = |offset| Layout { offset, ..Layout::contiguous(Dims::from([n])) };
     copy::copy(View { layout: &flat(w.layout.offset), ..w }, View { layout: &flat(0), ..turned.view() })?;
     let keeps = m.columns * m.columns + m.columns + 3 + m.left + m.rows;
@@ -40,7 +40,7 @@ pub fn decompose(m: &Matrices, w: View, out: View) -> Result<()> {
         sizes: Sizes { n: m.columns, m: m.rows, left: m.left, right: m.right, ..Sizes::default() },
         a: turned.view(),
         out,
-        kept: Temporary::new(gpu, m.count * keeps, dtype)?,
+        kept: Workspace::new(gpu, m.count * keeps, dtype)?,
     };
     let simple = |kernel, pieces| work.launch(kernel, 0, (1, pieces), [0; 3]);
     if m.columns > 0 {

@@ -2,7 +2,7 @@
 
 use super::copy::bits;
 use super::device::of;
-use super::elements::Elements;
+use super::packed_kernel::PackedKernel;
 use super::window::{excess, expect_words, fits, halves, rows_of, shown, too_large};
 use crate::backend::View;
 use crate::backend::pointwise::compute_type;
@@ -42,7 +42,7 @@ fn whole(x: View, rows: usize, columns: usize, k: i64, lower: bool, out: View) -
     let dtype = bits(x.dtype);
     // Beyond the corners every diagonal is alike.
     let k = k.clamp(-(rows as i64), columns as i64) as i32;
-    Elements {
+    PackedKernel {
         op: "triangle",
         kernel: "triangle",
         frame: TRIANGLE,

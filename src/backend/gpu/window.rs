@@ -62,29 +62,29 @@ pub fn excess(gpu: &Gpu, view: &View) -> Option<u64> {
 }
 
 /// A view in a window of its own.
-pub struct Shown {
+pub struct BufferWindow {
     storage: Storage,
     layout: Layout,
     dtype: DType,
 }
 
-impl Shown {
-    pub fn new(gpu: &Gpu, view: &View) -> Result<Shown> {
+impl BufferWindow {
+    pub fn new(gpu: &Gpu, view: &View) -> Result<BufferWindow> {
         let mut layout = view.layout.clone();
         let window = window(gpu, view);
         layout.offset -= window.first as usize / view.dtype.size();
-        Shown::in_window(view, window, layout)
+        BufferWindow::in_window(view, window, layout)
     }
 
     /// The elements of a view's storage from a multiple of the alignment of bindings on, wherever a view lies in them.
-    pub fn in_window(view: &View, window: Window, layout: Layout) -> Result<Shown> {
+    pub fn in_window(view: &View, window: Window, layout: Layout) -> Result<BufferWindow> {
         let Some(allocation) = allocation(view.storage) else {
             return Err(Error::Runtime("GPU error: a tensor of the host has no window".into()));
         };
         // What follows the last element is padding only where the storage ends.
         let len = view.storage.len() - window.first as usize;
         let storage = Storage::on_device(view.storage.device(), len, Box::new(allocation.within(window)))?;
-        Ok(Shown { storage, layout, dtype: view.dtype })
+        Ok(BufferWindow { storage, layout, dtype: view.dtype })
     }
 
     pub fn view(&self) -> View<'_> {
@@ -97,8 +97,9 @@ pub type Launch<'a> = dyn FnMut(&[View]) -> Result<()> + 'a;
 
 /// Calls `launch` with windows on views, all of which can be shown.
 pub fn shown(gpu: &Gpu, views: &[View], launch: &mut Launch) -> Result<()> {
-    let shown = views.iter().map(|v| Shown::new(gpu, v)).collect::<Result<SmallVec<[Shown; 6]>>>()?;
-    launch(&shown.iter().map(Shown::view).collect::<SmallVec<[View; 6]>>())
+    let shown =
+        views.iter().map(|v| BufferWindow::new(gpu, v)).collect::<Result<SmallVec<[BufferWindow; 6]>>>()?;
+    launch(&shown.iter().map(BufferWindow::view).collect::<SmallVec<[View; 6]>>())
 }
 
 /// How many rows of some bytes a kernel may see at once, wherever they begin: at least one.

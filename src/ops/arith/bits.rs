@@ -7,7 +7,7 @@ use super::{add, div, mul, sub, to_dtype};
 use crate::dtype::{DType, promote};
 use crate::error::{Error, Result};
 use crate::graph::{Cx, Function, Grads, SavedTensor, record, record_all};
-use crate::ops::pointwise::{Arg, Row};
+use crate::ops::pointwise::{Arg, PointwiseOp};
 use crate::ops::rows;
 use crate::ops::schema::{Args, Out};
 use crate::ops::view;
@@ -59,7 +59,7 @@ impl Parts {
     }
 }
 
-fn row<'a>(row: &'static Row, a: impl Into<Arg<'a>>, b: impl Into<Arg<'a>>) -> Result<Tensor> {
+fn row<'a>(row: &'static PointwiseOp, a: impl Into<Arg<'a>>, b: impl Into<Arg<'a>>) -> Result<Tensor> {
     row.call(&[a.into(), b.into()], &[])
 }
 

@@ -3,13 +3,13 @@
 use super::{bits, compare, power};
 use crate::ops::autocast::CastPolicy;
 use crate::ops::rows;
-use crate::ops::schema::{Call, Op, Overload, Surface};
+use crate::ops::schema::{Call, Exposure, Op, Overload};
 
 pub static OPS: &[Op] = &[
     Op {
         name: "add",
         doc: "Sum of two tensors or of a tensor and a number: `input + alpha * other`.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         overloads: &[Overload {
             sig: "input: Operand, other: Operand, *, alpha: Number = 1",
             call: Call::Fn(super::add_op),
@@ -19,7 +19,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "sub",
         doc: "Difference of two tensors or of a tensor and a number: `input - alpha * other`.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         aliases: &["subtract"],
         overloads: &[Overload {
             sig: "input: Operand, other: Operand, *, alpha: Number = 1",
@@ -30,7 +30,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "rsub",
         doc: "`other - alpha * input`.",
-        surface: Surface::FUNCTION,
+        exposure: Exposure::FUNCTION,
         overloads: &[Overload {
             sig: "input: Tensor, other: Operand, *, alpha: Number = 1",
             call: Call::Fn(super::rsub_op),
@@ -40,7 +40,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "div",
         doc: "Quotient, as a real number or rounded by `rounding_mode` ('trunc' or 'floor').",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         aliases: &["divide"],
         overloads: &[Overload {
             sig: "input: Operand, other: Operand, *, rounding_mode: str? = None",
@@ -51,7 +51,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "true_divide",
         doc: "Quotient as a real number.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         overloads: &[Overload {
             sig: "input: Operand, other: Operand",
             call: Call::Fn(|a| Ok(super::div(a.operand(0)?, a.operand(1)?)?.into())),
@@ -61,7 +61,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "pow",
         doc: "The first to the power of the second.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[
             Overload { sig: "input: Tensor, exponent: Operand", call: Call::Fn(power::pow_op) },
@@ -72,7 +72,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "float_power",
         doc: "The first to the power of the second, in double precision.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[
             Overload { sig: "input: Tensor, exponent: Operand", call: Call::Fn(power::float_power) },
             Overload { sig: "input: Number, exponent: Tensor", call: Call::Fn(power::float_power) },
@@ -91,14 +91,14 @@ pub static OPS: &[Op] = &[
     Op {
         name: "square",
         doc: "Each element times itself.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         overloads: &[Overload { sig: "input: Tensor", call: Call::Fn(power::square) }],
         ..Op::NEW
     },
     Op {
         name: "clamp",
         doc: "Each element, limited to [min, max]; NaN stays.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         aliases: &["clip"],
         overloads: &[
             Overload {
@@ -115,7 +115,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "clamp_min",
         doc: "The larger of `input` and `min`; NaN stays.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         overloads: &[
             Overload { sig: "input: Tensor, min: Tensor", call: Call::Row(&rows::clamp_min_tensor) },
             Overload { sig: "input: Tensor, min: Number", call: Call::Row(&rows::clamp_min) },
@@ -125,7 +125,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "clamp_max",
         doc: "The smaller of `input` and `max`; NaN stays.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         overloads: &[
             Overload { sig: "input: Tensor, max: Tensor", call: Call::Row(&rows::clamp_max_tensor) },
             Overload { sig: "input: Tensor, max: Number", call: Call::Row(&rows::clamp_max) },
@@ -135,7 +135,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "round",
         doc: "Nearest number of `decimals` digits after the point, halves to the even one.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         aliases: &["special_round"],
         overloads: &[Overload { sig: "input: Tensor, *, decimals: int = 0", call: Call::Fn(super::round) }],
         ..Op::NEW
@@ -143,7 +143,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "gelu",
         doc: "x Φ(x), exactly or by `approximate='tanh'`.",
-        surface: Surface::NN,
+        exposure: Exposure::NN,
         overloads: &[Overload {
             sig: "input: Tensor, *, approximate: str = 'none'",
             call: Call::Fn(super::gelu),
@@ -153,7 +153,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "prelu",
         doc: "x where positive, else `weight * x`, with a weight per channel or one for all.",
-        surface: Surface::BOTH.and(Surface::NN),
+        exposure: Exposure::BOTH.and(Exposure::NN),
         autocast: CastPolicy::LOWER,
         overloads: &[Overload { sig: "input: Tensor, weight: Tensor", call: Call::Fn(super::prelu) }],
         ..Op::NEW
@@ -161,14 +161,14 @@ pub static OPS: &[Op] = &[
     Op {
         name: "glu",
         doc: "The first half along `dim` times the sigmoid of the second.",
-        surface: Surface::NN,
+        exposure: Exposure::NN,
         overloads: &[Overload { sig: "input: Tensor, dim: int = -1", call: Call::Fn(super::glu) }],
         ..Op::NEW
     },
     Op {
         name: "lerp",
         doc: "`input + weight * (end - input)`.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         overloads: &[Overload {
             sig: "input: Tensor, end: Tensor, weight: Operand",
             call: Call::Fn(super::lerp),
@@ -178,7 +178,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "addcdiv",
         doc: "`input + value * tensor1 / tensor2`.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         autocast: CastPolicy::WIDEST_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1",
@@ -189,14 +189,14 @@ pub static OPS: &[Op] = &[
     Op {
         name: "bitwise_not",
         doc: "Bits inverted; logical not of a bool.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         overloads: &[Overload { sig: "input: Tensor", call: Call::Fn(super::bitwise_not) }],
         ..Op::NEW
     },
     Op {
         name: "nan_to_num",
         doc: "Finite numbers in place of NaN and infinities.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         overloads: &[Overload {
             sig: "input: Tensor, nan: float? = None, posinf: float? = None, neginf: float? = None",
             call: Call::Fn(super::nan_to_num),
@@ -206,7 +206,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "logit",
         doc: "log(x / (1 - x)), of x limited to [eps, 1 - eps] where `eps` is given.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         aliases: &["special_logit"],
         overloads: &[Overload { sig: "input: Tensor, eps: float? = None", call: Call::Fn(super::logit) }],
         ..Op::NEW
@@ -214,14 +214,14 @@ pub static OPS: &[Op] = &[
     Op {
         name: "heaviside",
         doc: "0 below zero, 1 above, `values` at zero.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         overloads: &[Overload { sig: "input: Tensor, values: Tensor", call: Call::Fn(super::heaviside) }],
         ..Op::NEW
     },
     Op {
         name: "isclose",
         doc: "Whether elements are within `atol + rtol * |other|` of each other.",
-        surface: Surface::BOTH,
+        exposure: Exposure::BOTH,
         overloads: &[Overload {
             sig: "input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False",
             call: Call::Fn(compare::isclose),
@@ -231,7 +231,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "allclose",
         doc: "Whether all elements are within `atol + rtol * |other|` of each other.",
-        surface: Surface::BOTH,
+        exposure: Exposure::BOTH,
         overloads: &[Overload {
             sig: "input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False -> bool",
             call: Call::Fn(compare::allclose),
@@ -241,7 +241,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "equal",
         doc: "Whether two tensors have the same shape and elements.",
-        surface: Surface::BOTH,
+        exposure: Exposure::BOTH,
         overloads: &[Overload {
             sig: "input: Tensor, other: Tensor -> bool",
             call: Call::Fn(compare::equal),
@@ -251,28 +251,28 @@ pub static OPS: &[Op] = &[
     Op {
         name: "signbit",
         doc: "Whether the sign of each element is minus, that of zeros too.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[Overload { sig: "input: Tensor", call: Call::Fn(compare::signbit) }],
         ..Op::NEW
     },
     Op {
         name: "positive",
         doc: "The tensor itself.",
-        surface: Surface::BOTH,
+        exposure: Exposure::BOTH,
         overloads: &[Overload { sig: "input: Tensor", call: Call::Fn(super::positive) }],
         ..Op::NEW
     },
     Op {
         name: "nextafter",
         doc: "The next number after each of `input` on the way to that of `other`.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         overloads: &[Overload { sig: "input: Tensor, other: Tensor", call: Call::Fn(bits::nextafter) }],
         ..Op::NEW
     },
     Op {
         name: "frexp",
         doc: "Each number as one of magnitude in [0.5, 1) and the power of two that it is multiplied by.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[Overload { sig: "input: Tensor -> tuple[Tensor, Tensor]", call: Call::Fn(bits::frexp) }],
         ..Op::NEW
     },

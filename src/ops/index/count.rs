@@ -59,7 +59,7 @@ fn histc(t: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
     );
     ensure!(low < high, Runtime, "torch.histc: max must be larger than min");
     let number = |f: f64| Scalar::Float(f);
-    let compare = |row: &'static crate::ops::pointwise::Row, bound: f64| {
+    let compare = |row: &'static crate::ops::pointwise::PointwiseOp, bound: f64| {
         row.call(&[(&flat).into(), number(bound).into()], &[])
     };
     let inside = arith::mul(&compare(&rows::ge, low)?, &compare(&rows::le, high)?)?;

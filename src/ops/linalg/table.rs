@@ -3,13 +3,13 @@
 use super::{einsum, products, svd};
 use crate::ops::autocast::{Cast, CastPolicy};
 use crate::ops::reduce::{linalg_matrix_norm, linalg_norm, linalg_vector_norm};
-use crate::ops::schema::{Call, Op, Overload, Surface};
+use crate::ops::schema::{Call, Exposure, Op, Overload};
 
 pub static OPS: &[Op] = &[
     Op {
         name: "tril",
         doc: "The lower triangle of each matrix, up to a diagonal, with zeros elsewhere.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         overloads: &[Overload {
             sig: "input: Tensor, diagonal: int = 0",
             call: Call::Fn(|a| Ok(super::triangle(a.tensor(0)?, a.int(1)?, true)?.into())),
@@ -19,7 +19,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "triu",
         doc: "The upper triangle of each matrix, from a diagonal, with zeros elsewhere.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         overloads: &[Overload {
             sig: "input: Tensor, diagonal: int = 0",
             call: Call::Fn(|a| Ok(super::triangle(a.tensor(0)?, a.int(1)?, false)?.into())),
@@ -29,7 +29,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "tril_indices",
         doc: "Row and column indices of the lower triangle of a matrix.",
-        surface: Surface::FUNCTION,
+        exposure: Exposure::FUNCTION,
         overloads: &[Overload {
             sig: "row: int, col: int, offset: int = 0, *, dtype: dtype? = None, device: device? = None, layout: layout? = None",
             call: Call::Fn(|a| super::triangle_indices(a, true)),
@@ -39,7 +39,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "triu_indices",
         doc: "Row and column indices of the upper triangle of a matrix.",
-        surface: Surface::FUNCTION,
+        exposure: Exposure::FUNCTION,
         overloads: &[Overload {
             sig: "row: int, col: int, offset: int = 0, *, dtype: dtype? = None, device: device? = None, layout: layout? = None",
             call: Call::Fn(|a| super::triangle_indices(a, false)),
@@ -49,7 +49,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "trace",
         doc: "Sum of the diagonal of a matrix.",
-        surface: Surface::BOTH,
+        exposure: Exposure::BOTH,
         autocast: CastPolicy::FULL_ON_CPU,
         overloads: &[Overload {
             sig: "input: Tensor",
@@ -61,7 +61,7 @@ pub static OPS: &[Op] = &[
         name: "svd",
         doc: "The singular value decomposition of each matrix: the columns of `U` and `V` are the singular vectors, `S` \
               holds the singular values in descending order.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         autocast: CastPolicy::FULL_ON_CPU,
         overloads: &[Overload {
             sig: "input: Tensor, some: bool = True, compute_uv: bool = True -> tuple[Tensor, Tensor, Tensor]",
@@ -73,7 +73,7 @@ pub static OPS: &[Op] = &[
         name: "svd",
         doc: "The singular value decomposition of each matrix: the columns of `U` and the rows of `Vh` are the singular \
               vectors, `S` holds the singular values in descending order.",
-        surface: Surface::LINALG.and(Surface::OUT),
+        exposure: Exposure::LINALG.and(Exposure::OUT),
         autocast: CastPolicy::FULL_ON_CPU,
         overloads: &[Overload {
             sig: "A: Tensor, full_matrices: bool = True, *, driver: str? = None -> tuple[Tensor, Tensor, Tensor]",
@@ -84,7 +84,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "svdvals",
         doc: "The singular values of each matrix, in descending order.",
-        surface: Surface::LINALG.and(Surface::OUT),
+        exposure: Exposure::LINALG.and(Exposure::OUT),
         autocast: CastPolicy::FULL_ON_CPU,
         overloads: &[Overload {
             sig: "A: Tensor, *, driver: str? = None",
@@ -95,7 +95,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "outer",
         doc: "All products of an element of one vector and one of the other.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         aliases: &["ger"],
         overloads: &[Overload { sig: "input: Tensor, vec2: Tensor", call: Call::Fn(products::outer) }],
         ..Op::NEW
@@ -103,14 +103,14 @@ pub static OPS: &[Op] = &[
     Op {
         name: "inner",
         doc: "Sums of products over the last dimensions.",
-        surface: Surface::BOTH.and(Surface::OUT).and(Surface::COMPOSITE),
+        exposure: Exposure::BOTH.and(Exposure::OUT).and(Exposure::COMPOSITE),
         overloads: &[Overload { sig: "input: Tensor, other: Tensor", call: Call::Fn(products::inner) }],
         ..Op::NEW
     },
     Op {
         name: "vdot",
         doc: "Inner product of two vectors.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         autocast: CastPolicy::WIDEST_ON_GPU,
         overloads: &[Overload { sig: "input: Tensor, other: Tensor", call: Call::Fn(products::vdot) }],
         ..Op::NEW
@@ -118,14 +118,14 @@ pub static OPS: &[Op] = &[
     Op {
         name: "kron",
         doc: "Each element of the first times the whole of the second, block by block.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[Overload { sig: "input: Tensor, other: Tensor", call: Call::Fn(products::kron) }],
         ..Op::NEW
     },
     Op {
         name: "_tensordot",
         doc: "Sums of products over pairs of dimensions.",
-        surface: Surface::FUNCTION,
+        exposure: Exposure::FUNCTION,
         autocast: CastPolicy::on(Cast::Lower, Cast::Widest),
         overloads: &[
             Overload {
@@ -144,7 +144,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "_chain_matmul",
         doc: "Product of several matrices.",
-        surface: Surface::FUNCTION,
+        exposure: Exposure::FUNCTION,
         autocast: CastPolicy::LOWER,
         overloads: &[Overload { sig: "matrices: Tensor[]", call: Call::Fn(products::chain_matmul) }],
         ..Op::NEW
@@ -152,7 +152,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "_einsum",
         doc: "Sum of products in index notation.",
-        surface: Surface::FUNCTION,
+        exposure: Exposure::FUNCTION,
         autocast: CastPolicy::LOWER,
         overloads: &[Overload {
             sig: "equation: str, operands: Tensor[]",
@@ -163,7 +163,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "addmv",
         doc: "`beta * input + alpha * mat @ vec`.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         autocast: CastPolicy::LOWER_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1",
@@ -174,7 +174,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "addbmm",
         doc: "`beta * input + alpha` times the sum of a batch of matrix products.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         autocast: CastPolicy::LOWER,
         overloads: &[Overload {
             sig: "input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1",
@@ -185,7 +185,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "addr",
         doc: "`beta * input + alpha` times the outer product of two vectors.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         autocast: CastPolicy::LOWER_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1",
@@ -196,7 +196,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "cross",
         doc: "Vector product of vectors of three elements along `dim`.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         autocast: CastPolicy::WIDEST_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, other: Tensor, dim: int? = None",
@@ -207,7 +207,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "cross",
         doc: "Vector product of vectors of three elements along `dim`.",
-        surface: Surface::LINALG.and(Surface::OUT),
+        exposure: Exposure::LINALG.and(Exposure::OUT),
         autocast: CastPolicy::WIDEST_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, other: Tensor, *, dim: int = -1",
@@ -218,7 +218,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "vecdot",
         doc: "Sums of products along `dim`.",
-        surface: Surface::LINALG.and(Surface::OUT),
+        exposure: Exposure::LINALG.and(Exposure::OUT),
         autocast: CastPolicy::LOWER,
         overloads: &[Overload {
             sig: "input: Tensor, other: Tensor, *, dim: int = -1",
@@ -229,7 +229,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "dist",
         doc: "Norm of order `p` of the difference of two tensors.",
-        surface: Surface::BOTH,
+        exposure: Exposure::BOTH,
         autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, other: Tensor, p: float = 2",
@@ -240,7 +240,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "cdist",
         doc: "Distances between all pairs of rows of two matrices.",
-        surface: Surface::FUNCTION,
+        exposure: Exposure::FUNCTION,
         autocast: CastPolicy::FULL,
         overloads: &[Overload {
             sig: "x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str? = None",
@@ -251,7 +251,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "vector_norm",
         doc: "Norm of order `ord` of all elements, or over the dimensions `dim`.",
-        surface: Surface::LINALG.and(Surface::OUT),
+        exposure: Exposure::LINALG.and(Exposure::OUT),
         autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, ord: float = 2, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None",
@@ -262,7 +262,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "norm",
         doc: "Vector norm, or matrix norm where `ord` and two dimensions are given.",
-        surface: Surface::LINALG.and(Surface::OUT).and(Surface::COMPOSITE),
+        exposure: Exposure::LINALG.and(Exposure::OUT).and(Exposure::COMPOSITE),
         autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[
             Overload {
@@ -279,7 +279,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "matrix_norm",
         doc: "Norm of each matrix.",
-        surface: Surface::LINALG.and(Surface::OUT).and(Surface::COMPOSITE),
+        exposure: Exposure::LINALG.and(Exposure::OUT).and(Exposure::COMPOSITE),
         autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[
             Overload {

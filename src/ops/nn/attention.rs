@@ -10,7 +10,7 @@ use crate::ops::autocast::CastPolicy;
 use crate::ops::linalg::triangle;
 use crate::ops::matmul::matmul;
 use crate::ops::reduce::amax;
-use crate::ops::schema::{Args, Call, Op, Out, Overload, Surface};
+use crate::ops::schema::{Args, Call, Exposure, Op, Out, Overload};
 use crate::ops::softmax::softmax;
 use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
@@ -145,7 +145,7 @@ fn attention_op(a: &Args) -> Result<Out> {
 pub const OP: Op = Op {
     name: "scaled_dot_product_attention",
     doc: "`softmax(query @ keyᵀ * scale + mask) @ value`.",
-    surface: Surface::NN,
+    exposure: Exposure::NN,
     autocast: CastPolicy::LOWER,
     overloads: &[Overload {
         sig: "query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor? = None, dropout_p: float = 0.0, is_causal: \

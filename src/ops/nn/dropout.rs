@@ -8,7 +8,7 @@ use crate::ensure;
 use crate::error::Result;
 use crate::graph::{Cx, Function, Grads, SavedTensor, record};
 use crate::ops::random::default_generator;
-use crate::ops::schema::{Args, Call, Op, Out, Overload, Surface};
+use crate::ops::schema::{Args, Call, Exposure, Op, Out, Overload};
 use crate::tensor::{Tensor, assign, check_inplace};
 
 /// `t` with each element zeroed with probability `p` and the others divided by `1 - p`.
@@ -73,7 +73,7 @@ fn dropout_op(a: &Args) -> Result<Out> {
 pub const OP: Op = Op {
     name: "dropout",
     doc: "Zeroes each element with probability `p` and divides the others by `1 - p`.",
-    surface: Surface::NN,
+    exposure: Exposure::NN,
     overloads: &[Overload {
         sig: "input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False",
         call: Call::Fn(dropout_op),

@@ -11,7 +11,7 @@ use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
 use crate::layout::{Dims, Layout};
 use crate::ops::index::{first_outside, index_fill, scatter_add, take};
 use crate::ops::reduce::vector_norm;
-use crate::ops::schema::{Args, Call, Op, Out, Overload, Surface};
+use crate::ops::schema::{Args, Call, Exposure, Op, Out, Overload};
 use crate::ops::{arith, rows, view};
 use crate::tensor::{Tensor, write_untracked};
 
@@ -24,7 +24,7 @@ pub struct Options {
     pub by_frequency: bool,
 }
 
-/// Row `indices[i]` of `weight` for each i.
+/// PointwiseOp `indices[i]` of `weight` for each i.
 pub fn embedding(indices: &Tensor, weight: &Tensor, options: Options) -> Result<Tensor> {
     ensure!(weight.rank() == 2, Runtime, "'weight' must be 2-D");
     ensure!(
@@ -180,7 +180,7 @@ fn embedding_op(a: &Args) -> Result<Out> {
 pub const OP: Op = Op {
     name: "embedding",
     doc: "Rows of `weight` by index.",
-    surface: Surface::NN,
+    exposure: Exposure::NN,
     overloads: &[Overload {
         sig: "input: Tensor, weight: Tensor, padding_idx: int? = None, max_norm: float? = None, norm_type: float = 2.0, \
               scale_grad_by_freq: bool = False, sparse: bool = False",

@@ -3,12 +3,12 @@
 use crate::ops::autocast::CastPolicy;
 use std::sync::Arc;
 
-use super::{Asked, Named, PlaneMap, Taps, float_compute, map_planes};
+use super::{Asked, Named, SavedLinearMap, Taps, float_compute, map_planes};
 use crate::backend::plane::ResizeShape;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::layout::Dims;
-use crate::ops::schema::{Args, Call, Op, Out, Overload, Surface};
+use crate::ops::schema::{Args, Call, Exposure, Op, Out, Overload};
 use crate::ops::{arith, rows};
 use crate::storage::expect_room;
 use crate::tensor::Tensor;
@@ -163,8 +163,8 @@ fn resize(t: &Tensor, axes: &[Resize], mode: Mode, align_corners: bool) -> Resul
     axes.iter().enumerate().for_each(|(a, r)| scales[3 - spatial + a] = r.scale);
     let named = Named(name, Asked { align_corners, scales, ..Asked::default() });
     match mode {
-        Mode::Area => map_planes(t, Arc::new(PlaneMap::AdaptiveAverage(whole)), &shape, named),
-        Mode::Nearest => map_planes(t, Arc::new(PlaneMap::Nearest(whole, scales)), &shape, named),
+        Mode::Area => map_planes(t, Arc::new(SavedLinearMap::AdaptiveAverage(whole)), &shape, named),
+        Mode::Nearest => map_planes(t, Arc::new(SavedLinearMap::Nearest(whole, scales)), &shape, named),
         _ => {
             if t.dtype() == DType::U8 {
                 return resize_image(t, axes, mode, align_corners);
@@ -176,7 +176,7 @@ fn resize(t: &Tensor, axes: &[Resize], mode: Mode, align_corners: bool) -> Resul
                 n: r.from,
                 of: r.taps(mode, align_corners, compute),
             };
-            let map = PlaneMap::Taps(axes.iter().enumerate().map(along).collect());
+            let map = SavedLinearMap::Taps(axes.iter().enumerate().map(along).collect());
             map_planes(t, Arc::new(map), &shape, named)
         }
     }
@@ -199,7 +199,7 @@ fn resize_image(t: &Tensor, axes: &[Resize], mode: Mode, align_corners: bool) ->
         let mut next = out.shape().clone();
         next[lead + a] = r.to;
         let of = in_16_bits(r.taps(mode, align_corners, DType::F64));
-        let map = PlaneMap::Taps(vec![Taps { dim: lead + a, n: r.from, of }]);
+        let map = SavedLinearMap::Taps(vec![Taps { dim: lead + a, n: r.from, of }]);
         let sums = map_planes(&out, Arc::new(map), &next, Named(node(mode, axes.len()), Asked::default()))?;
         let rounded = rows::floor.call(&[(&arith::add(&sums, 0.5)?).into()], &[])?;
         out = rows::clamp.call(&[(&rounded).into(), 0.0.into(), 255.0.into()], &[])?;
@@ -303,7 +303,7 @@ fn interpolate_op(a: &Args) -> Result<Out> {
 pub const OP: Op = Op {
     name: "interpolate",
     doc: "Enlarges or shrinks the spatial dimensions.",
-    surface: Surface::NN,
+    exposure: Exposure::NN,
     autocast: CastPolicy::FULL_ON_GPU,
     overloads: &[Overload {
         sig: "input: Tensor, size: int[]? = None, scale_factor: float[]? = None, mode: str = 'nearest', align_corners: \

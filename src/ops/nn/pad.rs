@@ -7,7 +7,7 @@ use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, Visit, record};
 use crate::layout::{Dims, Layout};
-use crate::ops::schema::{Args, Call, Op, Out, Overload, Surface};
+use crate::ops::schema::{Args, Call, Exposure, Op, Out, Overload};
 use crate::tensor::Tensor;
 use crate::{bail, ensure};
 
@@ -102,7 +102,7 @@ fn pad_op(a: &Args) -> Result<Out> {
 pub const PAD: Op = Op {
     name: "pad",
     doc: "Adds elements around `input`, the last dimension first; negative numbers crop.",
-    surface: Surface::NN,
+    exposure: Exposure::NN,
     overloads: &[Overload {
         sig: "input: Tensor, pad: size, mode: str = 'constant', value: Number? = None",
         call: Call::Fn(pad_op),
@@ -113,7 +113,7 @@ pub const PAD: Op = Op {
 pub const CONSTANT_PAD_ND: Op = Op {
     name: "constant_pad_nd",
     doc: "Adds elements of one value around `input`, the last dimension first; negative numbers crop.",
-    surface: Surface::FUNCTION,
+    exposure: Exposure::FUNCTION,
     overloads: &[Overload {
         sig: "input: Tensor, pad: size, value: Number = 0",
         call: Call::Fn(|a| Ok(pad_constant(a.tensor(0)?, a.ints(1)?, a.number(2)?)?.into())),

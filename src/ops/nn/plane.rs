@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::smallvec;
 
 use super::{number_compute, rounded};
-use crate::backend::plane::{self as kernel, Divisor, Map, PoolShape, ResizeShape, Windows};
+use crate::backend::plane::{self as kernel, Divisor, PoolShape, ResizeShape, SpatialLinearMap, Windows};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
@@ -13,7 +13,7 @@ use crate::layout::{Dims, MemoryFormat};
 use crate::tensor::Tensor;
 
 /// A linear map between planes. A plane is what the last dimensions of a tensor span.
-pub enum PlaneMap {
+pub enum SavedLinearMap {
     /// Means of windows.
     Average(PoolShape, Divisor),
     /// Means of windows that share out the plane.
@@ -38,7 +38,7 @@ impl Taps {
     fn apply(&self, x: &Tensor, direction: Direction) -> Result<Tensor> {
         let mut shape = x.shape().clone();
         let inner = shape[self.dim + 1..].iter().product();
-        let map = Map::Axis { n: self.n, inner, taps: &self.of };
+        let map = SpatialLinearMap::Axis { n: self.n, inner, taps: &self.of };
         shape[self.dim] = if let Direction::Forward = direction { self.of.len() } else { self.n };
         applied(&map, x, shape, direction)
     }
@@ -57,14 +57,14 @@ pub struct Asked {
     pub scales: [Option<f64>; 3],
 }
 
-impl PlaneMap {
+impl SavedLinearMap {
     /// How a result of `x` lies in memory: as `x` does, but for means of volumes.
     fn format(&self, x: &Tensor) -> MemoryFormat {
         match (x.layout().suggested_format(), self) {
-            (MemoryFormat::ChannelsLast3d, PlaneMap::AdaptiveAverage(s)) if s.output != [1; 3] => {
+            (MemoryFormat::ChannelsLast3d, SavedLinearMap::AdaptiveAverage(s)) if s.output != [1; 3] => {
                 MemoryFormat::Contiguous
             }
-            (MemoryFormat::ChannelsLast3d, PlaneMap::Average(..)) => MemoryFormat::Contiguous,
+            (MemoryFormat::ChannelsLast3d, SavedLinearMap::Average(..)) => MemoryFormat::Contiguous,
             (format, _) => format,
         }
     }
@@ -72,11 +72,13 @@ impl PlaneMap {
     /// The map of `x`, or its adjoint, of a shape.
     fn apply(&self, x: &Tensor, shape: &Dims, direction: Direction) -> Result<Tensor> {
         let map = match self {
-            PlaneMap::Average(s, divisor) => Map::Average(*s, *divisor),
-            PlaneMap::AdaptiveAverage(s) => Map::AdaptiveAverage(*s),
-            PlaneMap::Nearest(s, scales) => Map::Nearest(*s, *scales),
-            PlaneMap::Pick { indices, windows } => Map::Pick { indices: indices.raw(), windows: *windows },
-            PlaneMap::Taps(all) => {
+            SavedLinearMap::Average(s, divisor) => SpatialLinearMap::Average(*s, *divisor),
+            SavedLinearMap::AdaptiveAverage(s) => SpatialLinearMap::AdaptiveAverage(*s),
+            SavedLinearMap::Nearest(s, scales) => SpatialLinearMap::Nearest(*s, *scales),
+            SavedLinearMap::Pick { indices, windows } => {
+                SpatialLinearMap::Pick { indices: indices.raw(), windows: *windows }
+            }
+            SavedLinearMap::Taps(all) => {
                 return match direction {
                     Direction::Forward => all.iter().try_fold(x.clone(), |x, t| t.apply(&x, direction)),
                     Direction::Adjoint => all.iter().rev().try_fold(x.clone(), |x, t| t.apply(&x, direction)),
@@ -87,7 +89,7 @@ impl PlaneMap {
     }
 }
 
-fn applied(map: &Map, x: &Tensor, shape: Dims, direction: Direction) -> Result<Tensor> {
+fn applied(map: &SpatialLinearMap, x: &Tensor, shape: Dims, direction: Direction) -> Result<Tensor> {
     let out = x.new_empty(shape)?;
     if out.numel() > 0 {
         match direction {
@@ -103,12 +105,12 @@ fn applied(map: &Map, x: &Tensor, shape: Dims, direction: Direction) -> Result<T
 pub struct Named(pub &'static str, pub Asked);
 
 /// `map` of `x`, of shape `out`; backward is its adjoint, and of that the map again.
-pub fn map_planes(x: &Tensor, map: Arc<PlaneMap>, out: &Dims, node: Named) -> Result<Tensor> {
+pub fn map_planes(x: &Tensor, map: Arc<SavedLinearMap>, out: &Dims, node: Named) -> Result<Tensor> {
     run(x, map, out, Direction::Forward, node)
 }
 
 /// The node of a result that was found another way, as the maxima are together with their indices.
-pub fn record_map(out: Tensor, x: &Tensor, map: PlaneMap, node: Named) -> Result<Tensor> {
+pub fn record_map(out: Tensor, x: &Tensor, map: SavedLinearMap, node: Named) -> Result<Tensor> {
     let from = x.shape().clone();
     record(out, &[x], |_| MapBackward::new(Arc::new(map), from, Direction::Forward, node))
 }
@@ -119,7 +121,13 @@ enum Direction {
     Adjoint,
 }
 
-fn run(x: &Tensor, map: Arc<PlaneMap>, shape: &Dims, direction: Direction, node: Named) -> Result<Tensor> {
+fn run(
+    x: &Tensor,
+    map: Arc<SavedLinearMap>,
+    shape: &Dims,
+    direction: Direction,
+    node: Named,
+) -> Result<Tensor> {
     let compute = number_compute(x.dtype());
     let out = map.apply(&x.dense(compute)?, shape, direction)?;
     let from = x.shape().clone();
@@ -128,7 +136,7 @@ fn run(x: &Tensor, map: Arc<PlaneMap>, shape: &Dims, direction: Direction, node:
 }
 
 struct MapBackward {
-    map: Arc<PlaneMap>,
+    map: Arc<SavedLinearMap>,
     /// The shape of what the map was applied to.
     from: Dims,
     direction: Direction,
@@ -138,12 +146,12 @@ struct MapBackward {
 
 impl MapBackward {
     /// PyTorch keeps the input of a pooling, and nothing of an interpolation.
-    fn new(map: Arc<PlaneMap>, from: Dims, direction: Direction, node: Named) -> MapBackward {
+    fn new(map: Arc<SavedLinearMap>, from: Dims, direction: Direction, node: Named) -> MapBackward {
         let mark = match *map {
-            PlaneMap::Nearest(..) | PlaneMap::Taps(_) => SavedTensor::unused(),
-            PlaneMap::Average(..) | PlaneMap::AdaptiveAverage(_) | PlaneMap::Pick { .. } => {
-                SavedTensor::mark()
-            }
+            SavedLinearMap::Nearest(..) | SavedLinearMap::Taps(_) => SavedTensor::unused(),
+            SavedLinearMap::Average(..)
+            | SavedLinearMap::AdaptiveAverage(_)
+            | SavedLinearMap::Pick { .. } => SavedTensor::mark(),
         };
         MapBackward { map, from, direction, node, mark }
     }
@@ -170,25 +178,25 @@ impl Function for MapBackward {
 
     fn attributes(&self, visit: &mut Visit<'_>) {
         match &*self.map {
-            PlaneMap::Average(s, divisor) => {
+            SavedLinearMap::Average(s, divisor) => {
                 self.show_windows(s, visit);
                 visit("count_include_pad", Attribute::Bool(self.node.1.with_padding));
                 let fixed =
                     if let Divisor::Fixed(d) = divisor { Attribute::Int(*d) } else { Attribute::Nothing };
                 visit("divisor_override", fixed);
             }
-            PlaneMap::Pick { windows: Windows::Fixed(s), .. } => {
+            SavedLinearMap::Pick { windows: Windows::Fixed(s), .. } => {
                 self.show_windows(s, visit);
                 visit("dilation", Attribute::Sizes(self.of_plane(&s.dilation)));
             }
-            PlaneMap::Nearest(_, scales) => self.show_resize(scales, visit),
-            PlaneMap::Taps(_) => {
+            SavedLinearMap::Nearest(_, scales) => self.show_resize(scales, visit),
+            SavedLinearMap::Taps(_) => {
                 self.show_resize(&self.node.1.scales, visit);
                 if !self.node.0.starts_with("UpsampleNearest") {
                     visit("align_corners", Attribute::Bool(self.node.1.align_corners));
                 }
             }
-            PlaneMap::AdaptiveAverage(_) | PlaneMap::Pick { .. } => {}
+            SavedLinearMap::AdaptiveAverage(_) | SavedLinearMap::Pick { .. } => {}
         }
     }
 }

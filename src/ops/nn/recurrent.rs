@@ -8,7 +8,7 @@ use crate::graph::{Cx, Function, Grads, SavedTensor, grad_enabled, record_all};
 use crate::layout::{Dims, MemoryFormat};
 use crate::ops::join::{cat, stack};
 use crate::ops::matmul::mm;
-use crate::ops::schema::{Args, Call, Op, Out, Overload, Surface};
+use crate::ops::schema::{Args, Call, Exposure, Op, Out, Overload};
 use crate::ops::view::cut::{narrow, select};
 use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
@@ -204,7 +204,7 @@ pub const OP: Op = Op {
     name: "lstm_layer",
     doc: "The outputs `[steps, batch, hidden]` and the last cell state of an LSTM, from what its gates get from the \
           input, `[steps, batch, 4 * hidden]`, and the recurrent weight.",
-    surface: Surface::NN,
+    exposure: Exposure::NN,
     overloads: &[Overload {
         sig: "gates: Tensor, hx: Tensor, cx: Tensor, weight: Tensor",
         call: Call::Fn(lstm_layer_op),

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::SmallVec;
 
-use super::{Arg, Rounds, Row, empty_among, operand};
-use crate::backend::pointwise::{FEW, Few, Operand, compute_type, run, run_few};
+use super::{Arg, PointwiseOp, Rounds, empty_among, operand};
+use crate::backend::pointwise::{Operand, SMALL_NUMEL, SmallOperand, compute_type, run, run_few};
 use crate::bail;
 use crate::dtype::{DType, Scalar};
 use crate::ensure;
@@ -22,7 +22,7 @@ use crate::tensor::Tensor;
 
 /// The node of every pointwise row.
 pub(super) struct PointwiseBackward {
-    row: &'static Row,
+    row: &'static PointwiseOp,
     /// Of the inputs, then of the result. No row of three inputs reads its result, which a test holds to.
     kept: [Kept; PLACES],
     /// So many inputs there are.
@@ -62,7 +62,7 @@ impl Kept {
 impl PointwiseBackward {
     /// The node before it keeps anything.
     #[inline(always)]
-    pub(super) fn new(row: &'static Row, args: &[Arg], params: &[Scalar], common: DType) -> Self {
+    pub(super) fn new(row: &'static PointwiseOp, args: &[Arg], params: &[Scalar], common: DType) -> Self {
         PointwiseBackward {
             row,
             kept: [const { Kept::Nothing }; PLACES],
@@ -127,7 +127,7 @@ impl PointwiseBackward {
     #[inline]
     fn backward_few(&self, cx: &Cx, g: &Tensor, saved: &Saved) -> Option<Grads> {
         let n = g.numel();
-        if n > FEW {
+        if n > SMALL_NUMEL {
             return None;
         }
         let plan = self.row.plan();
@@ -144,11 +144,11 @@ impl PointwiseBackward {
                 continue;
             }
             let read = |i: usize| plan.reads[k] >> i & 1 == 1;
-            let mut operands = [Few::Unread; ARGS];
+            let mut operands = [SmallOperand::Unread; ARGS];
             operands[0] = gradient;
             for (i, kept) in self.inputs().iter().enumerate().filter(|(i, _)| read(i + 1)) {
                 operands[i + 1] = match (kept, &saved[i + 1]) {
-                    (Kept::Number(s), _) => Few::Number(*s),
+                    (Kept::Number(s), _) => SmallOperand::Number(*s),
                     (_, Some(t)) => few(t, g)?,
                     _ => return None,
                 };
@@ -342,7 +342,7 @@ impl Function for PointwiseBackward {
 
 /// The node of a derivative that does not change with what it reads.
 struct Flat {
-    row: &'static Row,
+    row: &'static PointwiseOp,
     /// Which derivative.
     k: usize,
     /// What it reads, by the place among its operands.
@@ -378,11 +378,11 @@ impl Function for Flat {
 
 /// A tensor for a loop over few elements, if it has the shape of the gradient and can be read as it lies.
 #[inline(always)]
-fn few<'a>(t: &'a Tensor, g: &Tensor) -> Option<Few<'a>> {
+fn few<'a>(t: &'a Tensor, g: &Tensor) -> Option<SmallOperand<'a>> {
     match t.raw() {
         _ if t.shape() != g.shape() => None,
-        v if t.is_contiguous() => Some(Few::Dense(v)),
-        v if v.layout.is_one_element() => Some(Few::One(v)),
+        v if t.is_contiguous() => Some(SmallOperand::Dense(v)),
+        v if v.layout.is_one_element() => Some(SmallOperand::One(v)),
         _ => None,
     }
 }
@@ -436,8 +436,8 @@ fn replay(formula: &Formula, operands: &[Option<Arg>], params: &[Scalar], like: 
 }
 
 /// The row that computes a primitive step.
-pub fn prim_row(p: Prim) -> Result<&'static Row> {
-    static ROWS: OnceLock<Vec<Option<&'static Row>>> = OnceLock::new();
+pub fn prim_row(p: Prim) -> Result<&'static PointwiseOp> {
+    static ROWS: OnceLock<Vec<Option<&'static PointwiseOp>>> = OnceLock::new();
     let rows = ROWS.get_or_init(|| {
         Prim::ALL.iter().map(|p| rows::ROWS.iter().copied().find(|r| r.name == p.name())).collect()
     });

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::graph::{Attribute, Cx, Function, Grads, SavedTensor, Visit, record};
 use crate::layout::wrap_dim;
 use crate::ops::linalg::svdvals;
-use crate::ops::pointwise::{Arg, Row};
+use crate::ops::pointwise::{Arg, PointwiseOp};
 use crate::ops::schema::{Args, Out, Value};
 use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
@@ -77,7 +77,7 @@ struct NormBackward {
     mask: u64,
 }
 
-fn row(row: &'static Row, args: &[Arg]) -> Result<Tensor> {
+fn row(row: &'static PointwiseOp, args: &[Arg]) -> Result<Tensor> {
     row.call(args, &[])
 }
 

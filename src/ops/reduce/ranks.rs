@@ -8,7 +8,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::layout::Dims;
 use crate::ops::creation::arange;
-use crate::ops::pointwise::{Arg, Row};
+use crate::ops::pointwise::{Arg, PointwiseOp};
 use crate::ops::sort::{one_per_row, sort, to_rows};
 use crate::ops::{arith, rows, view};
 use crate::tensor::Tensor;
@@ -88,7 +88,7 @@ fn mode(sorted: &Tensor, n: usize) -> Result<Tensor> {
 
 /// How an interpolation finds the two positions from a rank, and the weight of the upper one where it is no matter of
 /// the rank.
-fn weight_of(how: Interpolation) -> (&'static Row, &'static Row, Option<f64>) {
+fn weight_of(how: Interpolation) -> (&'static PointwiseOp, &'static PointwiseOp, Option<f64>) {
     match how {
         Interpolation::Linear => (&rows::floor, &rows::ceil, None),
         Interpolation::Lower => (&rows::floor, &rows::floor, Some(0.0)),
@@ -126,7 +126,7 @@ pub(super) fn neighbours(
     let steps = rows::clamp_min.call(&[(&fewer).into(), 0i64.into()], &[])?.dense(dtype)?;
     // Any NaN is the quantile, and it stands last.
     let rank = choose_between(&counts, &arith::mul(&q, &steps)?, (n - 1) as f64)?;
-    let rounded = |row: &'static crate::ops::pointwise::Row| row.call(&[(&rank).into()], &[]);
+    let rounded = |row: &'static crate::ops::pointwise::PointwiseOp| row.call(&[(&rank).into()], &[]);
     let (from, to, share) = weight_of(how);
     let (from, to) = (rounded(from)?, rounded(to)?);
     let weight = match share {

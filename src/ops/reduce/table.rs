@@ -4,7 +4,7 @@ use super::{
     extremum, mean, mean_whole, moments, nanmean, nansum, norms, order, products, sum, sum_to_size, sum_whole,
 };
 use crate::ops::autocast::CastPolicy;
-use crate::ops::schema::{Call, Op, Overload, Surface};
+use crate::ops::schema::{Call, Exposure, Op, Overload};
 
 const REDUCTION: &str = "input: Tensor, dim: int[]? = None, keepdim: bool = False, *, dtype: dtype? = None";
 const WHOLE_AS: &str = "input: Tensor, *, dtype: dtype? = None";
@@ -25,7 +25,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "sum",
         doc: "Sum of all elements, or over the dimensions `dim`.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[
             Overload { sig: WHOLE_AS, call: Call::Fn(sum_whole) },
@@ -36,14 +36,14 @@ pub static OPS: &[Op] = &[
     Op {
         name: "nansum",
         doc: "Sum of all elements, or over the dimensions `dim`, with NaN as 0.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[Overload { sig: REDUCTION, call: Call::Fn(nansum) }],
         ..Op::NEW
     },
     Op {
         name: "mean",
         doc: "Mean of all elements, or over the dimensions `dim`.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[
             Overload { sig: WHOLE_AS, call: Call::Fn(mean_whole) },
             Overload { sig: SOME_AS, call: Call::Fn(mean) },
@@ -53,14 +53,14 @@ pub static OPS: &[Op] = &[
     Op {
         name: "nanmean",
         doc: "Mean of the elements that are not NaN.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[Overload { sig: REDUCTION, call: Call::Fn(nanmean) }],
         ..Op::NEW
     },
     Op {
         name: "prod",
         doc: "Product of all elements, or along `dim`.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         autocast: CastPolicy::FULL,
         overloads: &[
             Overload { sig: "input: Tensor, *, dtype: dtype? = None", call: Call::Fn(products::prod_all) },
@@ -74,21 +74,21 @@ pub static OPS: &[Op] = &[
     Op {
         name: "all",
         doc: "Whether all elements differ from zero.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[Overload { sig: TRUTH, call: Call::Fn(products::all_op) }],
         ..Op::NEW
     },
     Op {
         name: "any",
         doc: "Whether some element differs from zero.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[Overload { sig: TRUTH, call: Call::Fn(products::any_op) }],
         ..Op::NEW
     },
     Op {
         name: "max",
         doc: "The largest element; along `dim` with where it stands; or the larger of two tensors.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[
             Overload { sig: "input: Tensor", call: Call::Fn(extremum::max_all) },
             Overload { sig: "input: Tensor, other: Tensor", call: Call::Fn(extremum::max_other) },
@@ -99,7 +99,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "min",
         doc: "The smallest element; along `dim` with where it stands; or the smaller of two tensors.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[
             Overload { sig: "input: Tensor", call: Call::Fn(extremum::min_all) },
             Overload { sig: "input: Tensor, other: Tensor", call: Call::Fn(extremum::min_other) },
@@ -110,21 +110,21 @@ pub static OPS: &[Op] = &[
     Op {
         name: "amax",
         doc: "The largest element over the dimensions `dim`; equal elements share the gradient.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[Overload { sig: TRUTH, call: Call::Fn(extremum::amax_op) }],
         ..Op::NEW
     },
     Op {
         name: "amin",
         doc: "The smallest element over the dimensions `dim`; equal elements share the gradient.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[Overload { sig: TRUTH, call: Call::Fn(extremum::amin_op) }],
         ..Op::NEW
     },
     Op {
         name: "aminmax",
         doc: "The smallest and the largest element.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[Overload {
             sig: "input: Tensor, *, dim: int? = None, keepdim: bool = False -> tuple[Tensor, Tensor]",
             call: Call::Fn(extremum::aminmax),
@@ -134,7 +134,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "var",
         doc: "Variance of all elements, or over the dimensions `dim`; `correction` is taken from the divisor.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[
             Overload { sig: WHOLE, call: Call::Fn(moments::var_whole) },
             Overload { sig: UNBIASED, call: Call::Fn(moments::var_unbiased) },
@@ -146,7 +146,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "std",
         doc: "Standard deviation of all elements, or over the dimensions `dim`; `correction` is taken from the divisor.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[
             Overload { sig: WHOLE, call: Call::Fn(moments::std_whole) },
             Overload { sig: UNBIASED, call: Call::Fn(moments::std_unbiased) },
@@ -158,7 +158,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "var_mean",
         doc: "Variance and mean of all elements, or over the dimensions `dim`; `correction` is taken from the divisor.",
-        surface: Surface::FUNCTION,
+        exposure: Exposure::FUNCTION,
         overloads: &[
             Overload { sig: WHOLE, call: Call::Fn(moments::var_mean_whole) },
             Overload { sig: UNBIASED, call: Call::Fn(moments::var_mean_unbiased) },
@@ -170,7 +170,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "std_mean",
         doc: "Standard deviation and mean of all elements, or over the dimensions `dim`; `correction` is taken from the divisor.",
-        surface: Surface::FUNCTION,
+        exposure: Exposure::FUNCTION,
         overloads: &[
             Overload { sig: WHOLE, call: Call::Fn(moments::std_mean_whole) },
             Overload { sig: UNBIASED, call: Call::Fn(moments::std_mean_unbiased) },
@@ -182,7 +182,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "norm",
         doc: "Norm of order `p` of all elements, or over the dimensions `dim`.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[
             Overload {
@@ -200,7 +200,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "logsumexp",
         doc: "Logarithm of the sum of exponentials over the dimensions `dim`, without overflow.",
-        surface: Surface::BOTH.and(Surface::OUT).and(Surface::SPECIAL),
+        exposure: Exposure::BOTH.and(Exposure::OUT).and(Exposure::SPECIAL),
         autocast: CastPolicy::FULL_ON_GPU,
         overloads: &[Overload {
             sig: "input: Tensor, dim: int[], keepdim: bool = False",
@@ -211,7 +211,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "median",
         doc: "The median, the lower of two in the middle.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[
             Overload { sig: "input: Tensor", call: Call::Fn(order::median_all) },
             Overload { sig: ALONG, call: Call::Fn(order::median_dim) },
@@ -221,7 +221,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "nanmedian",
         doc: "The median of the elements that are not NaN.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[
             Overload { sig: "input: Tensor", call: Call::Fn(order::nanmedian_all) },
             Overload { sig: ALONG, call: Call::Fn(order::nanmedian_dim) },
@@ -231,14 +231,14 @@ pub static OPS: &[Op] = &[
     Op {
         name: "mode",
         doc: "The most frequent element along `dim`, and where it stands.",
-        surface: Surface::BOTH.and(Surface::OUT),
+        exposure: Exposure::BOTH.and(Exposure::OUT),
         overloads: &[Overload { sig: LAST, call: Call::Fn(order::mode) }],
         ..Op::NEW
     },
     Op {
         name: "quantile",
         doc: "The quantiles `q`, of all elements or along `dim`.",
-        surface: Surface::BOTH.and(Surface::OUT).and(Surface::COMPOSITE),
+        exposure: Exposure::BOTH.and(Exposure::OUT).and(Exposure::COMPOSITE),
         autocast: CastPolicy::FULL_ON_CPU,
         overloads: &[Overload { sig: QUANTILE, call: Call::Fn(order::quantile) }],
         ..Op::NEW
@@ -246,7 +246,7 @@ pub static OPS: &[Op] = &[
     Op {
         name: "nanquantile",
         doc: "The quantiles `q` of the elements that are not NaN.",
-        surface: Surface::BOTH.and(Surface::OUT).and(Surface::COMPOSITE),
+        exposure: Exposure::BOTH.and(Exposure::OUT).and(Exposure::COMPOSITE),
         autocast: CastPolicy::FULL_ON_CPU,
         overloads: &[Overload { sig: QUANTILE, call: Call::Fn(order::nanquantile) }],
         ..Op::NEW
@@ -254,14 +254,14 @@ pub static OPS: &[Op] = &[
     Op {
         name: "sum_to_size",
         doc: "The sum over the dimensions that `size` has not or has once.",
-        surface: Surface::METHOD,
+        exposure: Exposure::METHOD,
         overloads: &[Overload { sig: "input: Tensor, size: size", call: Call::Fn(sum_to_size) }],
         ..Op::NEW
     },
     Op {
         name: "renorm",
         doc: "Each part along `dim`, scaled down to `maxnorm` where its norm of order `p` is larger.",
-        surface: Surface::ALL,
+        exposure: Exposure::ALL,
         overloads: &[Overload {
             sig: "input: Tensor, p: Number, dim: int, maxnorm: Number",
             call: Call::Fn(norms::renorm),

@@ -3,7 +3,7 @@
 use crate::formula::Arith;
 use crate::graph::Attribute;
 use crate::ops::pointwise::Rounds;
-use crate::ops::schema::Surface;
+use crate::ops::schema::Exposure;
 use crate::rows;
 
 /// A gradient shared by halves where both inputs tie.
@@ -17,23 +17,23 @@ const NUMBER_EITHER_SIDE: &str = "input: Tensor, other: Operand | input: Number,
 
 rows! { BINARY;
     /// Sum of two tensors, element by element.
-    num add(input, other) = input + other => d(g, y) = [g, g]; { surface: Surface::NONE }
+    num add(input, other) = input + other => d(g, y) = [g, g]; { exposure: Exposure::NONE }
     => torch { shows: Some(("alpha", Attribute::Int(1))) }
     /// Difference of two tensors, element by element.
     num sub(input, other) = input - other => d(g, y) = [g, -g];
-    { surface: Surface::NONE }
+    { exposure: Exposure::NONE }
     => torch { shows: Some(("alpha", Attribute::Int(1))), refuses_bool: "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead." }
     /// Product of two tensors, element by element.
     num mul(input, other) = input * other => d(g, y) = [g * other, g * input]; { aliases: &["multiply"], sig: "input: Operand, other: Operand" }
     /// Quotient of two tensors, element by element.
     float div(input, other) = input / other => d(g, y) = [g / other, -g * ((input / other) / other)];
-    { on: (0.3, 2.0), surface: Surface::NONE }
+    { on: (0.3, 2.0), exposure: Exposure::NONE }
     => torch { shows: Some(("rounding_mode", Attribute::Nothing)) }
     /// Quotient rounded toward minus infinity.
     num floor_divide(input, other) = input.floor_div(other); { sig: "input: Operand, other: Operand", divides: true, on: (0.3, 2.0), least: 1 }
     => torch { kernel: "div_floor_cpu" }
     /// Quotient rounded toward zero.
-    num trunc_divide(input, other) = input.trunc_div(other) => d(g, y) = [E::zero(), E::zero()]; { surface: Surface::NONE, divides: true, on: (0.3, 2.0), least: 1 }
+    num trunc_divide(input, other) = input.trunc_div(other) => d(g, y) = [E::zero(), E::zero()]; { exposure: Exposure::NONE, divides: true, on: (0.3, 2.0), least: 1 }
     => torch { kernel: "div_trunc_cpu" }
     /// Remainder with the sign of the divisor, as Python's `%`.
     num remainder(input, other) = input.remainder(other)
@@ -49,7 +49,7 @@ rows! { BINARY;
     => d(g, y) = [
         E::select(other.eq(E::zero()), E::zero(), g * (other * input.pow(other - E::one()))),
         E::select(E::and(input.eq(E::zero()), E::zero().le(other)), E::zero(), g * (y * input.log())),
-    ]; { on: (0.3, 2.0), surface: Surface::NONE }
+    ]; { on: (0.3, 2.0), exposure: Exposure::NONE }
     => torch { shown_as: &[("other", "exponent")], node: "PowBackward1", number_nodes: &["PowBackward2", "PowBackward0"] }
     /// Angle of the point (other, input), in radians.
     float atan2(input, other) = input.atan2(other)
@@ -58,23 +58,23 @@ rows! { BINARY;
     /// The larger of two elements; NaN if either is.
     num maximum(input, other) = input.maximum(other)
     => d(g, y) = [tied(g, input, other, g * E::lit(0.5)), tied(g, other, input, g * E::lit(0.5))];
-    { sig: "input: Tensor, other: Tensor", surface: Surface::BOTH.and(Surface::OUT) }
+    { sig: "input: Tensor, other: Tensor", exposure: Exposure::BOTH.and(Exposure::OUT) }
     /// The smaller of two elements; NaN if either is.
     num minimum(input, other) = input.minimum(other)
     => d(g, y) = [tied(g, other, input, g * E::lit(0.5)), tied(g, input, other, g * E::lit(0.5))];
-    { sig: "input: Tensor, other: Tensor", surface: Surface::BOTH.and(Surface::OUT) }
+    { sig: "input: Tensor, other: Tensor", exposure: Exposure::BOTH.and(Exposure::OUT) }
     /// The larger of two elements; the other one where one is NaN.
     num fmax(input, other) = E::select(E::or(other.is_nan(), other.le(input)), input, other)
     => d(g, y) = [
         E::select(E::or(other.is_nan(), other.le(input)), g, E::zero()),
         E::select(E::or(other.is_nan(), other.le(input)), E::zero(), g),
-    ]; { sig: "input: Tensor, other: Tensor", surface: Surface::BOTH.and(Surface::OUT) }
+    ]; { sig: "input: Tensor, other: Tensor", exposure: Exposure::BOTH.and(Exposure::OUT) }
     /// The smaller of two elements; the other one where one is NaN.
     num fmin(input, other) = E::select(E::or(other.is_nan(), input.le(other)), input, other)
     => d(g, y) = [
         E::select(E::or(other.is_nan(), input.le(other)), g, E::zero()),
         E::select(E::or(other.is_nan(), input.le(other)), E::zero(), g),
-    ]; { sig: "input: Tensor, other: Tensor", surface: Surface::BOTH.and(Surface::OUT) }
+    ]; { sig: "input: Tensor, other: Tensor", exposure: Exposure::BOTH.and(Exposure::OUT) }
     /// Length of the hypotenuse.
     float hypot(input, other) = {
         let (a, b) = (input.abs(), other.abs());
@@ -98,7 +98,7 @@ rows! { BINARY;
         E::select(E::and(input.eq(other), E::lit(f64::INFINITY).eq(input.abs())), input, m + (-d).exp().log1p())
     }
     => d(g, y) = [g / (E::one() + (other - input).exp()), g / (E::one() + (input - other).exp())];
-    { least: 2, sig: "input: Tensor, other: Tensor", surface: Surface::BOTH.and(Surface::OUT) }
+    { least: 2, sig: "input: Tensor, other: Tensor", exposure: Exposure::BOTH.and(Exposure::OUT) }
     => torch { kernel: "logaddexp_cpu" }
     /// log2(2^input + 2^other), without overflow.
     float logaddexp2(input, other) = {
@@ -108,7 +108,7 @@ rows! { BINARY;
         E::select(E::and(input.eq(other), E::lit(f64::INFINITY).eq(input.abs())), input, m + more)
     }
     => d(g, y) = [g / (E::one() + (other - input).exp2()), g / (E::one() + (input - other).exp2())];
-    { least: 2, sig: "input: Tensor, other: Tensor", surface: Surface::BOTH.and(Surface::OUT) }
+    { least: 2, sig: "input: Tensor, other: Tensor", exposure: Exposure::BOTH.and(Exposure::OUT) }
     => torch { kernel: "logaddexp2_cpu", node: "Logaddexp2Backward0" }
     /// The magnitude of the first with the sign of the second.
     float copysign(input, other) = {
@@ -126,7 +126,7 @@ rows! { BINARY;
         let far = end - (end - input) * (E::one() - weight);
         E::select(weight.abs().lt(E::lit(0.5)), near, far)
     }
-    => d(g, y) = [g * (E::one() - weight), g * weight, g * (end - input)]; { surface: Surface::NONE, least: 2 }
+    => d(g, y) = [g * (E::one() - weight), g * weight, g * (end - input)]; { exposure: Exposure::NONE, least: 2 }
     => torch { node: "LerpBackward1", number_nodes: &["", "", "LerpBackward0"], kernel: "lerp_kernel_scalar" }
     /// `input + value * tensor1 * tensor2`.
     num addcmul(input, tensor1, tensor2; value: "1") = input + value * tensor1 * tensor2
@@ -136,7 +136,7 @@ rows! { BINARY;
     /// `input + value * tensor1 / tensor2`.
     float addcdiv(input, tensor1, tensor2; value: "1") = input + value * (tensor1 / tensor2)
     => d(g, y) = [g, g * (value / tensor2), -g * (value * (tensor1 / tensor2) / tensor2)];
-    { on: (0.3, 2.0), surface: Surface::NONE }
+    { on: (0.3, 2.0), exposure: Exposure::NONE }
     /// The larger of `input` and `min`, then the smaller of that and `max`, which are numbers; NaN stays.
     num clamp(input, min, max) = input.maximum(min).minimum(max)
     => d(g, y) = [
@@ -144,17 +144,17 @@ rows! { BINARY;
         E::select(E::and(input.lt(min), min.lt(max)), g, E::zero()),
         E::select(E::or(max.lt(input), max.lt(min)), g, E::zero()),
     ];
-    { surface: Surface::NONE, least: 1 }
+    { exposure: Exposure::NONE, least: 1 }
     => torch { number_nodes: &["", "ClampBackward1", "ClampBackward1"], kernel: "clamp_scalar_cpu" }
     /// As `clamp`, without an upper bound.
     num clamp_from(input, min) = input.maximum(min)
     => d(g, y) = [E::select(min.lt(input), g, E::zero()), E::select(input.lt(min), g, E::zero())];
-    { surface: Surface::NONE }
+    { exposure: Exposure::NONE }
     => torch { number_nodes: &["", "ClampBackward1"], shows: Some(("max", Attribute::Nothing)) }
     /// As `clamp`, without a lower bound.
     num clamp_to(input, max) = input.minimum(max)
     => d(g, y) = [E::select(input.lt(max), g, E::zero()), E::select(max.lt(input), g, E::zero())];
-    { surface: Surface::NONE }
+    { exposure: Exposure::NONE }
     => torch { number_nodes: &["", "ClampBackward1"], shows: Some(("min", Attribute::Nothing)) }
     /// As `clamp`, with bounds that are tensors: ties share the gradient.
     num clamp_between(input, min, max) = input.maximum(min).minimum(max)
@@ -165,32 +165,32 @@ rows! { BINARY;
             E::select(input.lt(min), g, E::select(E::and(min.lt(max), input.eq(min)), g * E::lit(0.5), E::zero()))),
         E::select(E::or(max.lt(input), max.lt(min)), g,
             E::select(E::and(min.lt(max), input.eq(max)), g * E::lit(0.5), E::zero())),
-    ]; { bounds: true, surface: Surface::NONE, least: 1 }
+    ]; { bounds: true, exposure: Exposure::NONE, least: 1 }
     => torch { node: "ClampBackward0", kernel: "clamp_cpu" }
     /// The larger of `input` and the number `min`; NaN stays.
     num clamp_min(input, min) = input.maximum(min)
     => d(g, y) = [E::select(min.lt(input), g, E::zero()), E::select(input.lt(min), g, E::zero())];
-    { surface: Surface::NONE }
+    { exposure: Exposure::NONE }
     => torch { number_nodes: &["", "ClampMinBackward0"] }
     /// The smaller of `input` and the number `max`; NaN stays.
     num clamp_max(input, max) = input.minimum(max)
     => d(g, y) = [E::select(input.lt(max), g, E::zero()), E::select(max.lt(input), g, E::zero())];
-    { surface: Surface::NONE }
+    { exposure: Exposure::NONE }
     => torch { number_nodes: &["", "ClampMaxBackward0"] }
     /// The larger of `input` and the tensor `min`; NaN stays.
     num clamp_min_tensor(input, min) = input.maximum(min)
     => d(g, y) = [tied(g, input, min, g * E::lit(0.5)), tied(g, min, input, g * E::lit(0.5))];
-    { surface: Surface::NONE }
+    { exposure: Exposure::NONE }
     => torch { node: "ClampMinBackward1" }
     /// The smaller of `input` and the tensor `max`; NaN stays.
     num clamp_max_tensor(input, max) = input.minimum(max)
     => d(g, y) = [tied(g, max, input, g * E::lit(0.5)), tied(g, input, max, g * E::lit(0.5))];
-    { surface: Surface::NONE }
+    { exposure: Exposure::NONE }
     => torch { node: "ClampMaxBackward1" }
     /// `input` where the condition holds, else `other`.
     num select_where(condition, input, other) = E::select(condition.ne(E::zero()), input, other)
     => d(g, y) = [E::zero(), E::select(condition.ne(E::zero()), g, E::zero()), E::select(condition.ne(E::zero()), E::zero(), g)];
-    { surface: Surface::NONE, conditional: true }
+    { exposure: Exposure::NONE, conditional: true }
     => torch { node: "WhereBackward0" }
     /// Bitwise and; logical and of bools.
     bits bitwise_and(input, other) = input.bit_and(other); { sig: NUMBER_EITHER_SIDE }
@@ -208,7 +208,7 @@ rows! { BINARY;
     bits bitwise_right_shift(input, other) = input.shr(other); { sig: NUMBER_EITHER_SIDE, least: 1 }
     => torch { kernel: "rshift_cpu" }
     /// Bits inverted; logical not of a bool.
-    bits bitwise_not(input) = input.bit_xor(E::lit(-1.0)); { surface: Surface::NONE }
+    bits bitwise_not(input) = input.bit_xor(E::lit(-1.0)); { exposure: Exposure::NONE }
     => torch { kernel: "bitwise_not_cpu" }
     /// Greatest common divisor.
     bits gcd(input, other) = input.gcd(other); { sig: "input: Tensor, other: Tensor", least: 1 }
@@ -221,13 +221,13 @@ rows! { BINARY;
     => d(g, y) = [g * other.exp2(), g * y * E::lit(std::f64::consts::LN_2)]; { sig: "input: Tensor, other: Tensor" }
     /// 0 below zero, 1 above, `values` at zero.
     num heaviside(input, values) = E::select(input.eq(E::zero()), values, E::select(E::zero().lt(input), E::one(), E::zero()));
-    { surface: Surface::NONE }
+    { exposure: Exposure::NONE }
     => torch { kernel: "heaviside_cpu" }
     /// x where positive, else `weight * x`.
     float prelu_kernel(input, weight) = E::select(E::zero().lt(input), input, weight * input)
     => d(g, y) = [
         E::select(E::zero().lt(input), g, weight * g),
         E::select(E::zero().lt(input), E::zero(), input * g),
-    ]; { surface: Surface::NONE, least: 2 }
+    ]; { exposure: Exposure::NONE, least: 2 }
     => torch { kernel: "prelu_cpu" }
 }

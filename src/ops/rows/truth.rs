@@ -36,13 +36,13 @@ rows! { TRUTH;
     /// Whether an element is zero.
     truth logical_not(input) = input.eq(E::zero());
     /// Whether an element is NaN.
-    truth isnan(input) = input.is_nan(); { surface: crate::ops::schema::Surface::BOTH }
+    truth isnan(input) = input.is_nan(); { exposure: crate::ops::schema::Exposure::BOTH }
     /// Whether an element is infinite.
-    truth isinf(input) = infinite(input); { surface: crate::ops::schema::Surface::BOTH }
+    truth isinf(input) = infinite(input); { exposure: crate::ops::schema::Exposure::BOTH }
     /// Whether an element is neither infinite nor NaN.
-    truth isfinite(input) = E::not(E::or(infinite(input), input.is_nan())); { surface: crate::ops::schema::Surface::BOTH }
+    truth isfinite(input) = E::not(E::or(infinite(input), input.is_nan())); { exposure: crate::ops::schema::Exposure::BOTH }
     /// Whether an element is +∞.
-    truth isposinf(input) = E::and(infinite(input), E::zero().lt(input)); { surface: crate::ops::schema::Surface::BOTH.and(crate::ops::schema::Surface::OUT) }
+    truth isposinf(input) = E::and(infinite(input), E::zero().lt(input)); { exposure: crate::ops::schema::Exposure::BOTH.and(crate::ops::schema::Exposure::OUT) }
     /// Whether an element is -∞.
-    truth isneginf(input) = E::and(infinite(input), input.lt(E::zero())); { surface: crate::ops::schema::Surface::BOTH.and(crate::ops::schema::Surface::OUT) }
+    truth isneginf(input) = E::and(infinite(input), input.lt(E::zero())); { exposure: crate::ops::schema::Exposure::BOTH.and(crate::ops::schema::Exposure::OUT) }
 }

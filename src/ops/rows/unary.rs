@@ -3,7 +3,7 @@
 use crate::dtype::Scalar;
 use crate::formula::{Arith, Num};
 use crate::graph::Attribute;
-use crate::ops::schema::Surface;
+use crate::ops::schema::Exposure;
 use crate::rows;
 
 #[inline(always)]
@@ -55,16 +55,16 @@ rows! { UNARY;
     /// As `sign`.
     num sgn(input) = sign_of(input) => d(g, y) = [E::zero()];
     /// Each element times itself.
-    num square(input) = input * input => d(g, y) = [g * (input + input)]; { surface: Surface::NONE }
+    num square(input) = input * input => d(g, y) = [g * (input + input)]; { exposure: Exposure::NONE }
     => torch { shows: Some(("exponent", Attribute::Int(2))), node: "PowBackward0" }
     /// Each element to the third power.
-    num cube(input) = input * input * input => d(g, y) = [g * (lit::<E>(3.0) * input * input)]; { surface: Surface::NONE }
+    num cube(input) = input * input * input => d(g, y) = [g * (lit::<E>(3.0) * input * input)]; { exposure: Exposure::NONE }
     => torch { shows: Some(("exponent", Attribute::Int(3))), node: "PowBackward0" }
     /// The square root, as a power.
-    float pow_half(input) = input.sqrt() => d(g, y) = [g * (lit::<E>(0.5) * input.pow(lit(-0.5)))]; { on: (0.1, 4.0), surface: Surface::NONE }
+    float pow_half(input) = input.sqrt() => d(g, y) = [g * (lit::<E>(0.5) * input.pow(lit(-0.5)))]; { on: (0.1, 4.0), exposure: Exposure::NONE }
     => torch { shows: Some(("exponent", Attribute::Number(Scalar::Float(0.5)))), node: "PowBackward0" }
     /// The reciprocal, as a power.
-    float pow_inverse(input) = E::one() / input => d(g, y) = [-g * (E::one() / (input * input))]; { on: (0.3, 4.0), surface: Surface::NONE }
+    float pow_inverse(input) = E::one() / input => d(g, y) = [-g * (E::one() / (input * input))]; { on: (0.3, 4.0), exposure: Exposure::NONE }
     => torch { shows: Some(("exponent", Attribute::Number(Scalar::Int(-1)))), node: "PowBackward0" }
     /// e to the power of each element.
     float exp(input) = input.exp() => d(g, y) = [g * y]; { autocast: CastPolicy::FULL_ON_GPU }
@@ -118,7 +118,7 @@ rows! { UNARY;
     /// Inverse error function of each element.
     float erfinv(input) = input.erfinv() => d(g, y) = [g * lit(0.886_226_925_452_758) * (y * y).exp()]; { autocast: CastPolicy::FULL_ON_GPU, on: (-0.9, 0.9), aliases: &["special_erfinv"] }
     /// The chance that a standard normal variable is at most this, near 0 without relative accuracy: half of 1 + erf(x / √2).
-    float normal_cdf(input) = input.normal_cdf() => d(g, y) = [g * lit(0.398_942_280_401_432_7) * (lit::<E>(-0.5) * input * input).exp()]; { surface: Surface::NONE }
+    float normal_cdf(input) = input.normal_cdf() => d(g, y) = [g * lit(0.398_942_280_401_432_7) * (lit::<E>(-0.5) * input * input).exp()]; { exposure: Exposure::NONE }
     /// Logarithm of the absolute value of the gamma function.
     float lgamma(input) = input.lgamma() => d(g, y) = [g * input.digamma()]; { on: (0.3, 4.0), aliases: &["special_gammaln"] }
     /// Derivative of `lgamma`.
@@ -138,30 +138,30 @@ rows! { UNARY;
     float frac(input) = input - input.trunc() => d(g, y) = [g]; { least: 2 }
     => torch { kernel: "frac_cpu" }
     /// Nearest integer, halves to the even one.
-    float round(input) = input.round() => d(g, y) = [E::zero()]; { keeps_ints: true, least: 1, surface: Surface::NONE }
+    float round(input) = input.round() => d(g, y) = [E::zero()]; { keeps_ints: true, least: 1, exposure: Exposure::NONE }
     => torch { kernel: "round_vml_cpu" }
     /// Nearest multiple of `1 / scale`.
     float round_to(input; scale: "1.0") = (input * scale).round() / scale => d(g, y) = [E::zero()];
-    { least: 2, surface: Surface::NONE }
+    { least: 2, exposure: Exposure::NONE }
     => torch { kernel: "round_cpu", node: "RoundBackward1" }
     /// Nearest multiple of `step`.
     float round_by(input; step: "1.0") = (input / step).round() * step => d(g, y) = [E::zero()];
-    { least: 2, surface: Surface::NONE }
+    { least: 2, exposure: Exposure::NONE }
     => torch { kernel: "round_cpu", node: "RoundBackward1" }
     /// Finite numbers in place of NaN and infinities.
     float nan_to_num(input; nan: "0.0", posinf: "", neginf: "") =
         E::select(input.is_nan(), nan, E::select(input.eq(lit(f64::INFINITY)), posinf, E::select(input.eq(lit(f64::NEG_INFINITY)), neginf, input)))
     => d(g, y) = [E::select(E::or(input.is_nan(), input.abs().eq(lit(f64::INFINITY))), E::zero(), g)];
-    { keeps_ints: true, surface: Surface::NONE }
+    { keeps_ints: true, exposure: Exposure::NONE }
     /// log(x / (1 - x)).
     float logit_open(input) = (input / (E::one() - input)).log()
     => d(g, y) = [E::select(E::or(input.lt(E::zero()), E::one().lt(input)), lit(f64::NAN), g / (input * (E::one() - input)))];
-    { on: (0.1, 0.9), surface: Surface::NONE }
+    { on: (0.1, 0.9), exposure: Exposure::NONE }
     => torch { shows: Some(("eps", Attribute::Nothing)), node: "LogitBackward0" }
     /// log(x / (1 - x)) of x limited to [eps, 1 - eps].
     float logit_within(input; eps: "") = { let z = input.maximum(eps).minimum(E::one() - eps); (z / (E::one() - z)).log() }
     => d(g, y) = [E::select(E::or(input.lt(eps), (E::one() - eps).lt(input)), E::zero(), g / (input * (E::one() - input)))];
-    { on: (0.3, 0.7), surface: Surface::NONE }
+    { on: (0.3, 0.7), exposure: Exposure::NONE }
     => torch { node: "LogitBackward0" }
     /// sin(πx) / (πx), and 1 at 0.
     float sinc(input) = { let t = input * lit(std::f64::consts::PI); E::select(input.eq(E::zero()), E::one(), t.sin() / t) }
@@ -171,7 +171,7 @@ rows! { UNARY;
     }]; { aliases: &["special_sinc"] }
     /// The angle of each number in the complex plane: π of a negative one, else 0.
     float angle(input) = E::select(input.is_nan(), input, E::select(input.lt(E::zero()), lit(std::f64::consts::PI), E::zero()))
-    => d(g, y) = [E::zero()]; { surface: Surface::BOTH.and(Surface::OUT) }
+    => d(g, y) = [E::zero()]; { exposure: Exposure::BOTH.and(Exposure::OUT) }
     /// Radians from degrees.
     float deg2rad(input) = input * lit(std::f64::consts::PI / 180.0) => d(g, y) = [g * lit(std::f64::consts::PI / 180.0)];
     /// Degrees from radians.

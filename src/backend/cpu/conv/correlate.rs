@@ -1,6 +1,6 @@
-//! Results and input gradients: every one a sum of shifted source planes times weights (Note [Lattice]).
+//! Results and input gradients: every one a sum of shifted source planes times weights (Note [Phase-split input]).
 
-use super::lattice::{Lattice, SLACK};
+use super::phase_split::{PhaseSplitInput, SLACK};
 use super::tile::{ConvElem, CorrelationTile};
 use super::{ConvShape, channels_per_piece};
 use crate::backend::cpu::parallel::for_chunks_mut;
@@ -17,14 +17,14 @@ const POSITIONS: usize = 384;
 /// together cover the destination.
 pub struct Correlation<'a> {
     shape: &'a ConvShape,
-    lattices: Vec<Lattice>,
+    lattices: Vec<PhaseSplitInput>,
     from: usize,
     to: usize,
 }
 
 /// How one lattice is computed: which tiles, over what.
 struct Pass<'a, T: 'static> {
-    lattice: &'a Lattice,
+    lattice: &'a PhaseSplitInput,
     /// The offset of each term (source channel, tap) from the position.
     offsets: Vec<usize>,
     /// Lanes are positions, or else channels.
@@ -49,7 +49,7 @@ struct Block<T: 'static> {
 pub type WeightAt<'a> = &'a (dyn Fn(usize, usize, usize) -> usize + Sync);
 
 impl<'a> Correlation<'a> {
-    pub fn new(shape: &'a ConvShape, lattices: Vec<Lattice>, from: usize, to: usize) -> Self {
+    pub fn new(shape: &'a ConvShape, lattices: Vec<PhaseSplitInput>, from: usize, to: usize) -> Self {
         Correlation { shape, lattices, from, to }
     }
 
@@ -94,7 +94,7 @@ impl<'a> Correlation<'a> {
 
     fn plan<'l, T: ConvElem>(
         &self,
-        lattice: &'l Lattice,
+        lattice: &'l PhaseSplitInput,
         per_piece: usize,
         w: &[T],
         at: WeightAt,
@@ -140,7 +140,7 @@ type Layout<T> = Vec<(&'static CorrelationTile<T>, usize, usize)>;
 
 /// Chooses the tiles for `channels` destination channels by an estimate of the cycles they take: whether lanes
 /// are positions (`true`) or channels, and for each block its tile, first channel and number of channels.
-fn choose<T: ConvElem>(lattice: &Lattice, channels: usize, terms: usize) -> (bool, Layout<T>) {
+fn choose<T: ConvElem>(lattice: &PhaseSplitInput, channels: usize, terms: usize) -> (bool, Layout<T>) {
     let tiles = T::tiles();
     let [depth, height, width] = &lattice.axes;
     // Two multiply-adds or two loads a cycle; then the stores, of whole runs or of single elements.

@@ -6,7 +6,7 @@
 use std::marker::PhantomData;
 
 use crate::backend::cpu::microkernel::prefetch;
-use crate::backend::cpu::simd::{Isa, Version, isa};
+use crate::backend::cpu::simd::{Isa, IsaDispatch, isa};
 use crate::dtype::Real;
 
 /// The instruction set that a tile is compiled for, with its `a * b + c`: rounded once where the set has it and twice
@@ -156,7 +156,7 @@ macro_rules! fetch_ahead {
 
 macro_rules! pixel_tile {
     ($name:ident, $rows:literal x $nv:literal $vs:tt: $($acc:ident $i:literal),*) => {
-        $crate::multiversion! { version = Version::of(M::ISA);
+        $crate::multiversion! { version = IsaDispatch::of(M::ISA);
             fn $name[V: Lanes, M: MulAdd](
                 _kind: Kind<V, M>, source: &[V::Elem], position: usize, offsets: &[usize], weights: &[V::Elem], init: &[V::Elem],
                 out: &mut [V::Elem]
@@ -176,7 +176,7 @@ macro_rules! pixel_tile {
 
 macro_rules! channel_tile {
     ($name:ident, $rows:literal x $nv:literal $vs:tt: $($acc:ident $i:literal),*) => {
-        $crate::multiversion! { version = Version::of(M::ISA);
+        $crate::multiversion! { version = IsaDispatch::of(M::ISA);
             fn $name[V: Lanes, M: MulAdd](
                 _kind: Kind<V, M>, source: &[V::Elem], position: usize, offsets: &[usize], weights: &[V::Elem], init: &[V::Elem],
                 out: &mut [V::Elem]
@@ -198,7 +198,7 @@ macro_rules! channel_tile {
 
 macro_rules! outer_tile {
     ($name:ident, $rows:literal x $nv:literal $vs:tt: $($acc:ident $x:ident $i:literal),*) => {
-        $crate::multiversion! { version = Version::of(M::ISA);
+        $crate::multiversion! { version = IsaDispatch::of(M::ISA);
             fn $name[V: Lanes, M: MulAdd](
                 _kind: Kind<V, M>, grads: &[V::Elem], source: &[V::Elem], lines: &[usize], len: usize,
                 offsets: &[usize], out: &mut [V::Elem]
@@ -222,7 +222,7 @@ macro_rules! outer_tile {
 
 macro_rules! dot_tile {
     ($name:ident, $rows:literal x $columns:literal $js:tt: $($acc:ident $a:ident $i:literal),*) => {
-        $crate::multiversion! { version = Version::of(M::ISA);
+        $crate::multiversion! { version = IsaDispatch::of(M::ISA);
             fn $name[V: Lanes, M: MulAdd](
                 _kind: Kind<V, M>, grads: &[V::Elem], pitch: usize, source: &[V::Elem], offsets: &[usize], len: usize,
                 out: &mut [V::Elem]

@@ -1,4 +1,4 @@
-//! The gradient of the weight: sums over positions of source elements times output gradients (Note [Lattice]).
+//! The gradient of the weight: sums over positions of source elements times output gradients (Note [Phase-split input]).
 //!
 //! Element `[o][k]` is `Σ_position grad[o][position] · source[position + offset[k]]`. With many output channels it is
 //! summed as outer products, lanes being channels: the gradients of all channels at one position times the source
@@ -8,11 +8,11 @@
 
 use std::ops::Range;
 
-use super::lattice::{Lattice, SLACK};
+use super::phase_split::{PhaseSplitInput, SLACK};
 use super::tile::{ConvElem, OuterTile};
 use super::{ConvShape, channels_per_piece};
 use crate::backend::cpu::parallel::for_chunks_mut;
-use crate::backend::cpu::simd::Version;
+use crate::backend::cpu::simd::IsaDispatch;
 use crate::backend::cpu::transpose::transpose;
 use crate::multiversion;
 
@@ -38,7 +38,7 @@ pub fn backward<T: ConvElem>(s: &ConvShape, grad_out: &[T], x: &[T], grad_w: &mu
     let shares = s.n.div_ceil(images);
     let channels = channels_per_piece(s.c_out_per_group(), shares * s.groups, PIECES, T::tiles().lanes);
     let chunk = channels * s.c_in_per_group() * s.taps();
-    let lattice = Lattice::forward(s);
+    let lattice = PhaseSplitInput::forward(s);
     let job = |partial: &mut [T]| {
         for_chunks_mut(partial, chunk, |i, out| {
             let (share, piece) = (i * chunk / len, i % (len / chunk));
@@ -68,7 +68,7 @@ pub fn backward<T: ConvElem>(s: &ConvShape, grad_out: &[T], x: &[T], grad_w: &mu
 /// over some images.
 struct Piece<'a, T> {
     s: &'a ConvShape,
-    lattice: &'a Lattice,
+    lattice: &'a PhaseSplitInput,
     images: Range<usize>,
     first: usize,
     channels: usize,
@@ -82,7 +82,7 @@ struct Piece<'a, T> {
 impl<'a, T: ConvElem> Piece<'a, T> {
     fn new(
         s: &'a ConvShape,
-        lattice: &'a Lattice,
+        lattice: &'a PhaseSplitInput,
         images: Range<usize>,
         channels: Range<usize>,
     ) -> Piece<'a, T> {
@@ -274,7 +274,7 @@ const MAX_COLUMNS: usize = 8;
 const MAX_TILE: usize = 24;
 const MAX_LANES: usize = 16;
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     /// The sum of each run of `lanes` elements in turn.
     fn sum_runs[T: ConvElem](runs: &[T], lanes: usize, sums: &mut [T]) {
         match lanes {
@@ -306,7 +306,7 @@ fn tree_sum<T: ConvElem, const L: usize>(mut values: [T; L]) -> T {
     values[0]
 }
 
-multiversion! { version = Version::worth::<T>();
+multiversion! { version = IsaDispatch::worth::<T>();
     /// The sum of a slice, in sixteen running sums.
     pub fn sum[T: ConvElem](values: &[T]) -> T {
         let (vectors, rest) = values.as_chunks::<16>();

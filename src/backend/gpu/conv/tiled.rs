@@ -15,7 +15,7 @@ use super::super::matmul::tiled::{DEPTH, block_of, render};
 use super::super::params::Params;
 use super::super::pipeline::Launch;
 use super::super::reduce;
-use super::super::temporary::Temporary;
+use super::super::workspace::Workspace;
 use super::render::geometry;
 use super::{BUSY, SEGMENT};
 use crate::backend::View;
@@ -76,7 +76,7 @@ pub fn run(
         return call.launch(gpu, a, b, bias, out);
     }
     let elements = out.layout.numel();
-    let partial = Temporary::new(gpu, elements * segments, out.dtype)?;
+    let partial = Workspace::new(gpu, elements * segments, out.dtype)?;
     call.launch(gpu, a, b, None, partial.view())?;
     let along = ReduceDims { outer: s.groups, n: segments, inner: elements / s.groups };
     reduce::fold(ReduceOp::Sum, partial.view(), along, out)

@@ -18,7 +18,7 @@ use crate::layout::{Layout, collapse};
 /// Invocations in a workgroup.
 pub const GROUP: usize = 64;
 
-pub struct Elements<'a> {
+pub struct PackedKernel<'a> {
     pub op: &'static str,
     pub kernel: &'static str,
     pub frame: &'static str,
@@ -34,7 +34,7 @@ pub struct Elements<'a> {
     pub params: &'a dyn Fn(&mut Params),
 }
 
-impl Elements<'_> {
+impl PackedKernel<'_> {
     /// Runs the kernel, whose result is dense and begins at a word of its own.
     pub fn run(&self) -> Result<()> {
         let n = self.out.layout.numel();

@@ -1,6 +1,6 @@
 //! How a convolution of any stride, dilation and padding becomes sums over a padded copy of the source.
 //!
-//! Note [Lattice]
+//! Note [Phase-split input]
 //! A source plane is copied once into a zero-padded grid, split by the residue of each coordinate modulo the
 //! stride: one grid per *phase*. On these grids every tap of the kernel is a constant shift, whatever the stride,
 //! so that with the grid's rows laid end to end
@@ -128,19 +128,19 @@ impl Axis {
     }
 }
 
-/// The grids of all axes: see Note [Lattice].
-pub struct Lattice {
+/// The grids of all axes: see Note [Phase-split input].
+pub struct PhaseSplitInput {
     pub axes: [Axis; 3],
 }
 
-impl Lattice {
-    pub fn forward(s: &ConvShape) -> Lattice {
-        Lattice { axes: [0, 1, 2].map(|a| Axis::forward(s, a)) }
+impl PhaseSplitInput {
+    pub fn forward(s: &ConvShape) -> PhaseSplitInput {
+        PhaseSplitInput { axes: [0, 1, 2].map(|a| Axis::forward(s, a)) }
     }
 
     /// One lattice for each phase of the input that taps meet, and whether their results together cover it; elsewhere its
     /// gradient is zero.
-    pub fn backward(s: &ConvShape) -> (Vec<Lattice>, bool) {
+    pub fn backward(s: &ConvShape) -> (Vec<PhaseSplitInput>, bool) {
         let [depth, height, width] = [0, 1, 2].map(|a| Axis::backward(s, a));
         let covers =
             |axes: &[Axis], a: usize| axes.iter().map(|axis| axis.count).sum::<usize>() == s.input[a];
@@ -149,7 +149,7 @@ impl Lattice {
         for d in &depth {
             for h in &height {
                 for w in &width {
-                    lattices.push(Lattice { axes: [d.clone(), h.clone(), w.clone()] });
+                    lattices.push(PhaseSplitInput { axes: [d.clone(), h.clone(), w.clone()] });
                 }
             }
         }
@@ -157,8 +157,8 @@ impl Lattice {
     }
 
     /// The lattice on which a gradient of the output has the positions of `self`'s results.
-    pub fn aligned(&self) -> Lattice {
-        Lattice { axes: [0, 1, 2].map(|a| self.axes[a].aligned()) }
+    pub fn aligned(&self) -> PhaseSplitInput {
+        PhaseSplitInput { axes: [0, 1, 2].map(|a| self.axes[a].aligned()) }
     }
 
     /// Elements of the grid of one phase.

@@ -9,20 +9,20 @@ use crate::storage::Storage;
 
 /// A dense row of elements. It may be dropped as soon as the last launch that uses it is recorded; see Note [Reuse in
 /// program order].
-pub struct Temporary {
+pub struct Workspace {
     storage: Storage,
     layout: Layout,
     dtype: DType,
 }
 
-impl Temporary {
-    pub fn new(gpu: &'static Gpu, n: usize, dtype: DType) -> Result<Temporary> {
-        Temporary::of_shape(gpu, &[n].into(), dtype)
+impl Workspace {
+    pub fn new(gpu: &'static Gpu, n: usize, dtype: DType) -> Result<Workspace> {
+        Workspace::of_shape(gpu, &[n].into(), dtype)
     }
 
-    pub fn of_shape(gpu: &'static Gpu, shape: &Dims, dtype: DType) -> Result<Temporary> {
+    pub fn of_shape(gpu: &'static Gpu, shape: &Dims, dtype: DType) -> Result<Workspace> {
         let layout = Layout::contiguous(shape.clone());
-        Ok(Temporary { storage: gpu.allocate(layout.numel() * dtype.size())?, layout, dtype })
+        Ok(Workspace { storage: gpu.allocate(layout.numel() * dtype.size())?, layout, dtype })
     }
 
     pub fn view(&self) -> View<'_> {

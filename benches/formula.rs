@@ -50,7 +50,7 @@ fn main() -> Result<()> {
         let start = Instant::now();
         let a = by_rows(&x, &y)?;
         let between = Instant::now();
-        let b = evaluate(&chain, DType::F32, &[Arg::T(&x), Arg::T(&y)], &[], &[DType::F32])?;
+        let b = evaluate("chain", &chain, DType::F32, &[Arg::T(&x), Arg::T(&y)], &[], &[DType::F32])?;
         let end = Instant::now();
         assert!(a.to_vec::<f32>() == b[0].to_vec::<f32>(), "results differ");
         // The first runs ask the system for memory.

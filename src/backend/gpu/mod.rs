@@ -68,11 +68,11 @@ mod tune;
 mod window;
 mod workspace;
 
+pub use buffer_pool::Allocation;
 pub use device::{Caps, Gpu, of};
 pub use entry::Wgpu;
 pub use params::Params;
 pub use pipeline::Launch;
-pub use buffer_pool::Allocation;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

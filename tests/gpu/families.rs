@@ -1,6 +1,6 @@
 //! Reductions, softmax, products, losses, optimizers.
 
-use rgrad::backend::plane::{self, Divisor, Map, PoolShape, ResizeShape, Windows};
+use rgrad::backend::plane::{self, Divisor, PoolShape, ResizeShape, SpatialLinearMap, Windows};
 use rgrad::backend::random::{self, Draw, Philox};
 use rgrad::engine::Target;
 use rgrad::ops::loss::{Reduction, cross_entropy};
@@ -229,7 +229,7 @@ fn pools_agree_forward_and_backward() {
             let out = out_of(&t[0], s.output)?;
             let indices = Tensor::empty_on(out.shape().clone(), DType::I64, out.device())?;
             plane::max_pool(&s, t[0].raw(), out.raw(), indices.raw())?;
-            let map = Map::Pick { indices: indices.raw(), windows: Windows::Fixed(s) };
+            let map = SpatialLinearMap::Pick { indices: indices.raw(), windows: Windows::Fixed(s) };
             let (again, back) = (out.empty_like()?, t[0].empty_like()?);
             plane::forward(&map, t[0].raw(), again.raw())?;
             plane::adjoint(&map, out.raw(), back.raw())?;
@@ -241,15 +241,15 @@ fn pools_agree_forward_and_backward() {
             let s = PoolShape { dilation: [1; 3], ..s };
             both(&[x.clone()], &format!("means {s:?} {divisor:?}"), |t| {
                 let out = out_of(&t[0], s.output)?;
-                plane::forward(&Map::Average(s, divisor), t[0].raw(), out.raw())?;
+                plane::forward(&SpatialLinearMap::Average(s, divisor), t[0].raw(), out.raw())?;
                 let back = t[0].empty_like()?;
-                plane::adjoint(&Map::Average(s, divisor), out.raw(), back.raw())?;
+                plane::adjoint(&SpatialLinearMap::Average(s, divisor), out.raw(), back.raw())?;
                 Ok(back)
             });
         }
     }
     for output in [[1, 1, 1], [1, 4, 3], [1, 9, 8]] {
-        let map = Map::AdaptiveAverage(ResizeShape { planes: 6, input: [1, 9, 8], output });
+        let map = SpatialLinearMap::AdaptiveAverage(ResizeShape { planes: 6, input: [1, 9, 8], output });
         both(&[numbers(&[6, 1, 9, 8], 1)], &format!("shares {output:?}"), |t| {
             let (out, back) = (out_of(&t[0], output)?, t[0].empty_like()?);
             plane::forward(&map, t[0].raw(), out.raw())?;

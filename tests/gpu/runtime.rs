@@ -1,6 +1,6 @@
 //! The runtime itself: devices that are lost, launches that are timed, kernels that do not compile.
 
-use rgrad::backend::gpu::{device, user};
+use rgrad::backend::gpu::{custom_kernel, device};
 use rgrad::ops::rows;
 use rgrad::{DType, Tensor};
 
@@ -56,7 +56,7 @@ fn a_kernel_that_the_device_does_not_take_is_an_error_after_which_it_goes_on() {
 @group(0) @binding(1) var<storage, read_write> y: array<f32>;
 @compute @workgroup_size(1)
 fn main() { y[0] = f32(f16(y[0])); }";
-    let kernel = user::Kernel::new("half", source).unwrap();
+    let kernel = custom_kernel::Kernel::new("half", source).unwrap();
     let y = on_gpu(&ramp(4), &[4]);
     let error = kernel.launch(device::gpu(0).unwrap(), &[y.raw()], &[], &[], 1).unwrap_err().to_string();
     assert!(error.contains("the kernel of 'half' does not compile"), "{error}");

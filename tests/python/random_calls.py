@@ -600,7 +600,7 @@ def work(seed: int, first: int, count: int, journal: str) -> None:
         for n in range(first, first + count):
             fault = None
             try:
-                RECORD.pack_into(page, 0, n, time.monotonic())
+                page[:] = RECORD.pack(n, time.monotonic())
                 call = call_number(seed, n)
                 signal.setitimer(signal.ITIMER_REAL, PATIENCE)
                 run_call(call)
@@ -619,7 +619,15 @@ def work(seed: int, first: int, count: int, journal: str) -> None:
                     signal.setitimer(signal.ITIMER_REAL, 0)
             if fault:
                 print(f"{n}\t{fault!r}", file=out)
-        RECORD.pack_into(page, 0, first + count, time.monotonic())
+        page[:] = RECORD.pack(first + count, time.monotonic())
+
+
+def journaled(journal: Path) -> tuple[int, float]:
+    """Which call is being made, and since when. Read until it is read alike twice: it is written meanwhile."""
+    read = b""
+    while read != (again := journal.read_bytes()):
+        read = again
+    return RECORD.unpack(read)
 
 
 def seconds_of_work(pid: int) -> float:
@@ -667,7 +675,7 @@ def faults(seed: int, first: int, count: int, most: int = 20, log: Any = None) -
                         child.wait(0.2)
                         break
                     except subprocess.TimeoutExpired:
-                        at, since = RECORD.unpack(journal.read_bytes())
+                        at, since = journaled(journal)
                         if at != seen:
                             seen, work_before = at, seconds_of_work(child.pid)
                         worked, waited = seconds_of_work(child.pid) - work_before, time.monotonic() - since
@@ -678,7 +686,7 @@ def faults(seed: int, first: int, count: int, most: int = 20, log: Any = None) -
                 for line in report:
                     number, what = line.rstrip("\n").split("\t", 1)
                     found.append(Fault(seed, int(number), what))
-                at, _ = RECORD.unpack(journal.read_bytes())
+                at, _ = journaled(journal)
                 if at < end:
                     what = "hangs" if hangs else f"ended the process ({child.returncode})"
                     found.append(Fault(seed, at, what))

@@ -1,4 +1,4 @@
-//! The locks and claims of the graph under threads, small enough for Miri (`make slow`) to run every access.
+//! The locks and claims of the graph under threads, small enough for Miri and for Valgrind (`make slow`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

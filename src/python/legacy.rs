@@ -15,6 +15,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::layout::Dims;
 use crate::ops::{self, view};
+use crate::storage::expect_room;
 use crate::tensor::Tensor;
 
 /// What a constructor was called with.
@@ -70,7 +71,10 @@ fn sort<'py>(
                 device = if value.is_none() { None } else { Some(device_of(&value)?) };
                 given
             }
-            ("size", Given::Nothing) => Given::Size(value.try_iter()?.collect::<PyResult<_>>()?),
+            ("size", Given::Nothing) => {
+                expect_room::<Bound<'_, PyAny>>(value.len().unwrap_or(0)).py()?;
+                Given::Size(value.try_iter()?.collect::<PyResult<_>>()?)
+            }
             ("data", Given::Nothing) => Given::Data(value),
             ("other", Given::Nothing) => single(value)?,
             _ => return Err(invalid(args, kwargs)),

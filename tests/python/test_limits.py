@@ -154,6 +154,12 @@ def test_more_views_than_memory_holds_are_refused(pieces):
         pieces(rgrad.ones(1).expand(2**40))
 
 
+def test_a_size_of_more_numbers_than_memory_holds_is_refused():
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        rgrad.ones(2).new(size=range(2**62))
+    assert rgrad.ones(2).new(size=range(2, 4)).shape == (2, 3)
+
+
 class Stop(Exception):
     pass
 

@@ -16,7 +16,7 @@ pub fn compare_dtype(x: View, dtype: DType) -> Result<DType> {
 pub enum Statistic {
     /// The lower median; NaN if there is any, unless ignored.
     Median { ignore_nan: bool },
-    /// The last of the longest run of equal elements, the first such run.
+    /// The last element of the longest run of equal elements; of several longest runs, the first.
     Mode,
 }
 

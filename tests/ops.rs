@@ -179,7 +179,7 @@ fn large_operands_of_every_layout_are_read_where_they_say() {
     let layouts: [([isize; 3], usize); 9] = [
         ([11100, 300, 1], 0),
         ([11100, 1, 37], 5),  // transposed
-        ([0, 1, 40], 1), // transposed, with a row stride, broadcast
+        ([0, 1, 40], 1),      // transposed, with a row stride, broadcast
         ([0, 0, 1], 0),       // a row
         ([0, 0, 3], 2),       // a row of every third element
         ([0, 0, 0], 1),       // a number

@@ -16,15 +16,15 @@ use crate::ensure;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-/// Lists that run in parallel: entry i of each belongs to parameter i and has its shape.
+/// Parallel lists: entry i of each belongs to parameter i and has its shape.
 struct Lists<'a> {
     grads: &'a [Tensor],
-    /// The parameters, then their state.
+    /// The parameters and their state.
     written: SmallVec<[&'a [Tensor]; WRITTEN]>,
 }
 
 impl Lists<'_> {
-    /// Applies the rule that `of` gives for each parameter, with its numbers, and counts the writes.
+    /// Applies the rule and numbers that `of` gives for each parameter, and increments version counters.
     fn apply<R: Rule>(&self, of: impl Fn(usize) -> (R, Numbers)) -> Result<()> {
         self.check()?;
         let parts: Vec<Part> = (0..self.grads.len())
@@ -73,7 +73,7 @@ impl Lists<'_> {
     }
 }
 
-/// Errors unless floating point tensors may be written in place, each element once.
+/// Errors unless the tensors are floating point and writable in place, without overlapping indices.
 fn expect_writable(list: &[Tensor]) -> Result<()> {
     for t in list {
         ensure!(t.dtype().is_float(), Runtime, "expected floating point tensors, got {}", t.dtype());
@@ -97,7 +97,7 @@ fn expect_length(len: usize, params: usize) -> Result<()> {
     Ok(())
 }
 
-/// Counts a step of each parameter and makes what depends on its number, which for most groups is one.
+/// Increments the step of each parameter and computes the values that depend on it, shared if all steps are equal.
 fn count_steps<C: Clone>(
     steps: &[Tensor],
     params: &[Tensor],

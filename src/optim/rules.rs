@@ -1,5 +1,5 @@
-//! The optimizers: settings, the formula of a step, and what of it changes from step to step. See Note [One formula per
-//! optimizer].
+//! The optimizers: settings, the formula of a step, and the numbers that change from step to step. See Note [One
+//! formula per optimizer].
 
 use smallvec::SmallVec;
 
@@ -9,18 +9,18 @@ use crate::error::Result;
 use crate::formula::Num;
 use crate::tensor::Tensor;
 
-/// Numbers in the order of a rule, the rest zero.
+/// The given numbers, padded with zeros.
 fn numbers<const N: usize>(of: [f64; N]) -> Numbers {
     let mut all = [0.0; NUMBERS];
     all[..N].copy_from_slice(&of);
     all
 }
 
-/// What is done to a gradient before any rule uses it.
+/// The preprocessing of gradients, common to all rules.
 #[derive(Clone, Copy, PartialEq)]
 struct Prepare {
     maximize: bool,
-    /// Whether weights decay through the gradient.
+    /// Whether weight decay is added to the gradient.
     decays: bool,
 }
 
@@ -68,7 +68,7 @@ impl Rule for SgdPlain {
 #[derive(Clone, Copy, PartialEq)]
 struct SgdMomentum {
     prepare: Prepare,
-    /// The momentum starts with this step.
+    /// Whether this step initializes the momentum.
     fresh: bool,
     nesterov: bool,
 }
@@ -88,7 +88,8 @@ impl Rule for SgdMomentum {
     }
 }
 
-/// Stochastic gradient descent. Where `buffers` lacks a momentum, returns the whole list with new ones.
+/// Stochastic gradient descent. If momentum buffers are missing in `buffers`, returns the list completed with new
+/// ones.
 pub fn sgd(
     params: &[Tensor],
     grads: &[Tensor],
@@ -127,11 +128,11 @@ pub struct Adam {
     pub weight_decay: f64,
     pub amsgrad: bool,
     pub maximize: bool,
-    /// Decay acts on the parameter itself, as in AdamW.
+    /// Whether weight decay applies to the parameter directly, as in AdamW.
     pub decoupled: bool,
 }
 
-/// `MAX` keeps the largest second moment and divides by that.
+/// With `MAX` (amsgrad), the maximum of the second moment is kept and used as the divisor.
 #[derive(Clone, Copy, PartialEq)]
 struct AdamRule<const MAX: bool>(Prepare);
 
@@ -146,7 +147,7 @@ impl<const MAX: bool> Rule for AdamRule<MAX> {
         let g = self.0.gradient(decay, g, p);
         let m = m + take1 * (g - m);
         let v = v * beta2 + take2 * g * g;
-        // A NaN stays: it is not below anything.
+        // Comparisons with NaN are false, so NaN is kept.
         let u = if MAX { E::select(v.lt(u), u, v) } else { u };
         let second = if MAX { u } else { v };
         [p * keep - size * m / (second.sqrt() * unbias + eps), m, v, u, rest]
@@ -165,7 +166,7 @@ pub fn adam(
 ) -> Result<()> {
     let (decay, keep) = if s.decoupled { (0.0, 1.0 - s.lr * s.weight_decay) } else { (s.weight_decay, 1.0) };
     let numbers = count_steps(steps, params, |t| {
-        // One over the root of the second bias correction.
+        // One over the square root of the second bias correction.
         let unbias = 1.0 / (1.0 - s.beta2.powf(t)).sqrt();
         let size = s.lr / (1.0 - s.beta1.powf(t));
         numbers([decay, keep, s.beta2, 1.0 - s.beta1, 1.0 - s.beta2, s.eps, size, unbias])
@@ -203,7 +204,7 @@ impl<const CENTERED: bool, const MOMENTUM: bool> Rule for RmsPropRule<CENTERED, 
     fn step<E: Num>(&self, c: &[E; NUMBERS], g: E, w: [E; WRITTEN]) -> [E; WRITTEN] {
         let [decay, lr, alpha, take, eps, momentum, ..] = *c;
         let [p, s, first, second, rest] = w;
-        // The average comes before the momentum where there are both.
+        // If both are present, the average precedes the momentum.
         let (average, b) = if CENTERED { (first, second) } else { (second, first) };
         let g = self.0.gradient(decay, g, p);
         let s = s * alpha + take * g * g;
@@ -217,7 +218,7 @@ impl<const CENTERED: bool, const MOMENTUM: bool> Rule for RmsPropRule<CENTERED, 
     }
 }
 
-/// RMSprop. `grad_avgs` is used where centered, `momentum_buffers` where there is momentum.
+/// RMSprop. `grad_avgs` is used if centered, `momentum_buffers` with momentum.
 pub fn rmsprop(
     params: &[Tensor],
     grads: &[Tensor],

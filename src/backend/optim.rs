@@ -5,11 +5,9 @@
 //! it becomes a shader. Inputs that do not vary between elements are flags (fields of the rule, on which the function
 //! branches) and numbers.
 
-use smallvec::SmallVec;
-
 use super::{View, of, same_device};
 use crate::dtype::Real;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::formula::record::record_all;
 use crate::formula::{Formula, Num};
 
@@ -72,12 +70,35 @@ impl<R: Rule> Step for R {
     }
 }
 
-/// The tensors of a parameter, of one shape and device and of any dtypes: the gradient, and the parameter with its
-/// state.
-#[derive(Clone)]
+/// The tensors of a parameter, of one shape and any dtype: the gradient, and the parameter with its state.
+#[derive(Clone, Copy)]
 pub struct Part<'a> {
-    pub gradient: View<'a>,
-    pub written: SmallVec<[View<'a>; WRITTEN]>,
+    /// The gradient, then those that are written.
+    views: [View<'a>; 1 + WRITTEN],
+    written: usize,
+}
+
+impl<'a> Part<'a> {
+    /// A gradient with the parameter and its state, at most [`WRITTEN`] tensors.
+    #[inline]
+    pub fn new(gradient: View<'a>, written: impl Iterator<Item = View<'a>>) -> Self {
+        let mut part = Part { views: [gradient; 1 + WRITTEN], written: 0 };
+        for (slot, v) in part.views[1..].iter_mut().zip(written) {
+            *slot = v;
+            part.written += 1;
+        }
+        part
+    }
+
+    #[inline]
+    pub fn gradient(&self) -> View<'a> {
+        self.views[0]
+    }
+
+    #[inline]
+    pub fn written(&self) -> &[View<'a>] {
+        &self.views[1..=self.written]
+    }
 }
 
 /// Consecutive parameters with the same rule and numbers; most often all parameters.
@@ -90,9 +111,14 @@ pub struct Group<'g, 'v> {
 
 /// Applies each group's rule to corresponding elements of the tensors of each parameter.
 pub fn step(groups: &[Group]) -> Result<()> {
-    let views =
-        groups.iter().flat_map(|g| g.parts).flat_map(|p| p.written.iter().chain([&p.gradient])).copied();
-    of(same_device(views)?)?.optimizer_step(groups)
+    let Some(first) = groups.iter().find_map(|g| g.parts.first()) else { return Ok(()) };
+    let device = first.gradient().device();
+    for part in groups.iter().flat_map(|g| g.parts) {
+        if let Some(v) = part.written().iter().chain([&part.gradient()]).find(|v| v.device() != device) {
+            return Err(Error::DevicesDiffer(device, v.device()));
+        }
+    }
+    of(device)?.optimizer_step(groups)
 }
 
 /// Multiplies tensors in place by the single element of `factor`; sets `found`, a float32, to 1 if an element was

@@ -100,7 +100,7 @@ pub fn sgd(
     if s.momentum == 0.0 {
         let written = SmallVec::from_slice(&[params]);
         let numbers = numbers([s.weight_decay, s.lr]);
-        Lists { grads, written }.apply(|_| (SgdPlain(prepare), numbers))?;
+        Lists { grads, written }.apply([(SgdPlain(prepare), numbers, params.len())])?;
         return Ok(None);
     }
     expect_length(buffers.len(), params.len())?;
@@ -110,9 +110,11 @@ pub fn sgd(
         .map(|(b, p)| b.as_ref().map_or_else(|| p.empty_like(), |b| Ok(b.clone())))
         .collect::<Result<Vec<_>>>()?;
     let numbers = numbers([s.weight_decay, s.lr, s.momentum, 1.0 - s.dampening]);
-    let rule = |i: usize| SgdMomentum { prepare, fresh: buffers[i].is_none(), nesterov: s.nesterov };
+    let runs = buffers.chunk_by(|a, b| a.is_none() == b.is_none()).map(|run| {
+        (SgdMomentum { prepare, fresh: run[0].is_none(), nesterov: s.nesterov }, numbers, run.len())
+    });
     let written = SmallVec::from_slice(&[params, &all[..]]);
-    Lists { grads, written }.apply(|i| (rule(i), numbers))?;
+    Lists { grads, written }.apply(runs)?;
     Ok(buffers.iter().any(Option::is_none).then_some(all))
 }
 
@@ -165,19 +167,22 @@ pub fn adam(
     s: Adam,
 ) -> Result<()> {
     let (decay, keep) = if s.decoupled { (0.0, 1.0 - s.lr * s.weight_decay) } else { (s.weight_decay, 1.0) };
-    let numbers = count_steps(steps, params, |t| {
-        // One over the square root of the second bias correction.
+    let counts = count_steps(steps, params)?;
+    let numbers = |t: f64| {
+        // One over the root of the second bias correction.
         let unbias = 1.0 / (1.0 - s.beta2.powf(t)).sqrt();
         let size = s.lr / (1.0 - s.beta1.powf(t));
         numbers([decay, keep, s.beta2, 1.0 - s.beta1, 1.0 - s.beta2, s.eps, size, unbias])
-    })?;
+    };
     let prepare = Prepare::of(s.maximize, decay);
     let mut written: SmallVec<[&[Tensor]; WRITTEN]> = SmallVec::from_slice(&[params, exp_avgs, exp_avg_sqs]);
     if s.amsgrad {
         written.push(max_exp_avg_sqs);
-        return Lists { grads, written }.apply(|i| (AdamRule::<true>(prepare), numbers[i]));
+        let runs = counts.iter().map(|&(t, n)| (AdamRule::<true>(prepare), numbers(t), n));
+        return Lists { grads, written }.apply(runs);
     }
-    Lists { grads, written }.apply(|i| (AdamRule::<false>(prepare), numbers[i]))
+    let runs = counts.iter().map(|&(t, n)| (AdamRule::<false>(prepare), numbers(t), n));
+    Lists { grads, written }.apply(runs)
 }
 
 // ---- RMSprop
@@ -228,7 +233,7 @@ pub fn rmsprop(
     steps: &[Tensor],
     s: RmsProp,
 ) -> Result<()> {
-    count_steps(steps, params, |_| ())?;
+    count_steps(steps, params)?;
     let mut written: SmallVec<[&[Tensor]; WRITTEN]> = SmallVec::from_slice(&[params, square_avgs]);
     if s.centered {
         written.push(grad_avgs);
@@ -239,11 +244,12 @@ pub fn rmsprop(
     let lists = Lists { grads, written };
     let prepare = Prepare::of(s.maximize, s.weight_decay);
     let numbers = numbers([s.weight_decay, s.lr, s.alpha, 1.0 - s.alpha, s.eps, s.momentum]);
+    let n = params.len();
     match (s.centered, s.momentum > 0.0) {
-        (false, false) => lists.apply(|_| (RmsPropRule::<false, false>(prepare), numbers)),
-        (false, true) => lists.apply(|_| (RmsPropRule::<false, true>(prepare), numbers)),
-        (true, false) => lists.apply(|_| (RmsPropRule::<true, false>(prepare), numbers)),
-        (true, true) => lists.apply(|_| (RmsPropRule::<true, true>(prepare), numbers)),
+        (false, false) => lists.apply([(RmsPropRule::<false, false>(prepare), numbers, n)]),
+        (false, true) => lists.apply([(RmsPropRule::<false, true>(prepare), numbers, n)]),
+        (true, false) => lists.apply([(RmsPropRule::<true, false>(prepare), numbers, n)]),
+        (true, true) => lists.apply([(RmsPropRule::<true, true>(prepare), numbers, n)]),
     }
 }
 
@@ -282,12 +288,11 @@ pub fn adagrad(
     steps: &[Tensor],
     s: Adagrad,
 ) -> Result<()> {
-    let numbers = count_steps(steps, params, |t| {
-        numbers([s.weight_decay, s.lr / (1.0 + (t - 1.0) * s.lr_decay), s.eps])
-    })?;
+    let counts = count_steps(steps, params)?;
+    let numbers = |t: f64| numbers([s.weight_decay, s.lr / (1.0 + (t - 1.0) * s.lr_decay), s.eps]);
     let rule = AdagradRule(Prepare::of(s.maximize, s.weight_decay));
     let written = SmallVec::from_slice(&[params, state_sums]);
-    Lists { grads, written }.apply(|i| (rule, numbers[i]))
+    Lists { grads, written }.apply(counts.iter().map(|&(t, n)| (rule, numbers(t), n)))
 }
 
 // ---- Adadelta
@@ -328,9 +333,9 @@ pub fn adadelta(
     steps: &[Tensor],
     s: Adadelta,
 ) -> Result<()> {
-    count_steps(steps, params, |_| ())?;
+    count_steps(steps, params)?;
     let rule = AdadeltaRule(Prepare::of(s.maximize, s.weight_decay));
     let numbers = numbers([s.weight_decay, s.lr, s.rho, 1.0 - s.rho, s.eps]);
     let written = SmallVec::from_slice(&[params, square_avgs, acc_deltas]);
-    Lists { grads, written }.apply(|_| (rule, numbers))
+    Lists { grads, written }.apply([(rule, numbers, params.len())])
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytemuck::{Zeroable, bytes_of, bytes_of_mut, cast_slice, cast_slice_mut};
 
-use super::output::{Cells, Output};
+use super::output::{Cells, Output, write_one};
 use super::parallel::{for_ranges_mut, parallel_for};
 use super::transpose::{copy_transposed, is_transposed};
 pub use crate::backend::View;
@@ -258,8 +258,8 @@ pub fn fill(out: View, value: Scalar) -> Result<()> {
 
 fn fill_bits<T: Element>(out: View, value: T) -> Result<()> {
     let n = out.layout.numel();
-    if n == 0 {
-        return Ok(());
+    if n <= 1 {
+        return if n == 0 { Ok(()) } else { write_one(out, value) };
     }
     if out.layout.is_contiguous() && out.is_aligned() {
         for_ranges_mut(&mut Output::<T>::of(out)?, GRAIN * 4, |_, out| out.fill(value));

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use smallvec::SmallVec;
 
 use super::copy::{self, BLOCK, StridedCursor, View, Writer};
-use super::output::{Cells, Output};
+use super::output::{Cells, with_parts};
 use super::parallel::{for_chunks_mut, parallel_for};
 use super::simd::{Isa, IsaDispatch};
 use crate::backend::optim::{Group, NUMBERS, Number, Numbers, Part, Rule, WRITTEN};
@@ -91,37 +91,38 @@ impl Updated for f64 {
     }
 }
 
-/// By part, its group.
-struct Steps<'a, 'g, 'v>(Vec<&'a Group<'g, 'v>>);
+/// Each part with its group.
+struct Steps<'a, 'g, 'v>(Vec<(&'a Group<'g, 'v>, &'a Part<'v>)>);
 
 impl Update for Steps<'_, '_, '_> {
     fn f32(&self, i: usize, g: &[f32], written: &mut [&mut [f32]]) {
-        self.0[i].rule.run_f32(&self.0[i].numbers, g, written);
+        let group = self.0[i].0;
+        group.rule.run_f32(&group.numbers, g, written);
     }
     fn f64(&self, i: usize, g: &[f64], written: &mut [&mut [f64]]) {
-        self.0[i].rule.run_f64(&self.0[i].numbers, g, written);
+        let group = self.0[i].0;
+        group.rule.run_f64(&group.numbers, g, written);
     }
 }
 
 pub fn step(groups: &[Group]) -> Result<()> {
-    let parts: Vec<&Part> = groups.iter().flat_map(|g| g.parts).collect();
-    let steps = Steps(groups.iter().flat_map(|g| g.parts.iter().map(move |_| g)).collect());
-    // A gradient that lies in memory that is about to be written is read from a copy.
-    let copies = parts
-        .iter()
-        .map(|p| match p.written.iter().any(|w| w.storage.overlaps(p.gradient.storage)) {
-            true => copied(p.gradient).map(Some),
-            false => Ok(None),
-        })
-        .collect::<Result<Vec<_>>>()?;
-    let sizes = parts.iter().map(|p| p.written[0].layout.numel());
-    for_each_piece(sizes, |i, range| {
-        let p = parts[i];
-        let gradient = match &copies[i] {
-            Some((storage, layout)) => View { storage, layout, ..p.gradient },
-            None => p.gradient,
-        };
-        piece(&steps, i, range, Some(gradient), &p.written)
+    let steps = Steps(groups.iter().flat_map(|g| g.parts.iter().map(move |p| (g, p))).collect());
+    // A gradient in memory that is about to be written is read from a copy; by the number of its part, in order.
+    let mut copies: Vec<(usize, (Storage, Layout))> = Vec::new();
+    for (i, (_, part)) in steps.0.iter().enumerate() {
+        let gradient = part.gradient();
+        if part.written().iter().any(|w| w.storage.overlaps(gradient.storage)) {
+            copies.push((i, copied(gradient)?));
+        }
+    }
+    for_each_piece(steps.0.iter().map(|(_, p)| p.gradient().layout.numel()), |i, range| {
+        let part = steps.0[i].1;
+        let mut gradient = part.gradient();
+        if let Ok(at) = copies.binary_search_by_key(&i, |(part, _)| *part) {
+            let (storage, layout) = &copies[at].1;
+            gradient = View { storage, layout, ..gradient };
+        }
+        piece(&steps, i, range, Some(gradient), part.written())
     })
 }
 
@@ -197,11 +198,7 @@ fn piece_of<T: Updated>(
     if gradient.as_ref().is_none_or(is_direct::<T>) && written.iter().all(is_direct::<T>) {
         let at = |v: &View| v.layout.offset + range.start..v.layout.offset + range.end;
         let grad = gradient.as_ref().map_or(&[][..], |g| &g.storage.slice::<T>()[at(g)]);
-        let mut outputs: SmallVec<[Output<T>; WRITTEN]> =
-            written.iter().map(|v| Output::part(*v, range.clone())).collect::<Result<_>>()?;
-        let mut slices: SmallVec<[&mut [T]; WRITTEN]> = outputs.iter_mut().map(|o| &mut o[..]).collect();
-        T::update(u, i, grad, &mut slices);
-        return Ok(());
+        return with_parts(written, &range, |slices| T::update(u, i, grad, slices));
     }
     let cells: SmallVec<[Cells; WRITTEN]> = written.iter().map(|v| Cells::of(*v)).collect::<Result<_>>()?;
     let mut sources: SmallVec<[StridedCursor; WRITTEN]> =

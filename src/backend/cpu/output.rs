@@ -45,33 +45,50 @@ struct Claim {
     stays: PhantomData<*mut ()>,
 }
 
+impl Claims {
+    /// Whether none of these bytes is taken.
+    #[inline]
+    fn are_free(&self, bytes: &Range<usize>) -> bool {
+        let meets = |c: &Cell<(usize, usize)>| c.get().0 < bytes.end && bytes.start < c.get().1;
+        !self.taken[..self.count.get()].iter().any(meets)
+    }
+
+    /// Takes bytes. An empty range overlaps nothing, but has an entry, as [`Claims::release`] looks for one.
+    #[inline]
+    fn take(&self, bytes: Range<usize>) -> Result<()> {
+        let n = self.count.get();
+        if n == CLAIMS || !self.are_free(&bytes) {
+            return Err(taken_twice());
+        }
+        self.taken[n].set((bytes.start, bytes.end));
+        self.count.set(n + 1);
+        Ok(())
+    }
+
+    /// Ends the claim on the bytes from `start` on.
+    #[inline]
+    fn release(&self, start: usize) {
+        let last = self.count.get().saturating_sub(1);
+        if let Some(i) = self.taken[..=last].iter().rposition(|c| c.get().0 == start) {
+            self.taken[i].set(self.taken[last].get());
+            self.count.set(last);
+        }
+    }
+}
+
 impl Claim {
     #[inline]
     fn new(bytes: Range<usize>) -> Result<Claim> {
-        TAKEN.with(|claims| {
-            let n = claims.count.get();
-            let meets = |c: &Cell<(usize, usize)>| c.get().0 < bytes.end && bytes.start < c.get().1;
-            if n == CLAIMS || claims.taken[..n].iter().any(meets) {
-                return Err(taken_twice());
-            }
-            // What is empty meets nothing, but is counted: `drop` finds it by where it starts.
-            claims.taken[n].set((bytes.start, bytes.end));
-            claims.count.set(n + 1);
-            Ok(Claim { start: bytes.start, stays: PhantomData })
-        })
+        let start = bytes.start;
+        TAKEN.with(|claims| claims.take(bytes))?;
+        Ok(Claim { start, stays: PhantomData })
     }
 }
 
 impl Drop for Claim {
     #[inline]
     fn drop(&mut self) {
-        TAKEN.with(|claims| {
-            let last = claims.count.get().saturating_sub(1);
-            if let Some(i) = claims.taken[..=last].iter().rposition(|c| c.get().0 == self.start) {
-                claims.taken[i].set(claims.taken[last].get());
-                claims.count.set(last);
-            }
-        });
+        TAKEN.with(|claims| claims.release(self.start));
     }
 }
 
@@ -151,21 +168,81 @@ impl<'a, T: Element> Output<'a, T> {
     /// As for [`Output::of`].
     #[inline]
     pub fn part(v: View<'a>, range: Range<usize>) -> Result<Self> {
-        check::<T>(&v)?;
-        let (size, len) = (size_of::<T>(), range.len());
-        let data = v.storage.data_ptr().cast::<T>();
-        if len == 0 {
-            let first = std::ptr::NonNull::dangling().as_ptr();
-            return Ok(Output { first, len, _claim: Claim::new(0..0)?, memory: PhantomData });
-        }
-        ensure!(v.storage.is_aligned(align_of::<T>()), misaligned());
-        let (start, end) =
-            (v.layout.offset.wrapping_add(range.start), v.layout.offset.checked_add(range.end));
-        ensure!(end.is_some_and(|end| end <= v.storage.host_len() / size), beyond_storage(&v));
-        let first = data.wrapping_add(start);
-        let claim = Claim::new(first as usize..first as usize + len * size)?;
-        Ok(Output { first, len, _claim: claim, memory: PhantomData })
+        let len = range.len();
+        let first = first_of::<T>(&v, range)?;
+        Ok(Output { first, len, _claim: Claim::new(bytes_of(first, len))?, memory: PhantomData })
     }
+}
+
+/// A pointer to the first of the elements at a range of positions of a dense view, all of which may be written.
+#[inline]
+fn first_of<T: Element>(v: &View, range: Range<usize>) -> Result<*mut T> {
+    check::<T>(v)?;
+    if range.is_empty() {
+        return Ok(std::ptr::NonNull::dangling().as_ptr());
+    }
+    ensure!(v.storage.is_aligned(align_of::<T>()), misaligned());
+    let (start, end) = (v.layout.offset.wrapping_add(range.start), v.layout.offset.checked_add(range.end));
+    ensure!(end.is_some_and(|end| end <= v.storage.host_len() / size_of::<T>()), beyond_storage(v));
+    Ok(v.storage.data_ptr().cast::<T>().wrapping_add(start))
+}
+
+/// The addresses of `len` elements.
+#[inline]
+fn bytes_of<T>(first: *mut T, len: usize) -> Range<usize> {
+    first as usize..first as usize + len * size_of::<T>()
+}
+
+/// Calls `f` with the elements at one range of positions of each of some dense views: what one worker makes of the
+/// tensors of a parameter. An [`Output`] of each would enter the claims one by one, which costs small tensors more than
+/// their arithmetic.
+///
+/// # Errors
+/// As for [`Output::of`].
+pub fn with_parts<T: Element>(
+    views: &[View],
+    range: &Range<usize>,
+    f: impl FnOnce(&mut [&mut [T]]),
+) -> Result<()> {
+    /// Ends the claims on parts, even if `f` panics.
+    struct Taken<'a, T>(&'a Claims, [*mut T; CLAIMS], usize);
+    impl<T> Drop for Taken<'_, T> {
+        fn drop(&mut self) {
+            self.1[..self.2].iter().rev().for_each(|first| self.0.release(*first as usize));
+        }
+    }
+    ensure!(views.len() <= CLAIMS, taken_twice());
+    TAKEN.with(|claims| {
+        let mut taken = Taken(claims, [std::ptr::null_mut(); CLAIMS], 0);
+        let mut parts: [&mut [T]; CLAIMS] = Default::default();
+        for (k, v) in views.iter().enumerate() {
+            let first = first_of::<T>(v, range.clone())?;
+            claims.take(bytes_of(first, range.len()))?;
+            (taken.1[k], taken.2) = (first, k + 1);
+            // SAFETY: `first_of` has checked that these elements lie in the storage, which is borrowed, and are aligned;
+            // every bit pattern is a T. No other part, nor anything else on this thread, has them while they are
+            // claimed, and the slices end with the call of `f`, before the claims.
+            parts[k] = unsafe { std::slice::from_raw_parts_mut(first, range.len()) };
+        }
+        f(&mut parts[..views.len()]);
+        Ok(())
+    })
+}
+
+/// Writes the element of a view of one. It need not be aligned.
+///
+/// # Errors
+/// `RuntimeError` for memory that is read-only, too short, or taken.
+#[inline]
+pub fn write_one<T: Element>(v: View, value: T) -> Result<()> {
+    check::<T>(&v)?;
+    let at = v.layout.offset;
+    ensure!(at < v.storage.host_len() / size_of::<T>(), beyond_storage(&v));
+    let element = v.storage.data_ptr().cast::<T>().wrapping_add(at);
+    ensure!(TAKEN.with(|claims| claims.are_free(&bytes_of(element, 1))), taken_twice());
+    // SAFETY: the element lies in the storage, which is borrowed, and nothing on this thread has a reference to it.
+    unsafe { element.write_unaligned(value) };
+    Ok(())
 }
 
 impl<T: Element> Deref for Output<'_, T> {
@@ -323,6 +400,31 @@ mod tests {
             drop(parts);
             drop(Output::<f32>::of(view(&s, &whole)).unwrap());
         }
+    }
+
+    #[test]
+    fn parts_of_several_tensors_are_taken_together_and_released_together() {
+        let s = Storage::zeroed(64).unwrap();
+        let whole = Layout::contiguous([16].into());
+        let (first, last) = (whole.slice(0, 0, 8, 1), whole.slice(0, 8, 8, 1));
+        let both = [view(&s, &first), view(&s, &last)];
+        with_parts::<f32>(&both, &(2..4), |parts| {
+            parts[0][0] = 1.0;
+            parts[1][1] = 2.0;
+            let [own, other] = [11, 12].map(|offset| Layout { offset, ..Layout::default() });
+            assert!(
+                Output::<f32>::part(both[0], 3..5).is_err() && Output::<f32>::part(both[0], 4..5).is_ok()
+            );
+            assert!(write_one(view(&s, &own), 3f32).is_err() && write_one(view(&s, &other), 3f32).is_ok());
+        })
+        .unwrap();
+        let overlapping = [both[0], view(&s, &whole)];
+        assert!(with_parts::<f32>(&overlapping, &(2..4), |_| panic!("both have the element")).is_err());
+        let panicked =
+            std::panic::catch_unwind(|| with_parts::<f32>(&both, &(0..8), |_| panic!("in a kernel")));
+        assert!(panicked.is_err());
+        let all = Output::<f32>::of(view(&s, &whole)).unwrap();
+        assert_eq!((all[2], all[11], all[12]), (1.0, 2.0, 3.0));
     }
 
     #[test]

@@ -118,17 +118,18 @@ impl Copies {
 pub fn step(groups: &[Group]) -> Result<()> {
     for group in groups {
         let Some(first) = group.parts.first() else { continue };
-        let gpu = of(first.written[0])?;
+        let gpu = of(first.gradient())?;
         let copies = group
             .parts
             .iter()
-            .map(|p| Copies::of(gpu, Some(p.gradient), &p.written))
+            .map(|p| Copies::of(gpu, Some(p.gradient()), p.written()))
             .collect::<Result<Vec<_>>>()?;
-        let parts: Vec<Part> =
-            std::iter::zip(&copies, group.parts).map(|(c, p)| c.part(Some(p.gradient), &p.written)).collect();
+        let parts: Vec<Part> = std::iter::zip(&copies, group.parts)
+            .map(|(c, p)| c.part(Some(p.gradient()), p.written()))
+            .collect();
         let formula = group.rule.formula();
         run(Work::Step { name: group.rule.name(), formula: &formula, numbers: &group.numbers }, &parts)?;
-        std::iter::zip(&copies, group.parts).try_for_each(|(c, p)| c.write_back(&p.written))?;
+        std::iter::zip(&copies, group.parts).try_for_each(|(c, p)| c.write_back(p.written()))?;
     }
     Ok(())
 }

@@ -23,11 +23,11 @@ struct Lists<'a> {
     written: SmallVec<[&'a [Tensor]; WRITTEN]>,
 }
 
-/// What is done to some neighbouring parameters: the rule, its numbers, how many parameters.
+/// Consecutive parameters with the same rule: the rule, its numbers, and their count.
 type Run<R> = (R, Numbers, usize);
 
 impl Lists<'_> {
-    /// Applies rules to runs of parameters that together are all, and bumps the versions of what is written.
+    /// Applies rules to consecutive runs that together cover all parameters, and increments version counters.
     fn apply<R: Rule>(&self, runs: impl IntoIterator<Item = Run<R>>) -> Result<()> {
         self.check()?;
         let parts: Vec<Part> = (0..self.grads.len())
@@ -90,8 +90,8 @@ fn expect_length(len: usize, params: usize) -> Result<()> {
     Ok(())
 }
 
-/// Increments the step counts. Returns the new counts, each with the number of neighbouring parameters that have it,
-/// which most often is one count that all have.
+/// Increments the step counts. Returns the new counts with the number of consecutive parameters that share each; most
+/// often a single entry for all.
 fn count_steps(steps: &[Tensor], params: &[Tensor]) -> Result<SmallVec<[(f64, usize); 1]>> {
     expect_length(steps.len(), params.len())?;
     let mut runs: SmallVec<[(f64, usize); 1]> = SmallVec::new();

@@ -169,7 +169,7 @@ pub fn adam(
     let (decay, keep) = if s.decoupled { (0.0, 1.0 - s.lr * s.weight_decay) } else { (s.weight_decay, 1.0) };
     let counts = count_steps(steps, params)?;
     let numbers = |t: f64| {
-        // One over the root of the second bias correction.
+        // One over the square root of the second bias correction.
         let unbias = 1.0 / (1.0 - s.beta2.powf(t)).sqrt();
         let size = s.lr / (1.0 - s.beta1.powf(t));
         numbers([decay, keep, s.beta2, 1.0 - s.beta1, 1.0 - s.beta2, s.eps, size, unbias])

@@ -1,11 +1,12 @@
-//! Optimizers and gradients of a whole model: one pass over memory and one parallel region for all tensors.
+//! Optimizer steps and gradient scaling for a whole model: one pass over memory, in one parallel region for all
+//! tensors.
 //!
 //! Note [A region over many tensors]
-//! A model has many small parameters, and a loop or an operation per parameter would cost more than its arithmetic.
-//! The elements of all parameters are therefore numbered through, that range is cut into chunks for the threads, and
-//! each chunk is handed to the rule in the pieces that tensor boundaries leave of it. Dense tensors of the type that
-//! the rule computes in are updated where they lie; other geometries and half types go through blocks of float32 (or
-//! float64) that are read and written back.
+//! A model has many small parameters, and one loop or operation per parameter would cost more in overhead than in
+//! arithmetic. So the elements of all parameters are numbered consecutively, this range is split into chunks for the
+//! threads, and the rule is called for each piece between chunk and tensor boundaries. Dense tensors of the compute
+//! type are updated in place; other layouts and half types are read into blocks of float32 (or float64) and written
+//! back.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -25,7 +26,7 @@ use crate::layout::Layout;
 use crate::multiversion;
 use crate::storage::Storage;
 
-/// Elements per chunk that threads share.
+/// Elements per parallel chunk.
 const GRAIN: usize = 1 << 14;
 
 multiversion! { version = if R::WIDE { IsaDispatch::worth::<T>() } else { IsaDispatch::up_to(Isa::Avx2) };
@@ -65,18 +66,18 @@ multiversion! { version = if R::WIDE { IsaDispatch::worth::<T>() } else { IsaDis
     }
 }
 
-/// Applies a rule to corresponding elements of slices of one length.
+/// Applies a rule to corresponding elements of slices of equal length.
 pub fn update<R: Rule, T: Number>(r: &R, numbers: &Numbers, g: &[T], written: &mut [&mut [T]]) {
     update_elements(*r, &numbers.map(T::of), g, written);
 }
 
-/// What is done to corresponding elements of the tensors of part `i`.
+/// An update of corresponding elements of the tensors of part `i`.
 trait Update: Sync {
     fn f32(&self, i: usize, g: &[f32], written: &mut [&mut [f32]]);
     fn f64(&self, i: usize, g: &[f64], written: &mut [&mut [f64]]);
 }
 
-/// The types that elements are updated in.
+/// The types in which elements are updated.
 trait Updated: Real {
     fn update(u: &impl Update, i: usize, g: &[Self], written: &mut [&mut [Self]]);
 }
@@ -107,7 +108,8 @@ impl Update for Steps<'_, '_, '_> {
 
 pub fn step(groups: &[Group]) -> Result<()> {
     let steps = Steps(groups.iter().flat_map(|g| g.parts.iter().map(move |p| (g, p))).collect());
-    // A gradient in memory that is about to be written is read from a copy; by the number of its part, in order.
+    // Gradients that overlap written memory are read from copies, stored with the number of the part in ascending
+    // order.
     let mut copies: Vec<(usize, (Storage, Layout))> = Vec::new();
     for (i, (_, part)) in steps.0.iter().enumerate() {
         let gradient = part.gradient();
@@ -126,7 +128,7 @@ pub fn step(groups: &[Group]) -> Result<()> {
     })
 }
 
-/// The elements of a view in memory of their own.
+/// A copy of the elements of a view.
 fn copied(v: View) -> Result<(Storage, Layout)> {
     let layout = Layout::contiguous(v.layout.shape.clone());
     let storage = Storage::new(layout.numel() * v.dtype.size())?;
@@ -134,8 +136,8 @@ fn copied(v: View) -> Result<(Storage, Layout)> {
     Ok((storage, layout))
 }
 
-/// Calls `f(i, range)` with ranges of the elements of tensor i that together are all elements of all tensors; see
-/// Note [A region over many tensors]. The error is that of one of the calls.
+/// Calls `f(i, range)` with ranges of the elements of tensor i, which together cover all elements of all tensors; see
+/// Note [A region over many tensors]. Returns the error of one of the failed calls.
 fn for_each_piece(
     sizes: impl Iterator<Item = usize>,
     f: impl Fn(usize, Range<usize>) -> Result<()> + Sync,
@@ -170,7 +172,7 @@ fn pieces(starts: &[usize], chunk: Range<usize>, mut f: impl FnMut(usize, Range<
     }
 }
 
-/// Updates the elements `range` of the tensors of part `i`, in the type of the first.
+/// Updates the elements `range` of the tensors of part `i`, in the compute type of the first.
 fn piece(
     u: &impl Update,
     i: usize,
@@ -224,7 +226,7 @@ fn piece_of<T: Updated>(
 }
 
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-    /// Multiplies and tells whether all elements were finite.
+    /// Multiplies; returns whether all elements were finite.
     fn scale_elements[T: Real](factor: T, x: &mut [T]) -> bool {
         let mut finite = true;
         for v in x {
@@ -294,14 +296,14 @@ multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
 }
 
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-    /// The greatest magnitude; NaN if there is one.
+    /// The largest absolute value; NaN if there is one.
     fn greatest[T: Real](x: &[T]) -> f64 {
         let mut lanes = [T::ZERO; LANES];
         for block in x.chunks(LANES) {
             for (lane, &v) in lanes.iter_mut().zip(block) {
                 let v = v.abs();
                 *lane = if v <= *lane { *lane } else { v };
-                // What is not comparable is kept.
+                // NaN is kept, since all comparisons with it are false.
                 *lane = if v.is_nan() { v } else { *lane };
             }
         }
@@ -309,7 +311,7 @@ multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     }
 }
 
-/// The larger number, or NaN.
+/// The maximum, or NaN if either is NaN.
 #[inline(always)]
 fn larger(a: f64, b: f64) -> f64 {
     if a.is_nan() || a > b { a } else { b }
@@ -319,7 +321,7 @@ fn magnitude<T: Real>(x: &[T], order: f64) -> f64 {
     if order == f64::INFINITY { greatest(x) } else { sum_of(order, x) }
 }
 
-/// The norm of a positive order of all elements of dense tensors of float32 or float64.
+/// The p-norm (positive p) over all elements of dense float32 or float64 tensors.
 pub fn norm_of_all(order: f64, tensors: &[View]) -> f64 {
     let starts = starts(tensors.iter().map(|v| v.layout.numel()));
     let total = starts[tensors.len()];

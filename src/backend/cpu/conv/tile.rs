@@ -143,7 +143,7 @@ macro_rules! across {
     };
 }
 
-/// Prefetch distance in terms: the weights do not fit in the L1 cache beside the data of any tile.
+/// Prefetch distance in terms: the weights do not fit in the L1 cache together with the data of a tile.
 const AHEAD: usize = 16;
 
 /// Prefetches the weights of the term `AHEAD` terms after that of `$w`.

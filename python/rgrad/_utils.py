@@ -1,5 +1,4 @@
-"""Copying and pickling of tensors: `Tensor.__copy__`, `__deepcopy__` and `__reduce_ex__` call this module.
-"""
+"""Copying and pickling of tensors: `Tensor.__copy__`, `__deepcopy__` and `__reduce_ex__` call this module."""
 
 from __future__ import annotations
 

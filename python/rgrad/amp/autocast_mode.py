@@ -1,5 +1,4 @@
-"""The autocast context. Its state is stored in the core, where operations look it up; this module only switches it.
-"""
+"""The autocast context. Its state is stored in the core, where operations look it up; this module only switches it."""
 
 from __future__ import annotations
 
@@ -109,8 +108,7 @@ def _cast(value: Any, device_type: str, dtype: Any) -> Any:
 
 def in_float32(*kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorates a function that needs float32: under autocast on some device types it receives the tensors there as
-    float32,
-    and autocast is off within it.
+    float32, and autocast is off within it.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:

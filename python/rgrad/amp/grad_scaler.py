@@ -1,5 +1,4 @@
-"""Loss scaling: multiplies the loss to prevent underflow of gradients in a half type, and adapts the factor.
-"""
+"""Loss scaling: multiplies the loss to prevent underflow of gradients in a half type, and adapts the factor."""
 
 from __future__ import annotations
 

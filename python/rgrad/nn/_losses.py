@@ -91,7 +91,7 @@ def gaussian_nll_loss(
             raise ValueError("var is of incorrect size")
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")
-    # The lower bound is no part of the derivative.
+    # The lower bound is not differentiated.
     with rgrad.no_grad():
         correction = var.clamp(min=eps) - var
     var = var + correction
@@ -114,8 +114,8 @@ def hinge_embedding_loss(
 
     Args:
         input: distances of pairs, of any shape and a floating point dtype.
-        target: 1 for pairs that belong together and -1 for others, of the same shape.
-        margin: how far apart the others should be.
+        target: 1 for similar pairs and -1 for dissimilar ones, of the same shape.
+        margin: the minimum distance of dissimilar pairs.
         size_average: older form of ``reduction``.
         reduce: older form of ``reduction``.
         reduction: ``'mean'``, ``'sum'`` or ``'none'``.
@@ -140,13 +140,13 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``max(0, -target * (input1 - input2) + margin)``: which of two should be larger, by how much.
+    """``max(0, -target * (input1 - input2) + margin)``: a ranking of pairs.
 
     Args:
         input1: the first of each pair, of any shape and a floating point dtype.
         input2: the second, of the same shape.
         target: 1 where the first should be larger and -1 where the second should.
-        margin: by how much.
+        margin: the minimum difference.
         size_average: older form of ``reduction``.
         reduce: older form of ``reduction``.
         reduction: ``'mean'``, ``'sum'`` or ``'none'``.
@@ -184,8 +184,8 @@ def cosine_embedding_loss(
     Args:
         input1: vectors, ``(N, D)`` or ``(D,)``, of a floating point dtype.
         input2: the vectors that they are compared with, of the same shape.
-        target: 1 for pairs that should point alike and -1 for others, ``(N,)`` or of no dimension.
-        margin: the cosine that the others may have.
+        target: 1 for similar pairs and -1 for dissimilar ones, ``(N,)`` or 0-d.
+        margin: the maximum cosine of dissimilar pairs.
         size_average: older form of ``reduction``.
         reduce: older form of ``reduction``.
         reduction: ``'mean'``, ``'sum'`` or ``'none'``.
@@ -201,7 +201,7 @@ def cosine_embedding_loss(
         )
     if input1.dim() != dim + 1 or input2.dim() != dim + 1:
         raise RuntimeError(f"{dim}D target tensor expects {dim + 1}D input tensors, but found inputs {sizes}")
-    # Added inside the root, so that zero vectors have a gradient.
+    # Added under the square root, so that zero vectors have a gradient.
     epsilon = 1e-12
     norms = ((input1 * input1).sum(-1) + epsilon) * ((input2 * input2).sum(-1) + epsilon)
     cosine = (input1 * input2).sum(-1) / norms.sqrt()
@@ -265,7 +265,7 @@ def multilabel_soft_margin_loss(
 
 
 def _expect_labels(target: Tensor, least: int, classes: int, message: str) -> None:
-    """Refuses labels that are no class. A device is not waited for."""
+    """Rejects labels that are out of range. Does not synchronize with a GPU."""
     if target.device.type == "cpu" and target.numel() and not bool(((target >= least) & (target < classes)).all()):
         raise RuntimeError(message)
 

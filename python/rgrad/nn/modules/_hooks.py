@@ -1,4 +1,4 @@
-"""Hooks of modules: their registration, and the calls that run them."""
+"""Registration and execution of module hooks."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ def add_hook(
     return handle
 
 
-# Hooks of every module (`register_module_forward_hook` and its siblings). They run before a module's own.
+# Global hooks (`register_module_forward_hook` and similar). They run before a module's own hooks.
 global_forward_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
 global_forward_hooks: OrderedDict[int, Callable] = OrderedDict()
 global_forward_hooks_with_kwargs: OrderedDict[int, bool] = OrderedDict()
 global_forward_hooks_always_called: OrderedDict[int, bool] = OrderedDict()
 global_backward_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
 global_backward_hooks: OrderedDict[int, Callable] = OrderedDict()
-# Hooks of the older form, on the last node of each module.
+# Global backward hooks of the older form, on the last node of each module.
 global_node_hooks: OrderedDict[int, Callable] = OrderedDict()
-# Hooks that see what any module is given as a member.
+# Global hooks on the registration of members.
 parameter_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
 buffer_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
 module_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
 
 
 def registered(hooks: OrderedDict[int, Callable], module: Any, name: str, member: Any) -> Any:
-    """The member to register, after the hooks have seen it and may have replaced it."""
+    """Calls the registration hooks, which may replace the member; returns the member to register."""
     for hook in hooks.values():
         replacement = hook(module, name, member)
         if replacement is not None:
@@ -60,10 +60,10 @@ BOTH_FORMS = (
 
 # Note [The hook flag]
 #
-# A call of a module looks at one attribute, `_has_hooks`. It is False on the class; registering a hook sets
-# it on the instance, and registering a global hook sets it on the class, so that every instance sees it.
-# Handles only remove hooks. The slow path of a call clears the flag of a module when it finds nothing left
-# to run, so a flag that is set too long costs one slow call and no correctness.
+# A call of a module checks one attribute, `_has_hooks`. It is False on the class. Registering a hook sets it on the
+# instance, and registering a global hook sets it on the class, for all instances. Removing a hook leaves the flag
+# set; the slow path of the next call clears a module's flag if there is no hook left, so a stale flag costs one slow
+# call but is otherwise harmless.
 class HookMixin:
     """The part of ``Module`` that registers and runs forward and backward hooks."""
 
@@ -85,14 +85,13 @@ class HookMixin:
         """Registers a hook that runs before ``forward``.
 
         Args:
-            hook: ``hook(module, args)``, or ``hook(module, args, kwargs)`` with ``with_kwargs``. A result
-            other
+            hook: ``hook(module, args)``, or ``hook(module, args, kwargs)`` with ``with_kwargs``. A result other
                 than None replaces the arguments (with ``with_kwargs`` it is the pair ``(args, kwargs)``).
             prepend: run before the hooks registered so far.
             with_kwargs: whether the hook also receives the keyword arguments.
 
         Returns:
-            A handle whose ``remove()`` takes the hook away.
+            A handle whose ``remove()`` removes the hook.
         """
         flags = (self._forward_pre_hooks_with_kwargs,) if with_kwargs else ()
         self._has_hooks = True
@@ -105,14 +104,13 @@ class HookMixin:
 
         Args:
             hook: ``hook(module, args, output)``, or ``hook(module, args, kwargs, output)`` with
-            ``with_kwargs``.
-                A result other than None replaces the output.
+                ``with_kwargs``. A result other than None replaces the output.
             prepend: run before the hooks registered so far.
             with_kwargs: whether the hook also receives the keyword arguments.
             always_call: run the hook even when ``forward`` raises.
 
         Returns:
-            A handle whose ``remove()`` takes the hook away.
+            A handle whose ``remove()`` removes the hook.
         """
         flags = []
         if with_kwargs:

@@ -33,8 +33,8 @@ def wgsl_op(
 
     - A formula: `fn name(x: f32, y: f32, k: f32) -> f32 { … }`, with the functions that it calls. It is applied to
       corresponding elements of broadcast tensors; an argument may also be a number.
-    - A kernel: a module with `@compute fn main`. The arrays that it writes have the bindings from `@group(0) @binding(1)`
-      on, followed by those that it reads; they are the results and the arguments of the operation, in that order. A
+    - A kernel: a module with `@compute fn main`. The arrays that it writes have the bindings from `@group(0)
+      @binding(1)` on, followed by those that it reads; they are the results and the arguments of the operation, in that order. A
       uniform struct at `@binding(0)` takes numbers, which a call passes by name; its field `count`, if present, is the
       number of elements of the first result. Elements below 32 bits are packed into words, so an array of u32 accepts
       any such dtype. Workgroups are launched as (x, y) with x up to 65,535.

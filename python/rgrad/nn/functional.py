@@ -1,6 +1,6 @@
-"""The functions behind the modules.
+"""The functions on which the modules are based.
 
-What the core computes is passed on as it is, without a Python frame around it; the rest is composed here.
+Functions of the core are exported directly, without a Python frame around them; the others are composed here.
 """
 
 from __future__ import annotations

@@ -130,8 +130,8 @@ def trunc_normal_(
         )
     scale = std * math.sqrt(2.0)
     inside = (math.erf((b - mean) / scale) - math.erf((a - mean) / scale)) / 2
-    # Values are proposed and refused: normal ones where most are inside, else uniform ones accepted with the
-    # probability density relative to that of the likeliest value of the interval.
+    # Rejection sampling: normal proposals if most of them are inside, else uniform ones, accepted with the probability
+    # density relative to its maximum in the interval.
     mode = max(a, min(mean, b))
     peak = -0.5 * ((mode - mean) / std) ** 2
     with rgrad.no_grad():

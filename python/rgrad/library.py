@@ -34,20 +34,20 @@ def wgsl_op(
     - A formula: `fn name(x: f32, y: f32, k: f32) -> f32 { … }`, with the functions that it calls. It is applied to
       corresponding elements of broadcast tensors; an argument may also be a number.
     - A kernel: a module with `@compute fn main`. The arrays that it writes have the bindings from `@group(0)
-      @binding(1)` on, followed by those that it reads; they are the results and the arguments of the operation, in that order. A
-      uniform struct at `@binding(0)` takes numbers, which a call passes by name; its field `count`, if present, is the
-      number of elements of the first result. Elements below 32 bits are packed into words, so an array of u32 accepts
-      any such dtype. Workgroups are launched as (x, y) with x up to 65,535.
+      @binding(1)` on, followed by those that it reads; they are the results and the arguments of the operation, in that
+      order. A uniform struct at `@binding(0)` takes numbers, which a call passes by name; its field `count`, if
+      present, is the number of elements of the first result. Elements below 32 bits are packed into words, so an array
+      of u32 accepts any such dtype. Workgroups are launched as (x, y) with x up to 65,535.
 
     Args:
         name: The operation's name in errors and profiles; for a formula, that of its function.
         source: The WGSL.
-        backward: Called with the gradients of the results, followed by the arguments; returns the gradient of each tensor
-            argument, or None. It may use operations created here.
-        result: For a kernel: called with the arguments, returns `(shape, dtype)` of the result or a list of such pairs. By
-            default every result has the shape and dtype of the first argument.
-        invocations: For a kernel: called with the arguments, returns the number of invocations of `main`. By default the
-            number of elements of the first result.
+        backward: Called with the gradients of the results, followed by the arguments; returns the gradient of each
+            tensor argument, or None. It may use operations created here.
+        result: For a kernel: called with the arguments, returns `(shape, dtype)` of the result or a list of such
+            pairs. By default every result has the shape and dtype of the first argument.
+        invocations: For a kernel: called with the arguments, returns the number of invocations of `main`. By default
+            the number of elements of the first result.
         cpu: The implementation for CPU tensors, which are rejected otherwise.
 
     Returns:

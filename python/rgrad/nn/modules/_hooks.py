@@ -221,7 +221,7 @@ def _both(first: OrderedDict, second: OrderedDict) -> list[tuple[int, Callable]]
 
 
 def _hook_last_node(module: Any, args: tuple, result: Any, hooks: list) -> None:
-    """Hooks of the older form: they run after the node of the module's first result."""
+    """Registers hooks of the older form, which run after the node of the module's first result."""
     if not hooks:
         return
     first = result
@@ -242,7 +242,7 @@ def _hook_last_node(module: Any, args: tuple, result: Any, hooks: list) -> None:
 
 
 def _what_is_missed(args: tuple, result: Any, node: Any) -> tuple[str, str] | None:
-    """Why hooks on the one node do not see all gradients of a module, and which they do not see."""
+    """Says why hooks on that node miss some gradients of the module, and which ones; None if they miss none."""
     results = (result,) if isinstance(result, _C.Tensor) else result
     if not (isinstance(results, tuple) and all(isinstance(r, _C.Tensor) for r in results)):
         return (
@@ -322,7 +322,8 @@ class _BackwardBoundary:
 
     def _input_gradients(self, grads: tuple) -> tuple:
         if self.grad_output is None:
-            # The gradient reached the inputs on a way around the outputs: there is nothing to show to the hooks.
+            # The gradients reached the inputs by a path that does not include the outputs, so the hooks have nothing
+            # to observe.
             return grads
         places = self.input_places or []
         grad_input = self._run_hooks(_spread(grads, places, self.input_count))
@@ -348,9 +349,9 @@ class _BackwardBoundary:
 def _watch(
     values: tuple, on_backward: Callable[[tuple], tuple], of_inputs: bool
 ) -> tuple[tuple, list[int] | None]:
-    """Passes the tensors of ``values`` through an identity node, and says where among them they are.
+    """Passes the tensors in ``values`` through an identity node; also returns their positions in ``values``.
 
-    The places are None when no gradient will flow through.
+    The positions are None when no gradient will flow through.
     """
     places = [i for i, value in enumerate(values) if isinstance(value, _C.Tensor)]
     if not (rgrad.is_grad_enabled() and any(values[i].requires_grad for i in places)):
@@ -363,7 +364,7 @@ def _watch(
 
 
 def _spread(grads: tuple, places: list[int], count: int) -> tuple:
-    """Puts gradients of tensors at their places among ``count`` values, with None elsewhere."""
+    """Places the gradients of tensors at their positions among ``count`` values, with None elsewhere."""
     spread: list[Any] = [None] * count
     for place, grad in zip(places, grads, strict=True):
         spread[place] = grad
@@ -371,7 +372,7 @@ def _spread(grads: tuple, places: list[int], count: int) -> tuple:
 
 
 def _as_gradients(replacement: Any, before: tuple, kind: str) -> tuple:
-    # A tensor alone passes for a tuple of its rows, as in PyTorch.
+    # A single tensor is treated as the tuple of its rows, as in PyTorch.
     if len(replacement) != len(before):
         raise RuntimeError(
             f"Backward {'pre ' if kind == 'output' else ''}hook returned an invalid number of grad_{kind}, "
@@ -379,15 +380,15 @@ def _as_gradients(replacement: Any, before: tuple, kind: str) -> tuple:
         )
     for new, old in zip(replacement, before, strict=True):
         if isinstance(new, _C.Tensor) and isinstance(old, _C.Tensor) and new.shape != old.shape:
-            # PyTorch checks this in a node's hook of that name, which calls the module's.
+            # PyTorch raises this from a node hook named 'hook', which calls the module's hooks.
             raise RuntimeError("hook 'hook' has changed the size of value")
     return tuple(replacement)
 
 
 class BackwardHookFunction(Function):
-    """The identity; its backward hands the gradients to a callback and returns what that returns.
+    """The identity; its backward passes the gradients to a callback and returns the callback's result.
 
-    The callback of inputs sees zeros for gradients that there are none of; that of outputs sees None.
+    For inputs, missing gradients are passed as zeros; for outputs, as None.
     """
 
     @staticmethod

@@ -28,6 +28,11 @@ _ROWS = {
         "set_rng_state_all",
     ),
     "cuda.streams": ("cuda", "Event Stream"),
+    "distributions.transforms": (
+        "distributions._transform",
+        "CatTransform ComposeTransform CumulativeDistributionTransform IndependentTransform ReshapeTransform "
+        "StackTransform Transform _InverseTransform",
+    ),
     "func": ("nn.utils.stateless", "functional_call"),
     "jit.annotations": ("jit", "Dict List Optional Tuple"),
     "nn.modules.activation": (_NN, "MultiheadAttention"),

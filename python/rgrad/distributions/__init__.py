@@ -9,14 +9,25 @@
 
 from . import constraints, transforms, utils
 from .bernoulli import Bernoulli
-from .categorical import Categorical
+from .binomial import Binomial, Geometric, NegativeBinomial, Poisson
+from .categorical import Categorical, Multinomial, OneHotCategorical, OneHotCategoricalStraightThrough
 from .constraint_registry import biject_to, transform_to
+from .continuous_bernoulli import ContinuousBernoulli
+from .dirichlet import Beta, Dirichlet
 from .distribution import Distribution
 from .exp_family import ExponentialFamily
 from .exponential import Exponential
+from .gamma import Chi2, FisherSnedecor, Gamma, InverseGamma, StudentT
+from .gumbel import Gumbel, Kumaraswamy, Weibull
 from .independent import Independent
+from .laplace import Cauchy, HalfCauchy, Laplace
 from .mixture_same_family import MixtureSameFamily
-from .normal import Normal
+from .multivariate_normal import LowRankMultivariateNormal, MultivariateNormal
+from .normal import HalfNormal, LogisticNormal, LogNormal, Normal
+from .pareto import GeneralizedPareto, Pareto
+from .relaxed_categorical import RelaxedBernoulli, RelaxedOneHotCategorical
 from .transformed_distribution import TransformedDistribution
 from .transforms import *
 from .uniform import Uniform
+from .von_mises import VonMises
+from .wishart import LKJCholesky, Wishart

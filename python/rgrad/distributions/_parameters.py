@@ -60,24 +60,28 @@ class Odds(Parametric):
 
     probs: Any
     logits: Any
+    # Which of them was given: the other one is an attribute too once it has been asked for.
+    _given_odds: str
     # Whether they are of one event, not of the categories along the last dimension.
     _is_binary = True
 
     @property
     def _param(self) -> Tensor:
         """That of the two which was given."""
-        return vars(self)["probs" if "probs" in vars(self) else "logits"]
+        return vars(self)[self._given_odds]
 
-    @staticmethod
-    def _expect_one(probs: Any, logits: Any) -> None:
+    def _expect_one(self, probs: Any, logits: Any) -> None:
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+        self._given_odds = "probs" if logits is None else "logits"
 
     def _set_odds(self, probs: Any, logits: Any, validate_args: bool | None, **others: Any) -> None:
         """Sets the one that is given, broadcast with other parameters."""
         self._expect_one(probs, logits)
-        given = {"probs": probs} if logits is None else {"logits": logits}
-        self._set(validate_args, **others, **given)
+        self._set(validate_args, **others, **{self._given_odds: probs if logits is None else logits})
+
+    def _expand_rest(self, new: Any, shape: rgrad.Size) -> None:
+        new._given_odds = self._given_odds
 
     @property
     def param_shape(self) -> rgrad.Size:

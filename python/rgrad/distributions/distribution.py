@@ -48,6 +48,8 @@ class Distribution:
     has_rsample: Any = False
     has_enumerate_support: Any = False
     _validate_args = __debug__
+    _batch_shape: Any
+    _event_shape: Any
 
     def __init__(
         self,

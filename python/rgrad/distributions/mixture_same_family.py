@@ -48,7 +48,7 @@ class MixtureSameFamily(Distribution):
                 f"`mixture_distribution.batch_shape` ({weights}) is not compatible with "
                 f"`component_distribution.batch_shape`({shape[:-1]})"
             )
-        count = mixture_distribution.param_shape[-1]
+        count = mixture_distribution.logits.shape[-1]
         if count != shape[-1]:
             raise ValueError(
                 f"`mixture_distribution component` ({count}) does not equal "

@@ -76,8 +76,7 @@ class TransformedDistribution(Distribution):
         new._validate_args = self._validate_args
         return new
 
-    @constraints.dependent_property(is_discrete=False)
-    def support(self) -> Any:
+    def _support(self) -> Any:
         """What the last transform gives."""
         if not self.transforms:
             return self.base_dist.support
@@ -85,10 +84,9 @@ class TransformedDistribution(Distribution):
         missing = len(self._event_shape) - last.event_dim
         return constraints.independent(last, missing) if missing > 0 else last
 
-    @property
-    def has_rsample(self) -> bool:
-        """As the base."""
-        return self.base_dist.has_rsample
+    # Subclasses may say these outright.
+    support: Any = constraints.dependent_property(_support, is_discrete=False)
+    has_rsample: Any = property(lambda self: self.base_dist.has_rsample, doc="As the base.")
 
     def _transform(self, x: Tensor) -> Tensor:
         for transform in self.transforms:

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         cpu,
         cuda,
         distributed,
+        distributions,
         func,
         functional,
         fx,

@@ -110,5 +110,6 @@ def from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> _C.Untype
 def install() -> None:
     """Adds the methods to Tensor, and one to its storages."""
     _C.UntypedStorage.from_file = staticmethod(from_file)  # type: ignore[attr-defined]
+    _C._TensorMeta = type(Tensor)  # type: ignore[attr-defined]
     for method in (apply_, map_, map2_, storage, pinverse, __complex__):
         setattr(Tensor, method.__name__, method)

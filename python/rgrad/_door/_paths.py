@@ -103,6 +103,15 @@ _ROWS = {
     "utils.data._utils": ("utils.data", "get_worker_info"),
     "utils.data._utils.collate": ("utils.data", "default_collate default_convert"),
     "utils.data._utils.worker": ("utils.data", "WorkerInfo get_worker_info"),
+    "vision.transforms.v2": (
+        "vision.transforms",
+        "CenterCrop Compose ConvertImageDtype InterpolationMode Lambda Normalize PILToTensor RandomCrop "
+        "RandomHorizontalFlip RandomResizedCrop Resize ToTensor",
+    ),
+    "vision.transforms.v2.functional": (
+        "vision._functional",
+        "InterpolationMode center_crop convert_image_dtype crop hflip normalize pad pil_to_tensor resize to_tensor",
+    ),
     "vision.transforms.functional": (
         "vision._functional",
         "InterpolationMode center_crop convert_image_dtype crop hflip normalize pad pil_to_tensor resize to_tensor",

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import types
 
+from rgrad._dynamo import eval_frame
+from rgrad._dynamo.eval_frame import OptimizedModule
 from rgrad.compiler import allow_in_graph, assume_constant_result, disable, is_compiling, reset
 
 __all__ = [
+    "OptimizedModule",
     "allow_in_graph",
     "assume_constant_result",
     "config",
     "disable",
+    "eval_frame",
     "is_compiling",
     "mark_dynamic",
     "mark_static_address",

@@ -112,7 +112,8 @@ def _test_again(operation: Operation, args: Any, kwargs: Any, close: Callable[[T
         close(first, second)
 
 
-_TESTS: dict[str, Callable[..., None]] = dict(zip(ALL_TESTS, (_test_schema, _test_autograd, _test_fake, _test_again), strict=True))
+_CHECKS = (_test_schema, _test_autograd, _test_fake, _test_again)
+_TESTS: dict[str, Callable[..., None]] = dict(zip(ALL_TESTS, _CHECKS, strict=True))
 
 
 def opcheck(

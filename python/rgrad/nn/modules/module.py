@@ -24,6 +24,7 @@ from ._global_hooks import (
 )
 from ._hooks import HookMixin
 from ._registry import REGISTRIES, Registry, install_registry
+from ._state import EXTRA_STATE_KEY as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401 - packages look it up here
 from ._state import StateMixin
 from ._trace import note_module
 

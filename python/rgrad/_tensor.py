@@ -107,7 +107,7 @@ def from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> _C.Untype
     return from_file(filename, shared, nbytes)
 
 
-_item = _C.UntypedStorage.__getitem__
+_item = vars(_C.UntypedStorage)["__getitem__"]
 
 
 def _slice_or_item(self: _C.UntypedStorage, index: Any) -> Any:

@@ -225,7 +225,7 @@ def part_of(storage: UntypedStorage, which: slice) -> UntypedStorage:
         storage: of the CPU.
         which: a slice with a step of 1.
     """
-    begin, end, step = which.indices(len(storage))
+    begin, end, step = which.indices(storage.nbytes())
     if step != 1:
         raise RuntimeError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
     if storage.device.type != "cpu":

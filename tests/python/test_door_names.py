@@ -28,7 +28,6 @@ def test_marks_for_a_compiler_leave_functions_and_modules_as_they_are():
     assert not isinstance(module, jit.ScriptModule)
     assert torch.compiler.disable(double) is double and torch.compiler.disable(recursive=False)(double) is double
     assert not torch.compiler.is_compiling() and not torch.onnx.is_in_onnx_export()
-    assert torch.fx.wrap(double) is double and torch.fx.wrap("double") == "double"
     with pytest.raises(RuntimeError, match="callable or string"):
         torch.fx.wrap(3)
 
@@ -49,9 +48,7 @@ def test_compile_runs_eagerly_and_says_so_once():
         lambda: torch.jit.save(torch.nn.Identity(), io.BytesIO()),
         lambda: torch.jit.load("model.pt"),
         lambda: torch.jit.ScriptModule(),
-        lambda: torch.fx.symbolic_trace(torch.nn.Identity()),
-        lambda: torch.fx.Graph(),
-        lambda: type("Own", (torch.fx.Tracer,), {})(),
+        lambda: type("Own", (torch.utils._python_dispatch.TorchDispatchMode,), {})(),
         lambda: torch.onnx.export(torch.nn.Identity(), (), "model.onnx"),
     ],
 )

@@ -60,6 +60,50 @@ _ROWS = {
         "StackTransform Transform _InverseTransform",
     ),
     "distributions.weibull": ("distributions.gumbel", "Weibull"),
+    "distributed.algorithms.join": ("distributed._names", "Join JoinHook Joinable"),
+    "distributed.checkpoint": (
+        "distributed._names",
+        "DefaultLoadPlanner DefaultSavePlanner FileSystemReader FileSystemWriter StorageReader StorageWriter "
+        "async_save load load_state_dict save save_state_dict",
+    ),
+    "distributed.checkpoint.state_dict": (
+        "distributed._names",
+        "StateDictOptions get_model_state_dict get_optimizer_state_dict get_state_dict set_model_state_dict "
+        "set_optimizer_state_dict set_state_dict",
+    ),
+    "distributed.checkpoint.stateful": ("distributed._names", "Stateful"),
+    "distributed.device_mesh": ("distributed._names", "DeviceMesh init_device_mesh"),
+    "distributed.distributed_c10d": (
+        "distributed",
+        "Backend GroupMember ProcessGroup ReduceOp Work all_gather all_gather_into_tensor all_gather_object "
+        "all_reduce barrier broadcast broadcast_object_list destroy_process_group get_backend get_global_rank "
+        "get_rank get_world_size group init_process_group is_initialized new_group",
+    ),
+    "distributed.fsdp": (
+        "distributed._names",
+        "BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FlatParameter FullOptimStateDictConfig "
+        "FullStateDictConfig FullyShardedDataParallel LocalOptimStateDictConfig LocalStateDictConfig "
+        "MixedPrecision MixedPrecisionPolicy OffloadPolicy OptimStateDictConfig ShardedOptimStateDictConfig "
+        "ShardedStateDictConfig ShardingStrategy StateDictConfig StateDictType fully_shard "
+        "register_fsdp_forward_method",
+    ),
+    "distributed.fsdp.sharded_grad_scaler": ("distributed._names", "ShardedGradScaler"),
+    "distributed.fsdp.wrap": (
+        "distributed._names",
+        "ModuleWrapPolicy always_wrap_policy enable_wrap lambda_auto_wrap_policy size_based_auto_wrap_policy "
+        "transformer_auto_wrap_policy wrap",
+    ),
+    "distributed.optim": ("distributed._names", "PostLocalSGDOptimizer ZeroRedundancyOptimizer"),
+    "distributed.rpc": ("distributed._names", "RRef init_rpc rpc_async rpc_sync shutdown"),
+    "distributed.tensor": (
+        "distributed._names",
+        "DTensor Partial Placement Replicate Shard distribute_module distribute_tensor",
+    ),
+    "distributed.tensor.parallel": (
+        "distributed._names",
+        "ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput "
+        "RowwiseParallel SequenceParallel loss_parallel parallelize_module",
+    ),
     "func": ("nn.utils.stateless", "functional_call"),
     "jit.annotations": ("jit", "Dict List Optional Tuple"),
     "nn.modules.activation": (_NN, "MultiheadAttention"),
@@ -77,8 +121,9 @@ _ROWS = {
     "nn.modules.linear": (_NN, "LazyLinear"),
     "nn.modules.pixelshuffle": (_NN, "PixelShuffle PixelUnshuffle"),
     "nn.modules.pooling": (_NN, "LPPool1d LPPool2d LPPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d"),
-    "nn.parallel": ("nn", "DataParallel"),
+    "nn.modules.module": (f"{_NN}._state", "_IncompatibleKeys"),
     "nn.parallel.data_parallel": ("nn", "DataParallel"),
+    "nn.parallel.distributed": ("nn.parallel", "DistributedDataParallel"),
     "optim._adafactor": ("optim", "Adafactor"),
     "optim.lr_scheduler": (
         "optim.lr_scheduler",
@@ -90,6 +135,15 @@ _ROWS = {
     "utils.data._utils": ("utils.data", "get_worker_info"),
     "utils.data._utils.collate": ("utils.data", "default_collate default_convert"),
     "utils.data._utils.worker": ("utils.data", "WorkerInfo get_worker_info"),
+    "vision.transforms.v2": (
+        "vision.transforms",
+        "CenterCrop Compose ConvertImageDtype InterpolationMode Lambda Normalize PILToTensor RandomCrop "
+        "RandomHorizontalFlip RandomResizedCrop Resize ToTensor",
+    ),
+    "vision.transforms.v2.functional": (
+        "vision._functional",
+        "InterpolationMode center_crop convert_image_dtype crop hflip normalize pad pil_to_tensor resize to_tensor",
+    ),
     "vision.transforms.functional": (
         "vision._functional",
         "InterpolationMode center_crop convert_image_dtype crop hflip normalize pad pil_to_tensor resize to_tensor",

@@ -1,6 +1,7 @@
 //! How a pointwise row becomes an operation: types, shapes, the kernel call, the node. The rows are in `rows`.
 
 mod backward;
+mod fold;
 mod formula;
 mod order;
 
@@ -29,6 +30,7 @@ use crate::tensor::{Overlap, Tensor};
 use crate::{bail, ensure};
 use backward::PointwiseBackward;
 pub use backward::prim_row;
+pub use fold::{Applied, Rule, fold};
 pub use formula::{evaluate, primitive};
 use order::{empty_among, lie_plainly};
 

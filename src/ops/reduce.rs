@@ -29,7 +29,7 @@ pub use select::{Chosen, lanes, pick, place};
 pub use table::OPS;
 
 /// The mask of every dimension.
-fn all_dims(rank: usize) -> u64 {
+pub fn all_dims(rank: usize) -> u64 {
     if rank >= 64 { u64::MAX } else { (1 << rank) - 1 }
 }
 
@@ -62,7 +62,7 @@ pub fn reduced_shape(shape: &Dims, mask: u64, keepdim: bool) -> Dims {
 }
 
 /// The dimensions of `mask` from its highest one down to the first gap.
-fn last_run(mask: u64) -> u64 {
+pub fn last_run(mask: u64) -> u64 {
     if mask == 0 {
         return 0;
     }

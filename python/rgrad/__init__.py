@@ -10,9 +10,9 @@ tensor([2., 4.])
 from __future__ import annotations
 
 # Note [Importing without typing]
-# `typing` and what it imports would take a third of the time of `import rgrad`, and only type checkers need it. So the
-# modules that are loaded with rgrad import it under `if TYPE_CHECKING:`. They define TYPE_CHECKING themselves: type
-# checkers go by the name.
+# `typing` and its imports would take a third of the time of `import rgrad`, and only type checkers need them. So
+# modules loaded with rgrad import it under `if TYPE_CHECKING:`. They define TYPE_CHECKING themselves, which type
+# checkers recognize by its name.
 import importlib
 import math
 
@@ -47,7 +47,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    # What __getattr__ finds, for type checkers and editors. A test compares this with what there is.
+    # The names that __getattr__ resolves, for type checkers and editors. A test compares them with the actual ones.
     from . import (
         accelerator,
         amp,
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         cpu,
         cuda,
         distributed,
+        distributions,
         func,
         functional,
         fx,
@@ -169,7 +170,7 @@ if TYPE_CHECKING:
     from .types import SymBool, SymFloat, SymInt
     from .version import compiled_with_cxx11_abi
 
-# Names whose modules are loaded at their first use, so that `import rgrad` stays fast.
+# Names whose modules are loaded on first use, so that `import rgrad` stays fast.
 _DTYPE_PREFIXES = ("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
 _NAMES_OF = {
     "_absent_dtypes": (
@@ -249,5 +250,5 @@ def __dir__() -> list[str]:
     import pkgutil
 
     modules = (module.name for module in pkgutil.iter_modules(__path__))  # noqa: F405
-    # To import `as_torch` changes the process: what looks at all that a directory names must not do it.
+    # Importing `as_torch` changes the process, so tools that import everything in `dir()` must not see it.
     return sorted({*globals(), *_FROM, *(n for n in modules if not n.startswith("_") and n != "as_torch")})

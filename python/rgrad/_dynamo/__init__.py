@@ -1,4 +1,4 @@
-"""`torch._dynamo`, as far as packages ask it whether they are being compiled: they are not."""
+"""`torch._dynamo`, for packages that check whether they are being compiled: they are not."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = [
     "reset",
 ]
 
-# Packages set these before they compile.
+# Set by packages before they compile.
 config = types.SimpleNamespace(suppress_errors=False, cache_size_limit=8, recompile_limit=8)
 
 
 def mark_dynamic(t: object, index: object, **bounds: object) -> None:
-    """Nothing to do: every shape is dynamic."""
+    """Has no effect: all shapes are dynamic."""
 
 
 def mark_static_address(t: object, guard: bool = True) -> None:
-    """Nothing to do: nothing is recorded."""
+    """Has no effect: nothing is captured."""

@@ -1,10 +1,11 @@
-//! Formulas without a compiled loop, run step by step over blocks that stay in the first-level cache.
+//! Interpretation of formulas without a compiled loop: step by step, on blocks that fit in the L1 cache.
 //!
-//! Note [Interpreted formulas]: a step is the loop of the row of its name, called on a block. Steps and rows are therefore
-//! the same code, and the result has the bits of the rows run one after the other, on every instruction set. Only what
-//! lies in memory differs: operands are read once, results written once, and what stands between them never leaves the
-//! cache. Blocks are given out like registers: one whose value is not read any more is used again. Truth values are kept
-//! as 0 and 1 of the type computed in, which is what the loops of rows read.
+//! Note [Interpreted formulas]: each step calls the compiled loop of the pointwise operation of the same name on a
+//! block. So steps and pointwise operations share their code, and the result is bit-identical to that of separate
+//! operations on every instruction set. Only the memory traffic differs: operands are read once, results are written
+//! once, and intermediates never leave the cache. Blocks are allocated like registers: a block is reused after the
+//! last use of its value. Booleans are represented as 0 and 1 of the compute type, as the loops of pointwise
+//! operations expect.
 
 use std::ops::Range;
 
@@ -21,10 +22,10 @@ use crate::error::Result;
 use crate::formula::record::{Prim, Step};
 use crate::formula::{Arith, Formula, Int};
 
-/// The loops of the row that computes a primitive step.
+/// The compiled loops of the pointwise operation that computes a primitive.
 pub type Primitives<'a> = &'a (dyn Fn(Prim) -> Option<Kernel> + Sync);
 
-/// A type that formulas are interpreted in.
+/// A type in which formulas are interpreted.
 trait Interpreted: Lane + Arith {
     fn same(kernel: Kernel) -> Option<Loop<Self, Self>>;
     fn truth(kernel: Kernel) -> Option<Loop<Self, Bool8>>;
@@ -48,13 +49,13 @@ macro_rules! interpreted {
 }
 interpreted! { f32, f32, |b| b as f32; f64, f64, |b| b as f64; Int<i32>, i32, |b| Int(b as i32); Int<i64>, i64, |b| Int(b as i64); }
 
-/// Where the value of a step is.
+/// The location of a step's value.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Slot {
     Operand(usize),
     Constant(usize),
     Block(usize),
-    /// Where the first result lies in memory.
+    /// The memory of the first result.
     Out,
 }
 
@@ -70,17 +71,17 @@ struct Instruction<T> {
     out: Slot,
 }
 
-/// A formula made ready for one type and one call.
+/// A formula compiled to instructions for one type and one call.
 struct Plan<T> {
     instructions: Vec<Instruction<T>>,
     constants: Vec<T>,
     blocks: usize,
-    /// Where each result is after the last instruction.
+    /// The location of each result after the last instruction.
     results: SmallVec<[Slot; 4]>,
 }
 
 impl<T: Interpreted> Plan<T> {
-    /// None where a step has no loop of this type. `direct`: the first result may be computed where it lies.
+    /// None if a step has no loop for this type. `direct`: the first result may be computed directly in its memory.
     fn new(f: &Formula, primitives: Primitives, params: &[Scalar], direct: bool) -> Option<Self> {
         let steps = f.steps();
         let mut last = vec![0; steps.len()];
@@ -114,7 +115,7 @@ impl<T: Interpreted> Plan<T> {
                     };
                     let operands: SmallVec<[Slot; 3]> =
                         operands[..p.arity()].iter().map(|&o| slots[o]).collect();
-                    // Before the operands' blocks are given up: a loop does not write what it reads.
+                    // Allocated before the operands' blocks are released, so that no loop writes to its inputs.
                     let out = match free.pop() {
                         _ if in_place && i == first => Slot::Out,
                         Some(b) => Slot::Block(b),
@@ -143,7 +144,7 @@ impl<T: Interpreted> Plan<T> {
 }
 
 /// Applies a formula that computes in `compute` to operands of any dtype and layout, all expanded to the shape of the
-/// results; false where a step has no loop for that type, or an operand or parameter is missing.
+/// results; false if a step has no loop for that type, or an operand or parameter is missing.
 pub fn run(
     f: &Formula,
     primitives: Primitives,
@@ -185,7 +186,7 @@ fn run_as<T: Interpreted>(
         })
         .collect();
     let grain = OperandAccess::grain(&origins, GRAIN);
-    // The first result may be computed where it lies; the others, and it otherwise, are scattered from blocks.
+    // The first result may be computed directly in its memory; all others are scattered from blocks.
     if plan.results.first() == Some(&Slot::Out) {
         let mut first = Output::<T::Stored>::of(outs[0])?;
         let cells = scattered(&plan.results, outs)?;
@@ -204,10 +205,10 @@ fn scattered<'a>(results: &[Slot], outs: &[View<'a>]) -> Result<Scattered<'a>> {
     places.map(|(out, slot)| (*slot != Slot::Out).then(|| Cells::of(*out)).transpose()).collect()
 }
 
-/// By result, its elements, unless it is computed where it lies.
+/// For each result its memory, unless it is computed directly in its memory.
 type Scattered<'a> = SmallVec<[Option<Cells<'a>>; 4]>;
 
-/// Computes a range of positions; `first` holds the elements there of the first result, if it is computed where it lies.
+/// Computes a range of positions; `first` is the memory of the first result in this range if it is computed directly.
 fn run_range<T: Interpreted>(
     plan: &Plan<T>,
     origins: &[OperandAccess],
@@ -231,7 +232,7 @@ fn run_range<T: Interpreted>(
         let n = cursors.iter().map(|c| c.left(at)).fold(room.min(range.end - at), usize::min);
         cursors.iter_mut().for_each(|c| c.reach(at, n));
         for instruction in &plan.instructions {
-            // The block is taken out while the others are read.
+            // Take the output block out of the list while the input blocks are borrowed.
             let mut own = match instruction.out {
                 Slot::Block(b) => std::mem::take(&mut blocks[b]),
                 _ => Vec::new(),
@@ -280,7 +281,7 @@ fn value<'a, T: Interpreted>(
         Slot::Operand(k) => cursors[k].get(at, n),
         Slot::Constant(k) => &constants[k][..n],
         Slot::Block(b) => &blocks[b][..n],
-        // Nothing reads what is computed where it lies.
+        // The first result's memory is never an input of an instruction.
         Slot::Out => &[],
     }
 }

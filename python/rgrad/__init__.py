@@ -234,12 +234,15 @@ def __getattr__(name: str) -> Any:
     if name in _FROM:
         value = globals()[name] = getattr(importlib.import_module(f"rgrad.{_FROM[name]}"), name)
         return value
-    if name.isidentifier() and (not name.startswith("_") or name in ("__config__", "__future__", "_foreach")):
+    if name.isidentifier() and (not name.startswith("_") or name in ("__config__", "__future__")):
         try:
             return importlib.import_module(f"rgrad.{name}")
         except ModuleNotFoundError as error:
             if error.name != f"rgrad.{name}":
                 raise
+    if name.startswith("_foreach_") and hasattr(importlib.import_module("rgrad._foreach"), name):
+        value = globals()[name] = getattr(importlib.import_module("rgrad._foreach"), name)
+        return value
     raise AttributeError(f"module 'rgrad' has no attribute '{name}'")
 
 

@@ -79,22 +79,13 @@ class TracerBase:
 
     def create_arg(self, a: Any) -> Argument:
         """An argument of a node for a value of the program, which may have proxies in it."""
-        if isinstance(a, Proxy):
-            return a.node
-        if hasattr(a, "__fx_create_arg__"):
-            return a.__fx_create_arg__(self)
-        if isinstance(a, tuple):
-            items = [self.create_arg(x) for x in a]
-            return type(a)(*items) if hasattr(a, "_fields") else tuple(items)
-        if isinstance(a, list):
-            return [self.create_arg(x) for x in a]
-        if isinstance(a, dict):
-            for key in a:
-                if isinstance(key, (Proxy, Node)):
-                    raise RuntimeError("Keys for dictionaries used as an argument cannot contain a Node")
-            return {key: self.create_arg(value) for key, value in a.items()}
-        if isinstance(a, slice):
-            return slice(*(self.create_arg(x) for x in (a.start, a.stop, a.step)))
+        own = getattr(type(a), "__fx_create_arg__", None)
+        if own is not None:
+            return own(a, self)
+        if isinstance(a, dict) and any(isinstance(key, (Proxy, Node)) for key in a):
+            raise RuntimeError("Keys for dictionaries used as an argument cannot contain a Node")
+        if isinstance(a, (tuple, list, dict, slice)):
+            return _plain(map_aggregate(a, self.create_arg))
         if isinstance(a, (Node, *_BASE_TYPES, *_CORE_TYPES, type)) or callable(a):
             return a
         if type(a).__module__.partition(".")[0] in ("rgrad", "torch"):
@@ -123,6 +114,11 @@ class TracerBase:
         return Attribute(obj, "keys")()
 
 
+def _plain(a: Any) -> Any:
+    """Lists and dictionaries that may be changed, at the top."""
+    return list(a) if isinstance(a, list) else dict(a) if isinstance(a, dict) else a
+
+
 class GraphAppendingTracer(TracerBase):
     """Adds nodes to a graph that is there."""
 
@@ -141,6 +137,9 @@ class Proxy:
     def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:
         self.tracer = GraphAppendingTracer(node.graph) if tracer is None else tracer
         self.node = node
+
+    def __fx_create_arg__(self, tracer: TracerBase) -> Node:
+        return self.node
 
     def __repr__(self) -> str:
         return f"Proxy({self.node.name})"

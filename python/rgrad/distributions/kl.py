@@ -135,9 +135,7 @@ def _register(q: type, *families: type) -> Callable[[_Divergence], _Divergence]:
 
 
 def _infinite_if(condition: Tensor, value: Tensor) -> Tensor:
-    return value.masked_fill(condition, rgrad.inf) if condition.dim() <= value.dim() else _infinite_if(
-        condition, value.expand(rgrad.broadcast_shapes(condition.shape, value.shape))
-    )
+    return rgrad.where(condition, rgrad.inf, value)
 
 
 # Pairs of which p gives values that q doesn't, whatever the parameters.
@@ -402,9 +400,7 @@ def _trace(p: Any, q: Any) -> Tensor:
     shape = rgrad.broadcast_shapes(p.batch_shape, q.batch_shape)
     root = p.scale_tril if isinstance(p, MultivariateNormal) else p.cov_factor
     found = _squared_distance(q, batched(root, shape, 2).movedim(-1, 0)).sum(0)
-    if isinstance(p, MultivariateNormal):
-        return found
-    return found + (p.cov_diag * _inverse_diagonal(q)).sum(-1)
+    return found if isinstance(p, MultivariateNormal) else found + (p.cov_diag * _inverse_diagonal(q)).sum(-1)
 
 
 def _inverse_diagonal(q: Any) -> Tensor:

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""Operations of one's own: `custom_op` makes one of a function, `wgsl_op` one for the GPU of a piece of WGSL."""
-=======
-"""User-defined operations: `wgsl_op` creates one for the GPU from WGSL source."""
->>>>>>> words
+"""User-defined operations: `custom_op` creates one from a function, `wgsl_op` one for the GPU from WGSL source."""
 
 from __future__ import annotations
 

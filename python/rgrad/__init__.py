@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         cpu,
         cuda,
         distributed,
+        distributions,
         func,
         functional,
         fx,
@@ -68,10 +69,13 @@ if TYPE_CHECKING:
         library,
         linalg,
         mps,
+        multiprocessing,
         nn,
         onnx,
+        ops,
         optim,
         overrides,
+        profiler,
         random,
         return_types,
         safetensors,
@@ -80,10 +84,12 @@ if TYPE_CHECKING:
         storage,
         testing,
         torch_version,
+        types,
         utils,
         version,
         vision,
         viz,
+        xpu,
     )
     from ._absent_dtypes import (
         cdouble,
@@ -106,6 +112,7 @@ if TYPE_CHECKING:
         uint64,
     )
     from ._asarray import asarray
+    from ._assertions import _assert, _assert_async
     from ._defaults import get_default_device, set_default_device, set_default_tensor_type
     from ._determinism import (
         are_deterministic_algorithms_enabled,
@@ -160,6 +167,7 @@ if TYPE_CHECKING:
         ShortStorage,
         TypedStorage,
     )
+    from .types import SymBool, SymFloat, SymInt
     from .version import compiled_with_cxx11_abi
 
 # Names whose modules are loaded on first use, so that `import rgrad` stays fast.
@@ -186,6 +194,7 @@ _NAMES_OF = {
         "uint64",
     ),
     "_asarray": ("asarray",),
+    "_assertions": ("_assert", "_assert_async"),
     "_defaults": ("get_default_device", "set_default_device", "set_default_tensor_type"),
     "_determinism": (
         "are_deterministic_algorithms_enabled",
@@ -215,6 +224,7 @@ _NAMES_OF = {
     ),
     "serialization": ("load", "save"),
     "storage": (*(f"{prefix}Storage" for prefix in _DTYPE_PREFIXES), "TypedStorage"),
+    "types": ("SymBool", "SymFloat", "SymInt"),
     "version": ("compiled_with_cxx11_abi",),
 }
 _FROM = {name: module for module, names in _NAMES_OF.items() for name in names}
@@ -224,12 +234,15 @@ def __getattr__(name: str) -> Any:
     if name in _FROM:
         value = globals()[name] = getattr(importlib.import_module(f"rgrad.{_FROM[name]}"), name)
         return value
-    if name.isidentifier() and not name.startswith("_"):
+    if name.isidentifier() and (not name.startswith("_") or name in ("__config__", "__future__")):
         try:
             return importlib.import_module(f"rgrad.{name}")
         except ModuleNotFoundError as error:
             if error.name != f"rgrad.{name}":
                 raise
+    if name.startswith("_foreach_") and hasattr(importlib.import_module("rgrad._foreach"), name):
+        value = globals()[name] = getattr(importlib.import_module("rgrad._foreach"), name)
+        return value
     raise AttributeError(f"module 'rgrad' has no attribute '{name}'")
 
 

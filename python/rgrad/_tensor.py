@@ -107,8 +107,22 @@ def from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> _C.Untype
     return from_file(filename, shared, nbytes)
 
 
+_item = vars(_C.UntypedStorage)["__getitem__"]
+
+
+def _slice_or_item(self: _C.UntypedStorage, index: Any) -> Any:
+    """A byte, or a storage over some of the bytes."""
+    if not isinstance(index, slice):
+        return _item(self, index)
+    from .storage import part_of
+
+    return part_of(self, index)
+
+
 def install() -> None:
-    """Adds the methods to Tensor, and one to its storages."""
+    """Adds the methods to Tensor, and two to its storages."""
     _C.UntypedStorage.from_file = staticmethod(from_file)  # type: ignore[attr-defined]
+    _C.UntypedStorage.__getitem__ = _slice_or_item  # type: ignore[method-assign]
+    _C._TensorMeta = type(Tensor)  # type: ignore[attr-defined]
     for method in (apply_, map_, map2_, storage, pinverse, __complex__):
         setattr(Tensor, method.__name__, method)

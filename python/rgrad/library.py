@@ -1,4 +1,4 @@
-"""User-defined operations: `wgsl_op` creates one for the GPU from WGSL source."""
+"""User-defined operations: `custom_op` creates one from a function, `wgsl_op` one for the GPU from WGSL source."""
 
 from __future__ import annotations
 
@@ -8,9 +8,53 @@ from typing import Any
 
 import rgrad
 from rgrad import _C, Tensor
+from rgrad._absent import absent_function
+from rgrad._library.check import opcheck
+from rgrad._library.operation import OpOverload
+from rgrad._library.registration import (
+    CustomOpDef,
+    Library,
+    custom_op,
+    define,
+    fallthrough_kernel,
+    get_ctx,
+    impl,
+    impl_abstract,
+    register_autocast,
+    register_autograd,
+    register_fake,
+    register_kernel,
+    register_torch_dispatch,
+    register_vmap,
+)
+from rgrad._library.schema import infer as infer_schema
 from rgrad.autograd import Function
 
-__all__ = ["wgsl_op"]
+__all__ = [
+    "CustomOpDef",
+    "Library",
+    "OpOverload",
+    "custom_op",
+    "define",
+    "fallthrough_kernel",
+    "get_ctx",
+    "impl",
+    "impl_abstract",
+    "infer_schema",
+    "opcheck",
+    "register_autocast",
+    "register_autograd",
+    "register_fake",
+    "register_kernel",
+    "register_torch_dispatch",
+    "register_vmap",
+    "triton_op",
+    "wgsl_op",
+    "wrap_triton",
+]
+
+triton_op = absent_function("torch.library.triton_op", "kernels of one's own are written in WGSL: wgsl_op")
+wrap_triton = absent_function("torch.library.wrap_triton", "kernels of one's own are written in WGSL: wgsl_op")
 
 _DTYPES = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64"}
 

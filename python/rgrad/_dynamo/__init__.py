@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import types
 
-from rgrad.compiler import allow_in_graph, disable, is_compiling, reset
+from rgrad._dynamo import eval_frame
+from rgrad._dynamo.eval_frame import OptimizedModule
+from rgrad.compiler import allow_in_graph, assume_constant_result, disable, is_compiling, reset
 
-__all__ = ["allow_in_graph", "config", "disable", "is_compiling", "mark_dynamic", "mark_static_address", "reset"]
+__all__ = [
+    "OptimizedModule",
+    "allow_in_graph",
+    "assume_constant_result",
+    "config",
+    "disable",
+    "eval_frame",
+    "is_compiling",
+    "mark_dynamic",
+    "mark_static_address",
+    "reset",
+]
 
 # Set by packages before they compile.
 config = types.SimpleNamespace(suppress_errors=False, cache_size_limit=8, recompile_limit=8)

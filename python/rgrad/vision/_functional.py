@@ -12,9 +12,10 @@ from rgrad import _C
 
 
 class InterpolationMode(Enum):
-    """The interpolation of a resize; the last three are only for Pillow images."""
+    """The interpolation of a resize; the last three are only for Pillow images, the second only for tensors."""
 
     NEAREST = "nearest"
+    NEAREST_EXACT = "nearest-exact"
     BILINEAR = "bilinear"
     BICUBIC = "bicubic"
     BOX = "box"

@@ -9,6 +9,7 @@ from typing import Any
 
 import rgrad
 from rgrad import _C
+from rgrad import __future__ as conversion
 
 from ..parameter import Parameter
 from ._hooks import RemovableHandle, add_hook
@@ -216,8 +217,13 @@ class StateMixin:
             )
         try:
             with rgrad.no_grad():
-                if not assign:
+                if not assign and not conversion.get_swap_module_params_on_conversion():
                     tensor.copy_(loaded)
+                elif not assign:
+                    new = rgrad.empty_like(tensor.data).copy_(loaded)
+                    if isinstance(tensor, Parameter):
+                        new = Parameter(new, tensor.requires_grad)
+                    rgrad.utils.swap_tensors(tensor, new)
                 else:
                     if isinstance(tensor, Parameter):
                         if isinstance(loaded, Parameter):

@@ -8,6 +8,7 @@ from typing import Any, Self, cast
 
 import rgrad
 from rgrad import _C
+from rgrad import __future__ as conversion
 
 from ..parameter import Buffer, Parameter
 from . import _hooks
@@ -23,6 +24,7 @@ from ._global_hooks import (
 )
 from ._hooks import HookMixin
 from ._registry import REGISTRIES, Registry, install_registry
+from ._state import EXTRA_STATE_KEY as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401 - packages look it up here
 from ._state import StateMixin
 from ._trace import note_module
 
@@ -378,17 +380,25 @@ class Module(HookMixin, StateMixin):
     def _apply(self, fn: Callable[[_C.Tensor], _C.Tensor], recurse: bool = True) -> Self:
         """Replaces every parameter's data, every gradient's data and every buffer by the result of ``fn``.
 
-        Parameters keep their identity, so that optimizers made before keep working.
+        Parameters keep their identity, so that optimizers made before keep working, unless
+        `rgrad.__future__.set_overwrite_module_params_on_conversion` asked for new ones.
         """
         if recurse:
             for module in self.children():
                 module._apply(fn)
         with rgrad.no_grad():
-            for parameter in self._parameters.values():
+            for name, parameter in self._parameters.items():
                 if parameter is None:
                     continue
                 grad = parameter.grad
-                parameter.data = fn(parameter.data)
+                if conversion.get_swap_module_params_on_conversion():
+                    parameter.grad = None
+                    rgrad.utils.swap_tensors(parameter, Parameter(fn(parameter.data), parameter.requires_grad))
+                elif conversion.get_overwrite_module_params_on_conversion():
+                    parameter = Parameter(fn(parameter.data), parameter.requires_grad)
+                    self._parameters[name] = parameter
+                else:
+                    parameter.data = fn(parameter.data)
                 if grad is not None:
                     grad.data = fn(grad.data)
                     parameter.grad = grad

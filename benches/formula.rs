@@ -1,6 +1,6 @@
-//! A chain of six cheap steps on four million floats: interpreted in blocks, and as rows one after the other.
+//! A chain of six cheap steps on four million floats: interpreted in blocks, and as separate pointwise operations.
 //!
-//! `cargo bench --bench formula` prints the medians and their ratio; `RGRAD_CPU_ISA` chooses the instruction set.
+//! `cargo bench --bench formula` prints the medians and their ratio; `RGRAD_CPU_ISA` selects the instruction set.
 
 use std::time::Instant;
 
@@ -53,7 +53,7 @@ fn main() -> Result<()> {
         let b = evaluate("chain", &chain, DType::F32, &[Arg::T(&x), Arg::T(&y)], &[], &[DType::F32])?;
         let end = Instant::now();
         assert!(a.to_vec::<f32>() == b[0].to_vec::<f32>(), "results differ");
-        // The first runs ask the system for memory.
+        // The first runs include memory allocation.
         if run >= 3 {
             rows.push((between - start).as_secs_f64() * 1e3);
             blocks.push((end - between).as_secs_f64() * 1e3);

@@ -1,5 +1,5 @@
 //! Normalisation made of reductions, and of formulas over what they leave: for devices whose backend has no kernel for a
-//! kind. See Note [Formulas of normalisation].
+//! kind. See Note [Formulas of normalization].
 
 use std::sync::LazyLock;
 

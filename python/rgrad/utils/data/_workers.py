@@ -222,7 +222,7 @@ def _process_main(
         connection.close()
 
 
-class WorkerGone(Exception):  # an event, which the loader converts to an error
+class WorkerGone(Exception):  # noqa: N818 - an event, which the loader converts to an error
     """A worker ended without being asked to."""
 
 

@@ -43,7 +43,7 @@ multiversion! { version = if R::WIDE { IsaDispatch::worth::<T>() } else { IsaDis
 }
 
 /// Element loops by the number of written tensors. Slices that are function arguments are `noalias`, so the loop is
-/// vectorised without a run-time overlap check and without a scalar fallback.
+/// vectorized without a run-time overlap check and without a scalar fallback.
 macro_rules! step_loops {
     ($($name:ident: $($w:ident $k:literal)+;)*) => { $(
         #[inline(always)]

@@ -4,6 +4,7 @@
 //! the [`Backend`] of that device.
 
 pub mod calling;
+mod checked;
 pub mod conv;
 pub mod copy;
 pub mod cpu;

@@ -85,14 +85,15 @@ pub struct Group<'g, 'v> {
     pub parts: &'g [Part<'v>],
 }
 
-/// Applies rules to corresponding elements of the tensors of each parameter.
+/// Applies rules to corresponding elements of the tensors of each parameter. Parameters that share memory, such as one
+/// that is listed twice, are updated one after the other.
 pub fn step(groups: &[Group]) -> Result<()> {
     let views =
         groups.iter().flat_map(|g| g.parts).flat_map(|p| p.written.iter().chain([&p.gradient])).copied();
     of(same_device(views)?)?.optimizer_step(groups)
 }
 
-/// Multiplies tensors by the one element of `factor`, in place; sets `found`, a float32, to 1 where an element was
+/// Multiplies tensors by the one element of `factor`, in place, as often as they are listed; sets `found`, a float32, to 1 where an element was
 /// infinite or NaN before.
 pub fn scale(tensors: &[View], factor: View, found: Option<View>) -> Result<()> {
     let all = tensors.iter().copied().chain([factor]).chain(found);

@@ -115,7 +115,8 @@ pub fn step(groups: &[Group]) -> Result<()> {
         })
         .collect::<Result<Vec<_>>>()?;
     let sizes = parts.iter().map(|p| p.written[0].layout.numel());
-    for_each_piece(sizes, |i, range| {
+    let apart = || are_apart(parts.iter().flat_map(|p| &p.written), parts.iter().map(|p| &p.gradient));
+    for_each_piece(sizes, apart, |i, range| {
         let p = parts[i];
         let gradient = match &copies[i] {
             Some((storage, layout)) => View { storage, layout, ..p.gradient },
@@ -134,16 +135,41 @@ fn copied(v: View) -> Result<(Storage, Layout)> {
 }
 
 /// Calls `f(i, range)` with ranges of the elements of tensor i that together are all elements of all tensors; see
-/// Note [A region over many tensors]. The error is that of one of the calls.
+/// Note [A region over many tensors]. The error is that of one of the calls. Where the tensors are not `apart`, they are
+/// taken one after the other.
 fn for_each_piece(
     sizes: impl Iterator<Item = usize>,
+    apart: impl FnOnce() -> bool,
     f: impl Fn(usize, Range<usize>) -> Result<()> + Sync,
 ) -> Result<()> {
     let (starts, failed) = (starts(sizes), OnceLock::new());
-    parallel_for(starts[starts.len() - 1], GRAIN, |r| {
+    let total = starts[starts.len() - 1];
+    // One chunk is one thread's.
+    let grain = if total > GRAIN && !apart() { total } else { GRAIN };
+    parallel_for(total, grain, |r| {
         pieces(&starts, r, |i, range| f(i, range).unwrap_or_else(|e| drop(failed.set(e))));
     });
     failed.into_inner().map_or(Ok(()), Err)
+}
+
+/// Whether no memory that is written may be that of another view.
+fn are_apart<'a, 'v: 'a>(
+    written: impl IntoIterator<Item = &'a View<'v>>,
+    read: impl IntoIterator<Item = &'a View<'v>>,
+) -> bool {
+    let range = |v: &View, writes: bool| v.bytes().map(|b| (b.start, b.end, writes));
+    let written = written.into_iter().filter_map(|v| range(v, true));
+    let mut ranges: Vec<_> = written.chain(read.into_iter().filter_map(|v| range(v, false))).collect();
+    ranges.sort_unstable();
+    let (mut all, mut taken) = (isize::MIN, isize::MIN);
+    ranges.into_iter().all(|(start, end, writes)| {
+        let meets = start < if writes { all } else { taken };
+        all = all.max(end);
+        if writes {
+            taken = taken.max(end);
+        }
+        !meets
+    })
 }
 
 /// The number of the first element of each tensor, and the total.
@@ -267,7 +293,11 @@ pub fn scale(tensors: &[View], factor: View, found: Option<View>) -> Result<()> 
     StridedCursor::new(factor, 0).read(&mut number);
     let scale = Scale { factor: number[0], found: AtomicBool::new(false) };
     let sizes = tensors.iter().map(|v| v.layout.numel());
-    for_each_piece(sizes, |i, range| piece(&scale, i, range, None, &tensors[i..=i]))?;
+    for_each_piece(
+        sizes,
+        || are_apart(tensors, []),
+        |i, range| piece(&scale, i, range, None, &tensors[i..=i]),
+    )?;
     if let (true, Some(found)) = (scale.found.load(Ordering::Relaxed), found) {
         copy::fill(found, Scalar::Float(1.0))?;
     }
@@ -352,15 +382,68 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
+    use crate::backend::cpu::parallel::set_num_threads;
+    use crate::backend::optim::Step;
+    use crate::formula::{Formula, record::record_all};
+
+    /// Adds the gradient, and takes its time between reading and writing.
+    struct Slow;
+
+    impl Step for Slow {
+        fn name(&self) -> &'static str {
+            "slow"
+        }
+        fn written(&self) -> usize {
+            1
+        }
+        fn formula(&self) -> Formula {
+            record_all(1 + WRITTEN, NUMBERS, |a, _| vec![a[1] + a[0]])
+        }
+        fn run_f32(&self, _: &Numbers, g: &[f32], written: &mut [&mut [f32]]) {
+            let read: Vec<f32> = written[0].iter().zip(g).map(|(p, g)| p + g).collect();
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            written[0].copy_from_slice(&read);
+        }
+        fn run_f64(&self, _: &Numbers, _: &[f64], _: &mut [&mut [f64]]) {}
+    }
+
+    #[test]
+    fn what_is_listed_twice_is_updated_by_one_thread_after_the_other_update() {
+        set_num_threads(2);
+        let layout = Layout::contiguous([GRAIN].into());
+        let (p, g) = (Storage::zeroed(4 * GRAIN).unwrap(), Storage::from_slice(&[1f32; GRAIN]).unwrap());
+        let view = |storage| View { storage, layout: &layout, dtype: DType::F32 };
+        let part = || Part { gradient: view(&g), written: SmallVec::from_slice(&[view(&p)]) };
+        let parts = [part(), part()];
+        step(&[Group { rule: &Slow, numbers: [0.0; NUMBERS], parts: &parts }]).unwrap();
+        assert!(p.slice::<f32>().iter().all(|&v| v == 2.0));
+    }
+
+    #[test]
+    fn memory_that_is_only_read_may_be_shared() {
+        let s = Storage::zeroed(64).unwrap();
+        let whole = Layout::contiguous([16].into());
+        let (low, high) = (whole.slice(0, 0, 8, 1), whole.slice(0, 8, 8, 1));
+        let view = |layout| View { storage: &s, layout, dtype: DType::F32 };
+        let (all, low, high) = (view(&whole), view(&low), view(&high));
+        assert!(
+            are_apart([&low, &high], []) && are_apart([&low], [&high, &high]) && are_apart([], [&all, &low])
+        );
+        assert!(!are_apart([&low, &low], []) && !are_apart([&high], [&all]) && !are_apart([&all], [&high]));
+    }
 
     #[test]
     fn pieces_cover_every_element_of_every_tensor_once() {
         let sizes = [0, 5, 20_000, 0, 1, 40_000, 0];
         let seen: Vec<Mutex<Vec<u8>>> = sizes.iter().map(|&n| Mutex::new(vec![0; n])).collect();
-        for_each_piece(sizes.into_iter(), |i, r| {
-            seen[i].lock().unwrap()[r].iter_mut().for_each(|v| *v += 1);
-            Ok(())
-        })
+        for_each_piece(
+            sizes.into_iter(),
+            || true,
+            |i, r| {
+                seen[i].lock().unwrap()[r].iter_mut().for_each(|v| *v += 1);
+                Ok(())
+            },
+        )
         .unwrap();
         assert!(seen.iter().all(|t| t.lock().unwrap().iter().all(|&v| v == 1)));
     }

@@ -13,6 +13,7 @@ use super::copy::{BLOCK, GRAIN, StridedCursor, View, Writer};
 use super::output::{Cells, Output};
 use super::parallel::{for_ranges_mut, parallel_for};
 use super::transpose::{Bands, SIDE, banded_columns};
+use crate::backend::checked;
 use crate::backend::pointwise::{GROUP, Kernel, Loop, Operand};
 use crate::dtype::{Bool8, DType, Element, Scalar};
 use crate::error::Result;
@@ -248,7 +249,7 @@ pub fn run_few(
     params: &[Scalar],
 ) -> Option<Storage> {
     // Of no elements, those on a device would seem to be on the host.
-    if n == 0 || n > SMALL_NUMEL {
+    if n.wrapping_sub(1) >= checked::few() {
         return None;
     }
     match (kernel, dtype) {
@@ -262,7 +263,7 @@ pub fn run_few(
 #[inline]
 pub fn run_pair(kernel: Kernel, n: usize, a: View, b: View) -> Option<Storage> {
     // Of no elements, those on a device would seem to be on the host.
-    if n == 0 || n > SMALL_NUMEL {
+    if n.wrapping_sub(1) >= checked::few() {
         return None;
     }
     match (kernel, a.dtype) {

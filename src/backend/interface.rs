@@ -18,7 +18,7 @@ use super::scan::Running;
 use super::softmax::{Kind, Targets, TotalWeight};
 use super::sort::{Interpolation, QuantileRanks, Statistic};
 use super::svd::Matrices;
-use super::{View, cpu};
+use super::{View, checked, cpu};
 use smallvec::SmallVec;
 
 use crate::device::Device;
@@ -36,6 +36,7 @@ use crate::storage::Storage;
 #[inline(always)]
 pub fn of(device: Device) -> Result<&'static dyn Backend> {
     match device {
+        Device::Cpu if checked::on() => Ok(&checked::Checked),
         Device::Cpu => Ok(&cpu::Cpu),
         #[cfg(feature = "gpu")]
         Device::Gpu(_) => Ok(&super::gpu::Wgpu),

@@ -13,6 +13,7 @@ use super::copy::{BLOCK, GRAIN, StridedCursor, View, Writer};
 use super::output::{Cells, Output};
 use super::parallel::{for_ranges_mut, parallel_for};
 use super::transpose::{Bands, SIDE, banded_columns};
+use crate::backend::checked;
 use crate::backend::pointwise::{GROUP, Kernel, Loop, Operand};
 use crate::dtype::{Bool8, DType, Element, Scalar};
 use crate::error::Result;
@@ -249,8 +250,8 @@ pub fn run_few(
     operands: &[SmallOperand],
     params: &[Scalar],
 ) -> Option<Storage> {
-    // An empty slice of device memory would look like a valid operand.
-    if n == 0 || n > SMALL_NUMEL {
+    // An empty slice of device memory would look like a valid operand, hence no empty tensors here.
+    if n.wrapping_sub(1) >= checked::few() {
         return None;
     }
     match (kernel, dtype) {
@@ -263,8 +264,8 @@ pub fn run_few(
 /// As [`run_few`], for the most frequent case: two dense operands of the same dtype and shape.
 #[inline]
 pub fn run_pair(kernel: Kernel, n: usize, a: View, b: View) -> Option<Storage> {
-    // An empty slice of device memory would look like a valid operand.
-    if n == 0 || n > SMALL_NUMEL {
+    // An empty slice of device memory would look like a valid operand, hence no empty tensors here.
+    if n.wrapping_sub(1) >= checked::few() {
         return None;
     }
     match (kernel, a.dtype) {

@@ -1,4 +1,4 @@
-//! Arithmetic whose signature says more than a row can: `alpha`, rounding modes, optional bounds.
+//! Arithmetic with signatures that a pointwise declaration cannot express: `alpha`, rounding modes, optional bounds.
 
 mod bits;
 mod compare;
@@ -38,7 +38,7 @@ pub fn neg(a: &Tensor) -> Result<Tensor> {
     rows::neg.call(&[a.into()], &[])
 }
 
-/// Operand `i` times `alpha`, or None where that is the operand itself.
+/// Operand `i` times `alpha`, or None if `alpha` is 1.
 fn scaled(args: &Args, i: usize, alpha: Scalar) -> Result<Option<Tensor>> {
     if alpha == Scalar::Int(1) || alpha == Scalar::Float(1.0) {
         return Ok(None);
@@ -77,7 +77,7 @@ fn add_op(a: &Args) -> Result<Out> {
     }
 }
 
-/// Bools are not subtracted, nor subtracted from.
+/// Errors for bool operands, which cannot be subtracted.
 pub fn refuse_bools(a: Arg, b: Arg) -> Result<()> {
     let is_bool = |x: Arg| match x {
         Arg::T(t) => t.dtype() == DType::Bool,
@@ -108,7 +108,7 @@ fn sub_op(a: &Args) -> Result<Out> {
     }
 }
 
-/// A sum or difference with `scaled`, which is the second operand times `alpha`: one node of the operands themselves.
+/// A sum or difference with `scaled`, the second operand times `alpha`, recorded as one node of the original operands.
 #[cold]
 fn added_scaled(
     row: &'static super::pointwise::PointwiseOp,
@@ -183,7 +183,7 @@ fn div_op(a: &Args) -> Result<Out> {
     .into())
 }
 
-/// The node of a rounded quotient, which is flat wherever it has a derivative.
+/// The node of a rounded quotient, whose derivative is zero.
 struct RoundedDiv {
     shapes: Vec<crate::layout::Dims>,
     floor: bool,
@@ -210,8 +210,8 @@ impl crate::graph::Function for RoundedDiv {
     }
 }
 
-/// A bound of integers of a dtype: one beyond the dtype's range is as good as the end of the range, where no element
-/// lies beyond it, and an error where all would.
+/// Clamps an integer bound to the range of the dtype, if that does not change the result; an error if all elements
+/// would be out of range.
 fn limit<'a>(bound: Arg<'a>, dtype: DType, which: &str) -> Result<Arg<'a>> {
     let Arg::S(Scalar::Int(i)) = bound else { return Ok(bound) };
     let nearest = dtype.nearest(i);
@@ -224,7 +224,7 @@ fn limit<'a>(bound: Arg<'a>, dtype: DType, which: &str) -> Result<Arg<'a>> {
     Ok(Arg::S(Scalar::Int(nearest)))
 }
 
-/// Integer tensors have no limits but whole ones, so that an absent bound of theirs is no bound at all.
+/// An absent bound of an integer tensor is omitted, since integers have no infinity to stand for it.
 fn clamp(a: &Args) -> Result<Out> {
     let t = a.tensor(0)?;
     let bound =

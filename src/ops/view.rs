@@ -1,5 +1,5 @@
-//! Views: other geometries over the same memory. Here are those that show every element; `cut` has those that show
-//! a part, `split` those that come in tuples, and `copies` the rearrangements that no view can express.
+//! Views: other layouts over the same memory. This module has views of all elements; `cut` has views of a part,
+//! `split` operations that return several views, and `copies` rearrangements that need a copy.
 
 pub mod copies;
 pub mod cut;
@@ -30,11 +30,11 @@ pub static OPS: &[Op] = &Op::concat::<
 
 type Order = SmallVec<[usize; 6]>;
 
-/// Backward of every view that only renames positions: a view of the gradient.
+/// The node of views of all elements in the same order: its backward is a view of the gradient.
 struct Reshape {
     node: &'static str,
     shape: Dims,
-    /// The dimension that it was asked for, if one.
+    /// The dimension argument, if there is one.
     dim: Option<usize>,
 }
 
@@ -78,7 +78,7 @@ fn view_as_impl(t: &Tensor, shape: &Dims) -> Result<Tensor> {
     }
 }
 
-/// A view where one exists, else a copy.
+/// A view if possible, else a copy.
 fn reshape_to_impl(t: &Tensor, shape: &Dims) -> Result<Tensor> {
     match t.layout().reshape(shape) {
         Some(l) => {
@@ -88,7 +88,7 @@ fn reshape_to_impl(t: &Tensor, shape: &Dims) -> Result<Tensor> {
     }
 }
 
-/// All elements as a vector: a view where one exists, else a view of a copy.
+/// All elements as a vector: a view if possible, else a copy.
 fn ravel_impl(t: &Tensor) -> Result<Tensor> {
     let shape = Dims::from([t.numel()]);
     match t.layout().reshape(&shape) {
@@ -97,7 +97,7 @@ fn ravel_impl(t: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// The result of an operation in the shape that it should have had: no view to the user, as nobody sees `t`.
+/// A new result in its proper shape: not recorded as a view, since nobody else refers to `t`.
 pub fn unsafe_view(t: &Tensor, shape: &Dims) -> Result<Tensor> {
     let out = t.with_layout(Layout::contiguous(shape.clone()));
     record(out, &[t], |_| Reshape { node: "UnsafeViewBackward0", shape: t.shape().clone(), dim: None })
@@ -130,7 +130,7 @@ impl Function for Expand {
     }
 }
 
-/// The name of a type that PyTorch's oldest messages have.
+/// The type name in PyTorch's oldest error messages.
 fn legacy_type(dtype: DType) -> String {
     let name = dtype.scalar_name();
     if matches!(dtype, DType::Bool | DType::BF16) {
@@ -140,7 +140,7 @@ fn legacy_type(dtype: DType) -> String {
     }
 }
 
-/// `t` repeated over dimensions of size 1 and new leading ones, without a copy.
+/// Expands `t` in dimensions of size 1 and new leading dimensions, without a copy.
 fn expand_to_impl(t: &Tensor, shape: &Dims) -> Result<Tensor> {
     if t.shape() == shape {
         return as_view(t, t.layout().clone(), || Expand { shape: t.shape().clone() });
@@ -202,7 +202,7 @@ impl Function for Permute {
     }
 }
 
-/// Dimension `d` of the result is dimension `order[d]` of `t`.
+/// Permutes dimensions: dimension `d` of the result is dimension `order[d]` of `t`.
 fn permute_dims_impl(t: &Tensor, order: &[usize], node: &'static str) -> Result<Tensor> {
     as_view(t, t.layout().permute(order), || {
         let mut inverse: Order = SmallVec::from_elem(0, order.len());
@@ -211,7 +211,7 @@ fn permute_dims_impl(t: &Tensor, order: &[usize], node: &'static str) -> Result<
     })
 }
 
-/// `t` with two dimensions swapped.
+/// `t` with two dimensions exchanged.
 fn swap_impl(t: &Tensor, a: usize, b: usize) -> Result<Tensor> {
     swap_as(t, a, b, "TransposeBackward0")
 }
@@ -224,7 +224,7 @@ fn swap_as(t: &Tensor, a: usize, b: usize, node: &'static str) -> Result<Tensor>
     permute_dims_impl(t, &order, node)
 }
 
-/// The matrix transposed; a vector or number as it is.
+/// The transpose of a matrix; vectors and 0-d tensors are returned unchanged.
 fn t_of_impl(t: &Tensor) -> Result<Tensor> {
     t_as(t, "TBackward0")
 }
@@ -254,7 +254,7 @@ pub fn reversed(t: &Tensor) -> Result<Tensor> {
     permute_dims_impl(t, &order, "PermuteBackward0")
 }
 
-/// A view with the last two dimensions swapped, for the attribute `name`.
+/// A view with the last two dimensions exchanged, for the attribute `name`.
 fn matrix_transposed(t: &Tensor, name: &str) -> Result<Tensor> {
     if t.rank() == 0 {
         let instead = if name == "mT" {
@@ -277,7 +277,7 @@ fn matrix_transposed(t: &Tensor, name: &str) -> Result<Tensor> {
     swap_impl(t, t.rank() - 2, t.rank() - 1)
 }
 
-/// The dimensions in the order that `dims` names.
+/// A view with the dimensions in the order `dims`.
 fn permute_impl(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
     ensure!(
         dims.len() == t.rank(),
@@ -293,7 +293,7 @@ fn permute_impl(t: &Tensor, dims: &[i64]) -> Result<Tensor> {
     permute_dims_impl(t, &order, "PermuteBackward0")
 }
 
-/// A view with two dimensions swapped.
+/// A view with two dimensions exchanged.
 fn transpose_impl(t: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
     transpose_as(t, dim0, dim1, "TransposeBackward0")
 }
@@ -304,7 +304,7 @@ fn transpose_as(t: &Tensor, dim0: i64, dim1: i64, node: &'static str) -> Result<
     swap_as(t, x, y, node)
 }
 
-/// Moves each dimension of `source` to the place that `destination` names; the others keep their order.
+/// Moves each dimension of `source` to its position in `destination`; the others keep their order.
 fn movedim_impl(t: &Tensor, source: &[i64], destination: &[i64]) -> Result<Tensor> {
     ensure!(
         source.len() == destination.len(),
@@ -327,7 +327,7 @@ fn movedim_impl(t: &Tensor, source: &[i64], destination: &[i64]) -> Result<Tenso
     permute_dims_impl(t, &order, "PermuteBackward0")
 }
 
-/// The dimensions from `start` to `end` as one; a 0-d tensor becomes a vector.
+/// Merges the dimensions from `start` to `end`; a 0-d tensor becomes a vector.
 fn flatten_impl(t: &Tensor, start: i64, end: i64) -> Result<Tensor> {
     let (start, end) = (wrap_dim(start, t.rank())?, wrap_dim(end, t.rank())?);
     ensure!(start <= end, Runtime, "flatten() has invalid args: start_dim cannot come after end_dim");
@@ -343,7 +343,7 @@ fn flatten_impl(t: &Tensor, start: i64, end: i64) -> Result<Tensor> {
     reshape_to_impl(t, &shape)
 }
 
-/// Dimension `dim` as several, whose product it is; one of them may be -1.
+/// Splits dimension `dim` into several of sizes `sizes`, one of which may be -1.
 fn unflatten_impl(t: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
     let d = wrap_dim(dim, t.rank())?;
     ensure!(!sizes.is_empty(), Runtime, "unflatten: sizes must be non-empty");
@@ -361,7 +361,7 @@ fn unflatten_impl(t: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
     view_as_impl(t, &shape)
 }
 
-/// The geometry of `t` without the dimensions of size 1 for which `drop` holds.
+/// The view of `t` without those dimensions of size 1 for which `drop` holds.
 fn squeezed(
     t: &Tensor,
     node: &'static str,
@@ -384,7 +384,7 @@ fn squeeze_as(t: &Tensor, dims: Option<&[i64]>, nodes: [&'static str; 3]) -> Res
     squeezed(t, node, asked, |d| wrapped.contains(&d))
 }
 
-/// With a new dimension of size 1 at `dim`.
+/// Inserts a dimension of size 1 at `dim`.
 fn unsqueeze_impl(t: &Tensor, dim: i64) -> Result<Tensor> {
     unsqueeze_as(t, dim, "UnsqueezeBackward0")
 }
@@ -394,7 +394,7 @@ fn unsqueeze_as(t: &Tensor, dim: i64, node: &'static str) -> Result<Tensor> {
     reshaped_at(t, t.layout().unsqueeze(d), node, Some(d))
 }
 
-/// `t` repeated to `sizes` without a copy; -1 keeps a size.
+/// Expands `t` to `sizes` without a copy; -1 keeps a size.
 fn expand_impl(t: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     let lead = sizes.len().saturating_sub(t.rank());
     let mut shape = Dims::default();
@@ -411,7 +411,7 @@ fn expand_impl(t: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     expand_to_impl(t, &shape)
 }
 
-/// A 0-d tensor as a vector; others as they are.
+/// A 0-d tensor as a vector; others unchanged.
 fn atleast_1d_impl(t: &Tensor) -> Result<Tensor> {
     if t.rank() == 0 { reshape_to(t, &Dims::from([1])) } else { Ok(t.clone()) }
 }
@@ -435,25 +435,25 @@ fn atleast_3d_impl(t: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// The shape that all of `shapes` broadcast to.
+/// The broadcast shape of `shapes`.
 pub fn broadcast_shape<'a>(shapes: impl IntoIterator<Item = &'a Dims>) -> Result<Dims> {
     shapes
         .into_iter()
         .try_fold(Dims::default(), |all, s| crate::layout::broadcast("broadcast_tensors", &all, s))
 }
 
-/// Views of the tensors in the shape that they broadcast to.
+/// Views of the tensors, expanded to their broadcast shape.
 fn broadcast_tensors_impl(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     let shape = broadcast_shape(tensors.iter().map(Tensor::shape))?;
     tensors.iter().map(|t| expand_to(t, &shape)).collect()
 }
 
-/// Backward of `as_strided`.
+/// The node of `as_strided`.
 struct Strided {
     node: &'static str,
     view: Layout,
     base: Layout,
-    /// The offset that was asked for.
+    /// The offset as passed.
     offset: Option<i64>,
 }
 
@@ -475,7 +475,7 @@ impl Function for Strided {
     }
 }
 
-/// A view of the storage of `t` with any geometry that stays inside.
+/// A view of the storage of `t` with any layout that stays within it.
 fn as_strided_impl(t: &Tensor, size: &[i64], stride: &[i64], offset: Option<i64>) -> Result<Tensor> {
     as_strided_as(t, size, stride, offset, "AsStridedBackward0")
 }
@@ -524,7 +524,7 @@ fn strided_layout(t: &Tensor, size: &[i64], stride: &[i64], offset: Option<i64>)
     Ok(layout)
 }
 
-/// What `as_strided` was asked for.
+/// The arguments of `as_strided`.
 #[derive(Clone)]
 struct Geometry {
     size: SmallVec<[i64; 6]>,
@@ -532,7 +532,7 @@ struct Geometry {
     offset: Option<i64>,
 }
 
-/// A copy of `t`, storage and all, in which the elements that `as_strided` would show are those of `src`.
+/// A copy of `t` with its whole storage, in which the elements of the `as_strided` view are replaced by `src`.
 pub fn as_strided_scatter(
     t: &Tensor,
     src: &Tensor,
@@ -567,7 +567,7 @@ impl Function for StridedScatter {
 
     fn backward(&self, cx: &Cx, grads: Grads) -> Result<Grads> {
         let Some(g) = &grads[0] else { return Ok(smallvec![None, None]) };
-        // As PyTorch has it: the geometry is that of a dense gradient, and the input's gradient is what lies in the part.
+        // As in PyTorch: the layout refers to a dense gradient, and the input's gradient is the view's part.
         let plain = g.is_contiguous() && g.layout().offset == 0;
         let g = if plain { g.clone() } else { clone_in(g, MemoryFormat::Contiguous)? };
         let Geometry { size, stride, offset } = &self.asked;
@@ -580,7 +580,7 @@ impl Function for StridedScatter {
     }
 }
 
-/// The bits of the elements as another dtype.
+/// Reinterprets the bits of the elements as another dtype.
 fn view_dtype_impl(t: &Tensor, dtype: crate::dtype::DType) -> Result<Tensor> {
     let (from, to) = (t.dtype().size(), dtype.size());
     let mut layout = t.layout().clone();
@@ -611,7 +611,7 @@ fn view_dtype_impl(t: &Tensor, dtype: crate::dtype::DType) -> Result<Tensor> {
             }
         }
         layout.shape[d] = bytes / to;
-        // The stride of a single element may have been any.
+        // The stride of a dimension of size 1 is arbitrary.
         layout.strides[d] = 1;
         layout.offset = layout.offset.saturating_mul(from) / to;
         for k in 0..d {

@@ -1,11 +1,12 @@
-//! Optimizers and gradients of a whole model: one pass over memory and one parallel region for all tensors.
+//! Optimizer steps and gradient scaling for a whole model: one pass over memory, in one parallel region for all
+//! tensors.
 //!
 //! Note [A region over many tensors]
-//! A model has many small parameters, and a loop or an operation per parameter would cost more than its arithmetic.
-//! The elements of all parameters are therefore numbered through, that range is cut into chunks for the threads, and
-//! each chunk is handed to the rule in the pieces that tensor boundaries leave of it. Dense tensors of the type that
-//! the rule computes in are updated where they lie; other geometries and half types go through blocks of float32 (or
-//! float64) that are read and written back.
+//! A model has many small parameters, and one loop or operation per parameter would cost more in overhead than in
+//! arithmetic. So the elements of all parameters are numbered consecutively, this range is split into chunks for the
+//! threads, and the rule is called for each piece between chunk and tensor boundaries. Dense tensors of the compute
+//! type are updated in place; other layouts and half types are read into blocks of float32 (or float64) and written
+//! back.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use smallvec::SmallVec;
 
 use super::copy::{self, BLOCK, StridedCursor, View, Writer};
-use super::output::{Cells, Output};
+use super::output::{Cells, with_parts};
 use super::parallel::{for_chunks_mut, parallel_for};
 use super::simd::{Isa, IsaDispatch};
 use crate::backend::optim::{Group, NUMBERS, Number, Numbers, Part, Rule, WRITTEN};
@@ -25,7 +26,7 @@ use crate::layout::Layout;
 use crate::multiversion;
 use crate::storage::Storage;
 
-/// Elements per chunk that threads share.
+/// Elements per parallel chunk.
 const GRAIN: usize = 1 << 14;
 
 multiversion! { version = if R::WIDE { IsaDispatch::worth::<T>() } else { IsaDispatch::up_to(Isa::Avx2) };
@@ -65,18 +66,18 @@ multiversion! { version = if R::WIDE { IsaDispatch::worth::<T>() } else { IsaDis
     }
 }
 
-/// Applies a rule to corresponding elements of slices of one length.
+/// Applies a rule to corresponding elements of slices of equal length.
 pub fn update<R: Rule, T: Number>(r: &R, numbers: &Numbers, g: &[T], written: &mut [&mut [T]]) {
     update_elements(*r, &numbers.map(T::of), g, written);
 }
 
-/// What is done to corresponding elements of the tensors of part `i`.
+/// An update of corresponding elements of the tensors of part `i`.
 trait Update: Sync {
     fn f32(&self, i: usize, g: &[f32], written: &mut [&mut [f32]]);
     fn f64(&self, i: usize, g: &[f64], written: &mut [&mut [f64]]);
 }
 
-/// The types that elements are updated in.
+/// The types in which elements are updated.
 trait Updated: Real {
     fn update(u: &impl Update, i: usize, g: &[Self], written: &mut [&mut [Self]]);
 }
@@ -91,41 +92,43 @@ impl Updated for f64 {
     }
 }
 
-/// By part, its group.
-struct Steps<'a, 'g, 'v>(Vec<&'a Group<'g, 'v>>);
+/// Each part with its group.
+struct Steps<'a, 'g, 'v>(Vec<(&'a Group<'g, 'v>, &'a Part<'v>)>);
 
 impl Update for Steps<'_, '_, '_> {
     fn f32(&self, i: usize, g: &[f32], written: &mut [&mut [f32]]) {
-        self.0[i].rule.run_f32(&self.0[i].numbers, g, written);
+        let group = self.0[i].0;
+        group.rule.run_f32(&group.numbers, g, written);
     }
     fn f64(&self, i: usize, g: &[f64], written: &mut [&mut [f64]]) {
-        self.0[i].rule.run_f64(&self.0[i].numbers, g, written);
+        let group = self.0[i].0;
+        group.rule.run_f64(&group.numbers, g, written);
     }
 }
 
 pub fn step(groups: &[Group]) -> Result<()> {
-    let parts: Vec<&Part> = groups.iter().flat_map(|g| g.parts).collect();
-    let steps = Steps(groups.iter().flat_map(|g| g.parts.iter().map(move |_| g)).collect());
-    // A gradient that lies in memory that is about to be written is read from a copy.
-    let copies = parts
-        .iter()
-        .map(|p| match p.written.iter().any(|w| w.storage.overlaps(p.gradient.storage)) {
-            true => copied(p.gradient).map(Some),
-            false => Ok(None),
-        })
-        .collect::<Result<Vec<_>>>()?;
-    let sizes = parts.iter().map(|p| p.written[0].layout.numel());
-    for_each_piece(sizes, |i, range| {
-        let p = parts[i];
-        let gradient = match &copies[i] {
-            Some((storage, layout)) => View { storage, layout, ..p.gradient },
-            None => p.gradient,
-        };
-        piece(&steps, i, range, Some(gradient), &p.written)
+    let steps = Steps(groups.iter().flat_map(|g| g.parts.iter().map(move |p| (g, p))).collect());
+    // Gradients that overlap written memory are read from copies, stored with the number of the part in ascending
+    // order.
+    let mut copies: Vec<(usize, (Storage, Layout))> = Vec::new();
+    for (i, (_, part)) in steps.0.iter().enumerate() {
+        let gradient = part.gradient();
+        if part.written().iter().any(|w| w.storage.overlaps(gradient.storage)) {
+            copies.push((i, copied(gradient)?));
+        }
+    }
+    for_each_piece(steps.0.iter().map(|(_, p)| p.gradient().layout.numel()), |i, range| {
+        let part = steps.0[i].1;
+        let mut gradient = part.gradient();
+        if let Ok(at) = copies.binary_search_by_key(&i, |(part, _)| *part) {
+            let (storage, layout) = &copies[at].1;
+            gradient = View { storage, layout, ..gradient };
+        }
+        piece(&steps, i, range, Some(gradient), part.written())
     })
 }
 
-/// The elements of a view in memory of their own.
+/// A copy of the elements of a view.
 fn copied(v: View) -> Result<(Storage, Layout)> {
     let layout = Layout::contiguous(v.layout.shape.clone());
     let storage = Storage::new(layout.numel() * v.dtype.size())?;
@@ -133,8 +136,8 @@ fn copied(v: View) -> Result<(Storage, Layout)> {
     Ok((storage, layout))
 }
 
-/// Calls `f(i, range)` with ranges of the elements of tensor i that together are all elements of all tensors; see
-/// Note [A region over many tensors]. The error is that of one of the calls.
+/// Calls `f(i, range)` with ranges of the elements of tensor i, which together cover all elements of all tensors; see
+/// Note [A region over many tensors]. Returns the error of one of the failed calls.
 fn for_each_piece(
     sizes: impl Iterator<Item = usize>,
     f: impl Fn(usize, Range<usize>) -> Result<()> + Sync,
@@ -169,7 +172,7 @@ fn pieces(starts: &[usize], chunk: Range<usize>, mut f: impl FnMut(usize, Range<
     }
 }
 
-/// Updates the elements `range` of the tensors of part `i`, in the type of the first.
+/// Updates the elements `range` of the tensors of part `i`, in the compute type of the first.
 fn piece(
     u: &impl Update,
     i: usize,
@@ -197,11 +200,7 @@ fn piece_of<T: Updated>(
     if gradient.as_ref().is_none_or(is_direct::<T>) && written.iter().all(is_direct::<T>) {
         let at = |v: &View| v.layout.offset + range.start..v.layout.offset + range.end;
         let grad = gradient.as_ref().map_or(&[][..], |g| &g.storage.slice::<T>()[at(g)]);
-        let mut outputs: SmallVec<[Output<T>; WRITTEN]> =
-            written.iter().map(|v| Output::part(*v, range.clone())).collect::<Result<_>>()?;
-        let mut slices: SmallVec<[&mut [T]; WRITTEN]> = outputs.iter_mut().map(|o| &mut o[..]).collect();
-        T::update(u, i, grad, &mut slices);
-        return Ok(());
+        return with_parts(written, &range, |slices| T::update(u, i, grad, slices));
     }
     let cells: SmallVec<[Cells; WRITTEN]> = written.iter().map(|v| Cells::of(*v)).collect::<Result<_>>()?;
     let mut sources: SmallVec<[StridedCursor; WRITTEN]> =
@@ -227,7 +226,7 @@ fn piece_of<T: Updated>(
 }
 
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-    /// Multiplies and tells whether all elements were finite.
+    /// Multiplies; returns whether all elements were finite.
     fn scale_elements[T: Real](factor: T, x: &mut [T]) -> bool {
         let mut finite = true;
         for v in x {
@@ -297,14 +296,14 @@ multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
 }
 
 multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
-    /// The greatest magnitude; NaN if there is one.
+    /// The largest absolute value; NaN if there is one.
     fn greatest[T: Real](x: &[T]) -> f64 {
         let mut lanes = [T::ZERO; LANES];
         for block in x.chunks(LANES) {
             for (lane, &v) in lanes.iter_mut().zip(block) {
                 let v = v.abs();
                 *lane = if v <= *lane { *lane } else { v };
-                // What is not comparable is kept.
+                // NaN is kept, since all comparisons with it are false.
                 *lane = if v.is_nan() { v } else { *lane };
             }
         }
@@ -312,7 +311,7 @@ multiversion! { version = IsaDispatch::up_to(Isa::Avx2);
     }
 }
 
-/// The larger number, or NaN.
+/// The maximum, or NaN if either is NaN.
 #[inline(always)]
 fn larger(a: f64, b: f64) -> f64 {
     if a.is_nan() || a > b { a } else { b }
@@ -322,7 +321,7 @@ fn magnitude<T: Real>(x: &[T], order: f64) -> f64 {
     if order == f64::INFINITY { greatest(x) } else { sum_of(order, x) }
 }
 
-/// The norm of a positive order of all elements of dense tensors of float32 or float64.
+/// The p-norm (positive p) over all elements of dense float32 or float64 tensors.
 pub fn norm_of_all(order: f64, tensors: &[View]) -> f64 {
     let starts = starts(tensors.iter().map(|v| v.layout.numel()));
     let total = starts[tensors.len()];

@@ -1,4 +1,4 @@
-//! The table of views that show every element.
+//! The operation table of views of all elements.
 
 use super::*;
 use crate::layout::infer_shape;
@@ -41,7 +41,7 @@ fn each(a: &Args, f: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Out> {
     Ok(Out::Tuple(a.tensors(0)?.iter().map(f).collect::<Result<_>>()?))
 }
 
-/// `t` in the shape of another tensor, copied only where no view exists.
+/// `t` in the shape of another tensor, copied only if no view is possible.
 fn reshape_as(a: &Args) -> Result<Out> {
     let shape: SmallVec<[i64; 6]> = a.tensor(1)?.shape().iter().map(|&n| n as i64).collect();
     Ok(reshape_to(a.tensor(0)?, &infer_shape(&shape, a.tensor(0)?.numel())?)?.into())

@@ -261,10 +261,10 @@ fn common_device(args: &[Arg]) -> Device {
     Device::of_result(args.iter().filter_map(|a| if let Arg::T(t) = a { Some(t.device()) } else { None }))
 }
 
-/// An operand for a kernel on `device`: there a 0-d CPU tensor is passed as a number.
+/// An operand for a kernel on `device`: a 0-d tensor of another device may be a number there.
 #[inline(always)]
 fn operand<'a>(t: &'a Tensor, layout: Option<&'a Layout>, device: Device) -> Result<Operand<'a>> {
-    if t.device() != device && t.rank() == 0 && t.device() == Device::Cpu {
+    if t.device() != device && t.rank() == 0 && t.device().lends_operands() {
         return Ok(Operand::Number(t.item()?));
     }
     let view = t.raw();

@@ -76,7 +76,7 @@ impl ArrayInterface {
 
 /// A NumPy array that shares the tensor's memory.
 pub fn to_numpy(py: Python<'_>, t: &Tensor) -> PyResult<Py<PyAny>> {
-    if t.device() != Device::Cpu {
+    if !t.device().is_host_readable() {
         return Err(PyTypeError::new_err(format!(
             "can't convert {} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.",
             t.device()

@@ -319,7 +319,7 @@ impl Tensor {
             "a Tensor with {} elements cannot be converted to Scalar",
             self.numel()
         );
-        if self.device() != Device::Cpu {
+        if !self.device().is_host_readable() {
             let (host, _) = memory::download(self.raw())?;
             return Ok(with_dtype!(self.0.dtype, T => host.slice::<T>()[0].to_scalar()));
         }

@@ -138,6 +138,11 @@ pub fn fold_formula(fold: &Fold, out: View) -> Result<()> {
     of(out.device())?.reduce_formula(fold, out)
 }
 
+/// Whether the device of `x` reduces `n` elements of a compiled formula sooner as they are computed than from memory.
+pub fn is_worth_folding(x: View, n: usize) -> bool {
+    of(x.device()).is_ok_and(|backend| n >= backend.folds_from())
+}
+
 /// [`fold_formula`] by way of memory: see Note [Reduced formulas].
 pub(super) fn in_turn<B: Backend + ?Sized>(backend: &B, fold: &Fold, out: View) -> Result<()> {
     let (dtype, layout) = (fold.stored(), Layout::contiguous(fold.shape.clone()));

@@ -80,6 +80,10 @@ fn of(shape: [usize; 2], step: f32) -> Result<Tensor> {
     Tensor::from_slice(&values, shape)
 }
 
+fn folded(rule: Rule, args: &[Arg], mask: u64, then: Option<Applied>) -> Result<Tensor> {
+    fold(ReduceOp::Sum, Applied::new(rule, args, &[]), DType::F32, mask, false, then)
+}
+
 fn main() -> Result<()> {
     set_num_threads(2);
     println!("best and (median) of {RUNS} runs, {} threads", num_threads());
@@ -92,9 +96,6 @@ fn main() -> Result<()> {
     compare("6 steps on 4 M", || by_rows(&x, &y), || interpreted(&x, &y), 1)?;
 
     let sum = |t: &Tensor, mask| reduce::sum_mask(t, mask, false, None);
-    let folded = |rule: Rule, args: &[Arg], mask, then| {
-        fold(ReduceOp::Sum, Applied::new(rule, args, &[]), DType::F32, mask, false, then)
-    };
     let rule = Rule::Formula("chain", &chain);
     compare(
         "sum of 6 steps on 4 M",

@@ -99,6 +99,11 @@ pub trait Backend: Sync {
         if dtype.is_half() { DType::F32 } else { dtype }
     }
 
+    /// Elements from which [`Backend::reduce_formula`] is worth while where the formula has a compiled loop.
+    fn folds_from(&self) -> usize {
+        1
+    }
+
     fn known(&self, _: Question, _: View) -> Result<Option<bool>> {
         Ok(None)
     }

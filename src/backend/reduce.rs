@@ -140,6 +140,11 @@ pub fn fold_formula(fold: &Fold, out: View) -> Result<()> {
     of(out.device())?.reduce_formula(fold, out)
 }
 
+/// Whether fusing the formula into a reduction of `n` elements is faster on the device of `x` than storing its elements.
+pub fn is_worth_folding(x: View, n: usize) -> bool {
+    of(x.device()).is_ok_and(|backend| n >= backend.folds_from())
+}
+
 /// [`fold_formula`] with the elements stored in memory: see Note [Reduced formulas].
 pub(super) fn in_turn<B: Backend + ?Sized>(backend: &B, fold: &Fold, out: View) -> Result<()> {
     let (dtype, layout) = (fold.stored(), Layout::contiguous(fold.shape.clone()));

@@ -70,7 +70,7 @@ struct Pointwise {
 // Note [A reduced loss is one node] The element losses are computed by a pointwise operation, whose node implements
 // the derivative: fused normally, composed of operations if backward itself is differentiated. The node of the reduced
 // loss owns that node, which is in no graph, and calls it with the gradient of the result, scaled and expanded. The
-// element losses are not kept.
+// element losses are not kept; above a size they are not even stored, but fused into the reduction.
 impl Pointwise {
     fn call(
         &self,
@@ -82,6 +82,13 @@ impl Pointwise {
     ) -> Result<Tensor> {
         let common = result_type(&[a.into(), b.into()]);
         ensure!(common.is_float(), Error::DtypeNotImplemented { op: self.kernel, dtype: common });
+        if weight.is_none()
+            && how != Reduction::None
+            && let Some((out, row)) =
+                self.row.reduced(&[a.into(), b.into()], params, how == Reduction::Mean)?
+        {
+            return self.recorded(out, row, [a, b], None, how, (a.shape().clone(), common));
+        }
         let losses = self.row.call(&[a.into(), b.into()], params)?;
         match weight {
             None if how == Reduction::None => return Ok(losses),
@@ -91,7 +98,6 @@ impl Pointwise {
         let (row, plain) = (losses.grad_fn(), losses.detach());
         let plain = weight.map_or(Ok(plain.clone()), |w| arith::mul(&plain, &w.detach()))?;
         let count = plain.numel() as f64;
-        let scale = if how == Reduction::Mean { 1.0 / count } else { 1.0 };
         let out = if how == Reduction::None {
             plain
         } else {
@@ -100,15 +106,23 @@ impl Pointwise {
             let value = if how == Reduction::Mean { arith::div(&sum, count)? } else { sum };
             super::nn::rounded(value, common)?
         };
+        self.recorded(out, row, [a, b], weight, how, (losses.shape().clone(), common))
+    }
+
+    /// The reduced loss of losses of a shape and dtype, whose node is `row`.
+    fn recorded(
+        &self,
+        out: Tensor,
+        row: Option<GradFn>,
+        [a, b]: [&Tensor; 2],
+        weight: Option<&Tensor>,
+        how: Reduction,
+        (shape, dtype): (Dims, DType),
+    ) -> Result<Tensor> {
         let Some(row) = row else { return Ok(out) };
-        record(out, &[a, b], |_| ReducedLoss {
-            row,
-            weight: SavedTensor::optional(weight),
-            scale,
-            shape: losses.shape().clone(),
-            dtype: common,
-            how,
-        })
+        let weight = SavedTensor::optional(weight);
+        let scale = if how == Reduction::Mean { 1.0 / shape.iter().product::<usize>() as f64 } else { 1.0 };
+        record(out, &[a, b], |_| ReducedLoss { row, weight, scale, shape, dtype, how })
     }
 }
 

@@ -31,7 +31,7 @@ use crate::tensor::{Overlap, Tensor};
 use crate::{bail, ensure};
 use backward::PointwiseBackward;
 pub use backward::prim_row;
-pub use fold::{Applied, Rule, fold};
+pub use fold::{Applied, Rule, fold, sum_of};
 pub use formula::{evaluate, primitive};
 use order::{empty_among, lie_plainly};
 

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Arg, PointwiseOp, common_device, common_shape, operand, primitive};
+use super::{Arg, PointwiseOp, common_device, common_shape, interpreter, lie_plainly, operand, primitive};
 use crate::backend::pointwise::{self, Kernel, Operand, compute_type};
 use crate::backend::reduce::{self, ReduceDims, ReduceOp};
 use crate::device::Device;
@@ -10,8 +10,10 @@ use crate::dtype::{DType, Scalar};
 use crate::ensure;
 use crate::error::Result;
 use crate::formula::Formula;
+use crate::graph::GradFn;
 use crate::layout::{Dims, Layout, broadcast};
 use crate::ops::reduce::{all_dims, last_run, reduced_shape};
+use crate::ops::rows;
 use crate::tensor::Tensor;
 
 /// The computation of the elements of a reduction, or of its results.
@@ -167,6 +169,53 @@ pub fn fold(
             None => run(None),
         }
     })
+}
+
+/// The sum of a formula over the dimensions of a mask, which stay with size 1, in the order in which one of its results
+/// would be summed.
+pub fn sum_of(of: Applied, common: DType, mask: u64) -> Result<Tensor> {
+    let last = last_run(mask);
+    let sum = fold(ReduceOp::Sum, of, common, last, true, None)?;
+    if last == mask { Ok(sum) } else { crate::ops::reduce::sum_mask(&sum, mask & !last, true, None) }
+}
+
+impl PointwiseOp {
+    /// The sum of all elements of the result, or their mean, without history, where that is worth a kernel of its own; and the
+    /// node that the result would have. None where it is not: the dtype of the results is a half type, to which
+    /// each of them is rounded; operands lie in an order of their own; or somebody watches the row.
+    pub fn reduced(
+        &'static self,
+        args: &[Arg],
+        params: &[Scalar],
+        mean: bool,
+    ) -> Result<Option<(Tensor, Option<GradFn>)>> {
+        let Some(like) = common_shape(args) else { return Ok(None) };
+        let n = like.numel();
+        if !reduce::is_worth_folding(like.raw(), n)
+            || interpreter::active()
+            || !lie_plainly(args)
+            || self.derivatives_read(args.len())
+        {
+            return Ok(None);
+        }
+        let (common, result) = self.types(args)?;
+        let device = common_device(args);
+        if common != result || !matches!(result, DType::F32 | DType::F64) || like.device() != device {
+            return Ok(None);
+        }
+        let by = [Arg::S(Scalar::Int(0)), Arg::S(Scalar::Float(n as f64))];
+        let then = mean.then(|| Applied::new(Rule::Row(&rows::div), &by, &[]));
+        let of = Applied::new(Rule::Row(self), args, params);
+        let out = fold(ReduceOp::Sum, of, common, u64::MAX, false, then)?;
+        if !args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad())) {
+            return Ok(Some((out, None)));
+        }
+        // One element stands for those of the result, which nobody reads.
+        let one = Tensor::empty_on(Dims::default(), result, device)?;
+        let Some(layout) = one.layout().expand(like.shape()) else { return Ok(None) };
+        let node = self.record_backward(one.with_layout(layout), args, params)?.grad_fn();
+        Ok(Some((out, node)))
+    }
 }
 
 #[cfg(test)]

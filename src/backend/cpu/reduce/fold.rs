@@ -78,10 +78,12 @@ where
     if fold.then.is_some() {
         return Ok(false);
     }
-    match Computed::<T>::of(&fold.of, fold.dims.len(), out) {
-        Some(computed) => of_bits::<T>(fold, computed.elements(), out),
-        None => Ok(false),
+    let Some(computed) = Computed::<T>::of(&fold.of, fold.dims.len(), out) else { return Ok(false) };
+    if fold.op != ReduceOp::Product {
+        return of_bits::<T>(fold, computed.elements(), out);
     }
+    reduce(&Each(ProductInt(P)), computed.elements(), fold.dims, None, &mut *Output::<i64>::of(out)?);
+    Ok(true)
 }
 
 /// Reductions whose results are bytes or 64-bit integers.
@@ -91,7 +93,6 @@ fn of_bits<T: Interpreted>(fold: &Fold, x: Elements<T::Stored>, out: View) -> Re
         ReduceOp::All => reduce(&Each(All(P)), x, d, None, &mut *Output::<u8>::of(out)?),
         ReduceOp::Any => reduce(&Each(Any(P)), x, d, None, &mut *Output::<u8>::of(out)?),
         ReduceOp::Sum => reduce(&Each(SumInt(P)), x, d, None, &mut *Output::<i64>::of(out)?),
-        ReduceOp::Product => reduce(&Each(ProductInt(P)), x, d, None, &mut *Output::<i64>::of(out)?),
         _ => return Ok(false),
     }
     Ok(true)

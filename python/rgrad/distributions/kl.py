@@ -414,9 +414,7 @@ def _inverse_diagonal(q: Any) -> Tensor:
 
 def _gaussian(p: Any, q: Any) -> Tensor:
     if p.event_shape != q.event_shape:
-        raise ValueError(
-            "KL-divergence between two Multivariate Normals with different event shapes cannot be computed"
-        )
+        raise ValueError(f"no KL-divergence of vectors of different event shapes, {p.event_shape} and {q.event_shape}")
     distance = _squared_distance(q, q.loc - p.loc)
     return q.entropy() - p.entropy() + 0.5 * (_trace(p, q) + distance - p.event_shape[0])
 

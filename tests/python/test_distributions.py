@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -500,3 +502,30 @@ def test_lazy_properties_stay_differentiable_after_a_use_without_gradients():
     d.probs.sum().backward()
     assert torch.equal(logits.grad, torch.full((3,), 0.25))
     assert d.expand((2, 3))._param.shape == (2, 3) and "logits: " in repr(d)
+
+
+def test_programs_find_and_pickle_every_class_where_pytorch_has_it():
+    code = """
+import rgrad.as_torch
+import importlib, pickle, torch
+from torch.distributions import *
+from torch.distributions.beta import Beta
+from torch.distributions.kl import kl_divergence, register_kl
+from torch.distributions.lowrank_multivariate_normal import LowRankMultivariateNormal
+from torch.distributions.relaxed_bernoulli import LogitRelaxedBernoulli
+from torch.distributions.studentT import StudentT
+from torch.distributions.utils import _standard_normal, broadcast_all, lazy_property
+classes = [getattr(torch.distributions, n) for n in torch.distributions.__all__]
+classes = [c for c in classes if isinstance(c, type)]
+for c in classes:
+    assert c.__module__.startswith("torch.distributions."), c
+    assert getattr(importlib.import_module(c.__module__), c.__name__) is c
+    assert b"rgrad" not in pickle.dumps(c) and pickle.loads(pickle.dumps(c)) is c
+names = {"studentT": "StudentT", "fishersnedecor": "FisherSnedecor", "log_normal": "LogNormal"}
+for module, name in names.items():
+    assert getattr(torch.distributions, name).__module__ == "torch.distributions." + module
+saved = pickle.dumps(TransformedDistribution(Normal(0.0, 1.0), [ExpTransform(), AffineTransform(0.0, 2.0)]))
+print(len(classes) > 60, b"rgrad.distributions" in saved, pickle.loads(saved))
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.stdout.split() == ["True", "False", "TransformedDistribution()"], run.stderr

@@ -31,7 +31,7 @@ from .gamma import Gamma
 from .gumbel import Gumbel
 from .independent import Independent
 from .laplace import Cauchy, Laplace
-from .multivariate_normal import LowRankMultivariateNormal, MultivariateNormal, batched, squared_norm_of_solution
+from .multivariate_normal import LowRankMultivariateNormal, MultivariateNormal, _batch_mahalanobis, batched
 from .normal import HalfNormal, Normal
 from .pareto import Pareto
 from .transformed_distribution import TransformedDistribution
@@ -392,7 +392,7 @@ def _squared_distance(q: Any, away: Tensor) -> Tensor:
     """``vᵀ Σ⁻¹ v`` of the covariance of a multivariate normal distribution."""
     if isinstance(q, LowRankMultivariateNormal):
         return q.squared_distance(away)
-    return squared_norm_of_solution(q._unbroadcasted_scale_tril, away)
+    return _batch_mahalanobis(q._unbroadcasted_scale_tril, away)
 
 
 def _trace(p: Any, q: Any) -> Tensor:

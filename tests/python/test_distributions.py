@@ -114,6 +114,11 @@ def test_distribution_functions_end_at_zero_and_one():
     assert D.ContinuousBernoulli(t(0.3), validate_args=False).cdf(t(-1.0, 2.0)).tolist() == [0.0, 1.0]
     gamma = D.Gamma(t(2.0), t(1.0)).cdf(t(0.0, 1e-3, 1e3, math.inf))
     _close(gamma, t(0.0, 1 - math.exp(-1e-3) * 1.001, 1.0, 1.0), 1e-12)
+    assert D.Gamma(t(2.0), t(1.0), validate_args=False).cdf(t(-math.inf, -1.0)).isnan().all()
+    ends = t([0.0, 1.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0])
+    bernoulli = D.ContinuousBernoulli(logits=t(-800.0, -40.0, 40.0, 800.0).unsqueeze(-1))
+    assert torch.equal(bernoulli.icdf(ends), ends)
+    assert D.Kumaraswamy(t(60.0), t(2.0)).icdf(t(0.0, 1.0)).tolist() == [0.0, 1.0]
     # The tail of the normal distribution is not lost.
     _close(D.Normal(t(0.0), t(1.0)).cdf(t(-9.0)) / 1.1285884059538405e-19, t(1.0), 1e-6)
 

@@ -161,7 +161,7 @@ pub struct PointwiseOp {
     pub op: OnceLock<Op>,
 }
 
-/// What the recorded derivatives read.
+/// The recorded formula and derivatives of an operation, and which values the derivatives read.
 pub struct Plan {
     /// The formula of the operation itself.
     formula: Formula,

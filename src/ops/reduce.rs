@@ -61,7 +61,7 @@ pub fn reduced_shape(shape: &Dims, mask: u64, keepdim: bool) -> Dims {
         .collect()
 }
 
-/// The dimensions of `mask` from its highest one down to the first gap.
+/// The topmost group of adjacent dimensions of `mask`.
 pub fn last_run(mask: u64) -> u64 {
     if mask == 0 {
         return 0;

@@ -132,7 +132,7 @@ pub(super) enum OperandAccess<'a> {
     Number(Scalar),
     /// Gathered block by block.
     Blocks(View<'a>),
-    /// Handed over block by block, by who runs the formula.
+    /// Passed block by block by the caller of the formula.
     Given,
     Unread,
 }
@@ -417,7 +417,7 @@ pub(super) enum OperandCursor<'a, T: Lane> {
     /// Whole periods: position `at` is at `at` modulo the length.
     Period(Vec<T>),
     Blocks(StridedCursor<'a>, Vec<T>),
-    /// What was handed over last.
+    /// The block passed last.
     Given(Vec<T>),
 }
 
@@ -481,7 +481,7 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
         }
     }
 
-    /// Goes to another position. Bands are entered wherever a position lies.
+    /// Sets the next position. Bands need no seek: `reach` finds the band of any position.
     #[inline]
     pub(super) fn seek(&mut self, at: usize) {
         if let OperandCursor::Runs(reader) | OperandCursor::Blocks(reader, _) = self {
@@ -489,7 +489,7 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
         }
     }
 
-    /// Hands the next elements over, where that is what is waited for.
+    /// Passes the next elements of an [`OperandAccess::Given`] operand; other operands ignore them.
     #[inline]
     pub(super) fn give(&mut self, values: &[T]) {
         if let OperandCursor::Given(block) = self {

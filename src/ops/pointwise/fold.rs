@@ -1,4 +1,4 @@
-//! Reductions of rows and formulas over tensors, in one kernel.
+//! Reductions of pointwise operations and formulas, in one kernel.
 
 use smallvec::SmallVec;
 
@@ -14,7 +14,7 @@ use crate::layout::{Dims, Layout, broadcast};
 use crate::ops::reduce::{all_dims, last_run, reduced_shape};
 use crate::tensor::Tensor;
 
-/// What is computed of the elements, or of what they are reduced to.
+/// The computation of the elements of a reduction, or of its results.
 #[derive(Clone, Copy)]
 pub enum Rule<'a> {
     Row(&'static PointwiseOp),
@@ -57,7 +57,7 @@ impl<'a> Applied<'a> {
         Applied { rule, args, params }
     }
 
-    /// The shape that the tensors broadcast to.
+    /// The shape to which the tensors broadcast.
     fn shape(&self) -> Result<Dims> {
         if let Some(t) = common_shape(self.args) {
             return Ok(t.shape().clone());
@@ -68,7 +68,7 @@ impl<'a> Applied<'a> {
         })
     }
 
-    /// Hands on what the backend takes: operands expanded to `shape`, with their dimensions in some order.
+    /// Calls `f` with the operands expanded to `shape` and their dimensions permuted to `order`.
     fn with<R>(
         &self,
         shape: &Dims,
@@ -121,12 +121,11 @@ impl<'a> Applied<'a> {
     }
 }
 
-/// Reduces what a rule that computes in the type of `common` makes of tensors that broadcast with each other, over the
-/// dimensions of a mask, without history. `then` is applied to the results, which take the place of its first argument;
-/// its tensors broadcast to them.
+/// Evaluates `of`, which computes in the compute type of `common`, and reduces its elements over the dimensions of
+/// `mask`. Not recorded in the graph. If given, `then` is applied to the results: they replace its first argument, and
+/// its tensors broadcast to their shape.
 ///
-/// The result has the dtype of [`reduce::Fold::reduced`], and the bits that rule, reduction and rule have one after the
-/// other.
+/// The result has the dtype of [`reduce::Fold::reduced`] and is bit-identical to that of separate operations.
 pub fn fold(
     op: ReduceOp,
     of: Applied,
@@ -139,7 +138,7 @@ pub fn fold(
     let rank = shape.len();
     let mask = mask & all_dims(rank);
     let inside = |d: &usize| mask >> d & 1 == 1;
-    // Reduced dimensions that are no neighbours are read as the last ones.
+    // Reduced dimensions that are not adjacent are permuted to the end.
     let moved: Option<SmallVec<[usize; 6]>> = (last_run(mask) != mask)
         .then(|| (0..rank).filter(|d| !inside(d)).chain((0..rank).filter(inside)).collect());
     let order = moved.as_deref();

@@ -403,7 +403,7 @@ class Module(HookMixin, StateMixin):
         return self
 
     def apply(self, fn: Callable[[Module], None]) -> Self:
-        """Calls ``fn`` on every module below this one and then on this one; used to initialise weights."""
+        """Calls ``fn`` on every module below this one and then on this one; used to initialize weights."""
         for module in self.children():
             module.apply(fn)
         fn(self)

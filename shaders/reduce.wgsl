@@ -21,6 +21,8 @@ struct Params {
     first_about: u32,
     // A parameter of the reduction.
     p: f32,
+    // @slot params
+    // @end
 }
 
 @group(0) @binding(0) var<uniform> params: Params;

@@ -516,6 +516,19 @@ impl<const K: usize> Odometer<K> {
         }
     }
 
+    /// Goes to linear position `at`.
+    pub fn seek(&mut self, at: usize) {
+        let mut rest = at;
+        for d in (0..self.shape.len()).rev() {
+            let index = rest % self.shape[d].max(1);
+            rest /= self.shape[d].max(1);
+            for k in 0..K {
+                self.offsets[k] += self.strides[k][d] * (index as isize - self.index[d] as isize);
+            }
+            self.index[d] = index;
+        }
+    }
+
     /// Steps to the next position in row-major order; wraps at the end.
     #[inline]
     pub fn step(&mut self) {

@@ -13,7 +13,7 @@ use super::optim::Group;
 use super::plane::{PoolShape, ResizeShape, SpatialLinearMap};
 use super::pointwise::{Kernel, Operand, Primitives, Program, compute_type};
 use super::random::{Draw, Philox};
-use super::reduce::{ReduceDims, ReduceOp};
+use super::reduce::{self, Fold, ReduceDims, ReduceOp};
 use super::scan::Running;
 use super::softmax::{Kind, Targets, TotalWeight};
 use super::sort::{Interpolation, QuantileRanks, Statistic};
@@ -152,6 +152,9 @@ pub trait Backend: Sync {
     // ---- along a dimension
 
     fn reduce(&self, op: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<()>;
+    fn reduce_formula(&self, fold: &Fold, out: View) -> Result<()> {
+        reduce::in_turn(self, fold, out)
+    }
     fn norm_of_all(&self, order: f64, tensors: &[View], out: View) -> Result<()>;
     fn extremum(&self, largest: bool, x: View, d: ReduceDims, values: View, indices: View) -> Result<()>;
     fn moments(&self, x: View, d: ReduceDims, mean: View, squares: View) -> Result<()>;

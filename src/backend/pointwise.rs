@@ -1,12 +1,12 @@
 //! Pointwise formulas applied to tensors: compiled loops on the CPU, shaders rendered from recorded steps on a GPU.
 
-pub use super::cpu::interpret::Primitives;
 pub use super::cpu::pointwise::{SMALL_NUMEL, SmallOperand, run_few, run_pair};
 use super::{View, of, same_device};
 use smallvec::SmallVec;
 
 use crate::dtype::{Bool8, DType, Scalar};
 use crate::error::Result;
+use crate::formula::record::Prim;
 use crate::formula::{ARGS, Formula, Int};
 use crate::layout::Layout;
 
@@ -54,7 +54,29 @@ pub enum Kernel {
 impl Kernel {
     /// No loops, for a formula that is only rendered or interpreted.
     pub const NONE: Kernel = Kernel::Same { f32: None, f64: None, i32: None, i64: None };
+
+    /// Whether there is a loop that computes in a dtype.
+    pub const fn computes(&self, dtype: DType) -> bool {
+        macro_rules! has {
+            ($f32:ident $f64:ident $i32:ident $i64:ident) => {
+                match dtype {
+                    DType::F32 => $f32.is_some(),
+                    DType::F64 => $f64.is_some(),
+                    DType::I32 => $i32.is_some(),
+                    DType::I64 => $i64.is_some(),
+                    _ => false,
+                }
+            };
+        }
+        match self {
+            Kernel::Same { f32, f64, i32, i64 } => has!(f32 f64 i32 i64),
+            Kernel::Truth { f32, f64, i32, i64 } => has!(f32 f64 i32 i64),
+        }
+    }
 }
+
+/// The loops of the row that computes a primitive step.
+pub type Primitives<'a> = &'a (dyn Fn(Prim) -> Option<Kernel> + Sync);
 
 /// An operand of a formula.
 #[derive(Clone, Copy)]
@@ -86,7 +108,25 @@ pub struct Program<'a> {
     pub formula: &'a dyn Fn() -> &'a Formula,
 }
 
-/// Applies a formula that computes in `compute`; false if it was not compiled for that type.
+/// A formula with one result, and what it is applied to as part of another kernel.
+#[derive(Clone, Copy)]
+pub struct Applied<'a> {
+    /// The operation's name, for messages and profiles.
+    pub name: &'static str,
+    pub kernel: Kernel,
+    pub formula: &'a Formula,
+    pub primitives: Primitives<'a>,
+    pub operands: &'a [Operand<'a>],
+    pub params: &'a [Scalar],
+}
+
+impl<'a> Applied<'a> {
+    pub fn views(&self) -> impl Iterator<Item = View<'a>> {
+        self.operands.iter().filter_map(|o| if let Operand::View(v) = o { Some(*v) } else { None })
+    }
+}
+
+/// Applies a formula that computes in `compute`; false where it has no loop for that.
 #[inline]
 pub fn run(
     program: &Program,

@@ -1,8 +1,13 @@
 //! Reductions over n of dense tensors viewed as `[outer, n, inner]`.
 
-use super::{View, of, same_device};
+use smallvec::SmallVec;
+
+use super::pointwise::{Applied, Operand, Program};
+use super::{Backend, View, of, same_device};
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::formula::ARGS;
+use crate::layout::{Dims, Layout};
 
 /// A contiguous array viewed as `[outer, n, inner]`; kernels work along the middle dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +80,93 @@ pub fn fold(op: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<()> {
     of(same_device([out, x])?)?.reduce(op, x, d, out)
 }
 
-/// The p-norm (positive p) over all elements of several dense tensors.
+/// A reduction of a formula, and a formula of what it gives.
+///
+/// Note [Reduced formulas]
+/// What is reduced need not lie in memory: the kernel of a reduction computes a block of it when it comes to that block, and
+/// applies the formula of the results while it has them. Nothing else differs, so the results have the bits of the
+/// formula evaluated into memory, reduced, and evaluated again, which is what [`in_turn`] does.
+#[derive(Clone, Copy)]
+pub struct Fold<'a> {
+    pub op: ReduceOp,
+    /// The dtype that the formulas compute in.
+    pub compute: DType,
+    /// What the operands of `of` are expanded to; its elements, in row-major order, are `dims`.
+    pub shape: &'a Dims,
+    pub dims: ReduceDims,
+    /// What is reduced. Integers and truth values are reduced as [`ReduceOp`] says.
+    pub of: Applied<'a>,
+    /// What becomes of the reduced values, which take the place of the first operand; that may be any number. The others
+    /// have the shape of the result.
+    pub then: Option<Applied<'a>>,
+}
+
+impl Fold<'_> {
+    /// Whether truth values are reduced.
+    fn is_of_truth(&self) -> bool {
+        self.of.formula.is_truth(0)
+    }
+
+    /// The dtype that the elements would have in memory.
+    fn stored(&self) -> DType {
+        match self.op {
+            ReduceOp::All | ReduceOp::Any => DType::Bool,
+            ReduceOp::Sum if self.is_of_truth() => DType::Bool,
+            _ if self.compute.is_float() => self.compute,
+            _ => DType::I64,
+        }
+    }
+
+    /// The dtype of the reduced values, and of the result where no formula follows.
+    pub fn reduced(&self) -> DType {
+        match self.op {
+            ReduceOp::All | ReduceOp::Any => DType::U8,
+            ReduceOp::Sum if self.is_of_truth() => DType::I64,
+            _ => self.stored(),
+        }
+    }
+}
+
+/// Reduces a formula of any number of operands to `out`, which is dense and of dtype [`Fold::reduced`].
+///
+/// # Errors
+/// Where a step is not defined in the dtype computed in.
+pub fn fold_formula(fold: &Fold, out: View) -> Result<()> {
+    for a in [Some(&fold.of), fold.then.as_ref()].into_iter().flatten() {
+        a.views().try_for_each(|v| same_device([out, v]).map(drop))?;
+    }
+    of(out.device())?.reduce_formula(fold, out)
+}
+
+/// [`fold_formula`] by way of memory: see Note [Reduced formulas].
+pub(super) fn in_turn<B: Backend + ?Sized>(backend: &B, fold: &Fold, out: View) -> Result<()> {
+    let (dtype, layout) = (fold.stored(), Layout::contiguous(fold.shape.clone()));
+    let values = backend.allocate(out.device(), fold.dims.len() * dtype.size())?;
+    let values = View { storage: &values, layout: &layout, dtype };
+    evaluate(backend, &fold.of, fold.compute, fold.of.operands, values)?;
+    backend.reduce(fold.op, values, fold.dims, out)?;
+    let Some(then) = &fold.then else { return Ok(()) };
+    let mut operands: SmallVec<[Operand; ARGS]> = SmallVec::from_slice(then.operands);
+    operands.iter_mut().take(1).for_each(|first| *first = Operand::View(out));
+    evaluate(backend, then, fold.compute, &operands, out)
+}
+
+fn evaluate<B: Backend + ?Sized>(
+    backend: &B,
+    a: &Applied,
+    compute: DType,
+    operands: &[Operand],
+    out: View,
+) -> Result<()> {
+    let formula = || a.formula;
+    let program = Program { name: a.name, kernel: a.kernel, formula: &formula };
+    if a.kernel.computes(compute) && backend.pointwise(&program, compute, operands, a.params, out)? {
+        return Ok(());
+    }
+    backend.pointwise_all(a.name, a.formula, a.primitives, compute, operands, a.params, &[out])
+}
+
+/// The norm of a positive order of all elements of dense tensors, into one element.
 ///
 /// # Errors
 /// On a GPU, if the result is not float32.

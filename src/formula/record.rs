@@ -175,9 +175,14 @@ impl Bits for Sym {
 
 /// Records a pointwise operation's formula.
 pub fn record(f: impl FnOnce([Sym; ARGS], [Sym; PARAMS]) -> Sym) -> Formula {
+    let (args, params) = inputs();
+    finish(&[f(args, params)])
+}
+
+#[inline(never)]
+fn inputs() -> ([Sym; ARGS], [Sym; PARAMS]) {
     begin();
-    let out = f(std::array::from_fn(arg), std::array::from_fn(param));
-    finish(&[out])
+    (std::array::from_fn(arg), std::array::from_fn(param))
 }
 
 /// As [`record`], with the given numbers of arguments and parameters, and one or more numbers or booleans as results.
@@ -189,7 +194,6 @@ pub fn record_all(args: usize, params: usize, f: impl FnOnce(&[Sym], &[Sym]) -> 
     finish(&out)
 }
 
-#[inline(never)]
 fn begin() {
     TAPE.with_borrow_mut(Vec::clear);
 }

@@ -73,7 +73,7 @@ impl Pointwise<'_> {
     /// of each result. The results and then the input tensors follow from binding 1 on, in order.
     pub fn render(&self) -> Result<String, String> {
         let library = library(self.compute)?;
-        self.check(library)?;
+        self.check()?;
         let op = self.op();
         let (bindings, loads) = self.bindings();
         let (place, element, store) = (self.place(), self.element(), self.store());
@@ -94,7 +94,7 @@ impl Pointwise<'_> {
         ))
     }
 
-    fn check(&self, library: &[Item]) -> Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         let (found, wanted) = (self.results.len(), self.formula.results().len());
         if found != wanted {
             return Err(format!("{found} results are stored of {wanted}"));
@@ -102,11 +102,9 @@ impl Pointwise<'_> {
         if self.is_several() && (self.in_fours() || self.form.blocks().is_some()) {
             return Err("several results are stored element by element".into());
         }
+        supports(self.formula, self.compute)?;
         for step in self.formula.steps() {
             match *step {
-                Step::Do(p, _) if !has(library, self.compute, p) => {
-                    return Err(format!("{} has no `{}` on a GPU", self.compute.name(), p.name()));
-                }
                 Step::Arg(k) if !matches!(self.inputs.get(k), Some(Input::Tensor(_) | Input::Number)) => {
                     return Err(format!("argument {k} is read but not given"));
                 }
@@ -521,6 +519,17 @@ fn infix(p: Prim) -> Option<&'static str> {
         Prim::BitOr => "|",
         Prim::BitXor => "^",
         _ => return None,
+    })
+}
+
+/// Errors where a formula that computes in `compute` has a step that no shader has.
+pub fn supports(formula: &Formula, compute: DType) -> Result<(), String> {
+    let library = library(compute)?;
+    formula.steps().iter().try_for_each(|step| match *step {
+        Step::Do(p, _) if !has(library, compute, p) => {
+            Err(format!("{} has no `{}` on a GPU", compute.name(), p.name()))
+        }
+        _ => Ok(()),
     })
 }
 

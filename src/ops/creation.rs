@@ -12,7 +12,7 @@ use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::{Dims, Layout, MemoryFormat, Strides, dense_numel};
 use crate::tensor::Tensor;
-use crate::{bail, ensure, with_dtype};
+use crate::{bail, ensure};
 
 /// The keyword arguments common to all constructors; the first is argument `at` of a call.
 macro_rules! options {
@@ -245,30 +245,17 @@ fn empty_permuted(a: &Args) -> Result<Out> {
 
 // ---- sequences
 
-/// A tensor of `n` elements with element i equal to `at(i)`.
-fn sequence<S: Scalars>(n: usize, dtype: DType, at: impl Fn(usize) -> S + Sync) -> Result<Tensor> {
-    let out = Tensor::empty([n], dtype)?;
-    with_dtype!(dtype, T => {
-        memory::fill_by_position::<T>(out.raw(), |i| at(i).element())?;
-    });
-    Ok(out)
-}
-
-/// The two number types in which sequences are computed.
-trait Scalars: Copy {
-    fn element<T: Element>(self) -> T;
-}
-
-impl Scalars for f64 {
-    fn element<T: Element>(self) -> T {
-        T::from_f64(self)
+/// A tensor of `n` elements with element i equal to `at(i)`, computed in `S` or float32 and cast to other dtypes, so that
+/// the library holds fewer loops.
+fn sequence<S: Element>(n: usize, dtype: DType, at: impl Fn(usize) -> S + Sync) -> Result<Tensor> {
+    if dtype == DType::F32 {
+        let out = Tensor::empty([n], dtype)?;
+        memory::fill_by_position::<f32>(out.raw(), |i| f32::from_f64(at(i).to_f64()))?;
+        return Ok(out);
     }
-}
-
-impl Scalars for i64 {
-    fn element<T: Element>(self) -> T {
-        T::from_i64(self)
-    }
+    let out = Tensor::empty([n], S::DTYPE)?;
+    memory::fill_by_position::<S>(out.raw(), at)?;
+    out.dense(dtype)
 }
 
 /// The number of steps from `start`, inclusive, to `end`, exclusive.

@@ -2,6 +2,7 @@
 //! `rows`.
 
 mod backward;
+mod fold;
 mod formula;
 mod order;
 
@@ -30,6 +31,7 @@ use crate::tensor::{Overlap, Tensor};
 use crate::{bail, ensure};
 use backward::PointwiseBackward;
 pub use backward::prim_row;
+pub use fold::{Applied, Rule, fold};
 pub use formula::{evaluate, primitive};
 use order::{empty_among, lie_plainly};
 

@@ -29,7 +29,7 @@ pub use select::{Chosen, lanes, pick, place};
 pub use table::OPS;
 
 /// The mask of every dimension.
-fn all_dims(rank: usize) -> u64 {
+pub fn all_dims(rank: usize) -> u64 {
     if rank >= 64 { u64::MAX } else { (1 << rank) - 1 }
 }
 
@@ -61,8 +61,8 @@ pub fn reduced_shape(shape: &Dims, mask: u64, keepdim: bool) -> Dims {
         .collect()
 }
 
-/// The consecutive dimensions of `mask` from the highest one downward.
-fn last_run(mask: u64) -> u64 {
+/// The dimensions of `mask` from its highest one down to the first gap.
+pub fn last_run(mask: u64) -> u64 {
     if mask == 0 {
         return 0;
     }

@@ -2,6 +2,7 @@
 #![cfg(feature = "gpu")]
 
 mod families;
+mod folds;
 mod kernels;
 mod pointwise;
 mod runtime;

@@ -20,6 +20,7 @@ from .exponential import Exponential
 from .gamma import Chi2, FisherSnedecor, Gamma, InverseGamma, StudentT
 from .gumbel import Gumbel, Kumaraswamy, Weibull
 from .independent import Independent
+from .kl import kl_divergence, register_kl
 from .laplace import Cauchy, HalfCauchy, Laplace
 from .mixture_same_family import MixtureSameFamily
 from .multivariate_normal import LowRankMultivariateNormal, MultivariateNormal

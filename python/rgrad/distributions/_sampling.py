@@ -80,8 +80,9 @@ class _Dirichlet(rgrad.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, concentration: Tensor) -> Tensor:
-        drawn = draw_gamma(concentration).clamp(min=rgrad.finfo(concentration.dtype).tiny)
-        drawn = drawn / drawn.sum(-1, keepdim=True)
+        least = rgrad.finfo(concentration.dtype).tiny
+        drawn = draw_gamma(concentration).clamp(min=least)
+        drawn = (drawn / drawn.sum(-1, keepdim=True)).clamp(min=least)
         ctx.save_for_backward(concentration, drawn)
         return drawn
 
@@ -89,8 +90,10 @@ class _Dirichlet(rgrad.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         concentration, drawn = ctx.saved_tensors
-        rest = concentration.sum(-1, keepdim=True) - concentration
-        slopes = drawn * logit_beta_grad(drawn, concentration, rest)
+        wide = concentration.to(working_dtype(concentration))
+        rest = wide.sum(-1, keepdim=True) - wide
+        # Beside it, the others may be nothing: then it is 1 whatever it is.
+        slopes = drawn * logit_beta_grad(drawn, wide, rest).where(rest > 0, 0.0)
         return slopes * (grad - (grad * drawn).sum(-1, keepdim=True))
 
 

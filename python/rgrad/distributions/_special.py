@@ -65,6 +65,7 @@ def working_dtype(like: Tensor) -> Any:
 
 def _blockwise(function: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
     """Applies a function of a rule and of columns to tensors of one shape, of any size, in double precision."""
+    # The first one tells the precision that is asked for.
     shape, dtype = arguments[0].shape, arguments[0].dtype
     rule, wide = _rule(dtype == rgrad.float64), working_dtype(arguments[0])
     flat = [a.detach().to(wide).reshape(-1) for a in arguments]

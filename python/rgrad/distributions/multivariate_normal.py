@@ -233,8 +233,8 @@ class LowRankMultivariateNormal(Gaussian):
         self.loc, self.cov_diag = batched(loc, shape, 1), batched(cov_diag, shape, 1)
         self.cov_factor = batched(cov_factor, shape, 2)
         self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag = cov_factor, cov_diag
-        self._capacitance_tril = self._capacitance(cov_factor, cov_diag)
         super().__init__(shape, event, validate_args=validate_args)
+        self._capacitance_tril = self._capacitance(cov_factor, cov_diag)
 
     @staticmethod
     def _capacitance(factor: Tensor, diagonal: Tensor) -> Tensor:

@@ -96,7 +96,7 @@ _SQUARE = [call(data(4, 4))]
 _WINDOW_1 = [call(data(2, 3, 9), 3), call(data(2, 3, 9), 2, stride=3, padding=1)]
 _WINDOW_2 = [call(data(2, 3, 7, 6), 3), call(data(2, 3, 7, 6), (2, 3), stride=2, padding=1)]
 _WINDOW_3 = [call(data(1, 2, 5, 4, 4), 2), call(data(1, 2, 5, 4, 4), 3, stride=2, padding=1)]
-_SPECTRUM = [call(data(4, 3)), call(data(2, 3, 4)), call(data(2, 2))]  # of full rank, since there is no derivative otherwise
+_SPECTRUM = [call(data(4, 3)), call(data(2, 3, 4)), call(data(2, 2))]  # of full rank, as others have no derivative
 _LOSS = [
     call(data(5, 7), real(5, 7)),
     call(data(5, 7), real(5, 7), reduction="none"),

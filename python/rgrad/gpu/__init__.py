@@ -138,18 +138,18 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 
 
 def reset(device: Any = None) -> None:
-    """Closes a GPU, for one that was lost: its tensors raise from then on, and the next use opens it anew."""
+    """Closes a GPU, for example a lost one: its tensors raise from then on, and the next use reopens it."""
     _C._gpu_reset(index_of(device))
 
 
 def empty_cache(device: Any = None) -> None:
-    """Gives memory kept for reuse back to the driver."""
+    """Releases cached memory to the driver."""
     if is_available():
         _C._gpu_empty_cache(index_of(device))
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:
-    """The counters of memory under the names that PyTorch has for them."""
+    """The memory counters under PyTorch's names."""
     counters = stats(device)
     return {
         "allocated_bytes.all.current": counters["allocated_bytes"],
@@ -159,7 +159,7 @@ def memory_stats(device: Any = None) -> dict[str, int]:
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """The counters of memory, and, unless abbreviated, the largest owners."""
+    """The memory counters and, unless abbreviated, the largest owners."""
     counters = stats(device)
     names = ("allocated", "reserved", "peak")
     table = "\n".join(f"{counters[f'{name}_bytes'] / 2**20:>12.2f} MiB  {name}" for name in names)
@@ -167,6 +167,6 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
 
 
 def _owners_summary() -> str:
-    """What an error of memory says of who holds it."""
+    """The list of owners in out-of-memory errors."""
     owners = _owners.summary()
     return f"\nThe largest owners:\n{owners}" if owners else ""

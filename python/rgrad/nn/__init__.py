@@ -1,4 +1,4 @@
-"""Networks: modules, their parameters, the functions behind them, and initial values."""
+"""Neural networks: modules, parameters, functional operations, and initialization."""
 
 from . import functional, init, modules, parallel, parameter, utils
 from .modules import *  # noqa: F403

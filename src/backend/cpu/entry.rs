@@ -18,7 +18,7 @@ use crate::backend::optim::Group;
 use crate::backend::plane::{PoolShape, ResizeShape, SpatialLinearMap};
 use crate::backend::pointwise::{Operand, Primitives, Program, compute_type};
 use crate::backend::random::{Draw, Philox};
-use crate::backend::reduce::{ReduceDims, ReduceOp};
+use crate::backend::reduce::{Fold, ReduceDims, ReduceOp, in_turn};
 use crate::backend::scan::Running;
 use crate::backend::softmax::{Kind, Targets, TotalWeight, out_of_bounds};
 use crate::backend::sort::{Interpolation, QuantileRanks, Statistic};
@@ -230,6 +230,10 @@ impl Backend for Cpu {
             }),
         }
         Ok(())
+    }
+
+    fn reduce_formula(&self, fold: &Fold, out: View) -> Result<()> {
+        if reduce::formula(fold, out)? { Ok(()) } else { in_turn(self, fold, out) }
     }
 
     fn norm_of_all(&self, order: f64, tensors: &[View], out: View) -> Result<()> {

@@ -31,39 +31,40 @@ const GRAIN: usize = 1 << 14;
 
 multiversion! { version = if R::WIDE { IsaDispatch::worth::<T>() } else { IsaDispatch::up_to(Isa::Avx2) };
     fn update_elements[R: Rule, T: Number](r: R, c: &[T; NUMBERS], g: &[T], written: &mut [&mut [T]]) {
-        let c = *c;
-        let z = <T as Arith>::zero();
         match written {
-            [p] if R::WRITTEN == 1 => {
-                for (p, &g) in p.iter_mut().zip(g) {
-                    [*p, ..] = r.step(&c, g, [*p, z, z, z, z]);
-                }
-            }
-            [p, a] if R::WRITTEN == 2 => {
-                for ((p, a), &g) in p.iter_mut().zip(a.iter_mut()).zip(g) {
-                    [*p, *a, ..] = r.step(&c, g, [*p, *a, z, z, z]);
-                }
-            }
-            [p, a, b] if R::WRITTEN == 3 => {
-                for (((p, a), b), &g) in p.iter_mut().zip(a.iter_mut()).zip(b.iter_mut()).zip(g) {
-                    [*p, *a, *b, ..] = r.step(&c, g, [*p, *a, *b, z, z]);
-                }
-            }
-            [p, a, b, d] if R::WRITTEN == 4 => {
-                let state = a.iter_mut().zip(b.iter_mut()).zip(d.iter_mut());
-                for ((p, ((a, b), d)), &g) in p.iter_mut().zip(state).zip(g) {
-                    [*p, *a, *b, *d, ..] = r.step(&c, g, [*p, *a, *b, *d, z]);
-                }
-            }
-            [p, a, b, d, e] if R::WRITTEN == 5 => {
-                let state = a.iter_mut().zip(b.iter_mut()).zip(d.iter_mut()).zip(e.iter_mut());
-                for ((p, (((a, b), d), e)), &g) in p.iter_mut().zip(state).zip(g) {
-                    [*p, *a, *b, *d, *e] = r.step(&c, g, [*p, *a, *b, *d, *e]);
-                }
-            }
+            [p] if R::WRITTEN == 1 => step_1(r, c, g, p),
+            [p, a] if R::WRITTEN == 2 => step_2(r, c, g, p, a),
+            [p, a, b] if R::WRITTEN == 3 => step_3(r, c, g, p, a, b),
+            [p, a, b, d] if R::WRITTEN == 4 => step_4(r, c, g, p, a, b, d),
+            [p, a, b, d, e] if R::WRITTEN == 5 => step_5(r, c, g, p, a, b, d, e),
             _ => {}
         }
     }
+}
+
+/// Element loops by the number of written tensors. Slices that are function arguments are `noalias`, so the loop is
+/// vectorised without a run-time overlap check and without a scalar fallback.
+macro_rules! step_loops {
+    ($($name:ident: $($w:ident $k:literal)+;)*) => { $(
+        #[inline(always)]
+        fn $name<R: Rule, T: Number>(r: R, c: &[T; NUMBERS], g: &[T], $($w: &mut [T]),+) {
+            let (c, n) = (*c, g.len());
+            $(let $w = &mut $w[..n];)+
+            for i in 0..n {
+                let mut all = [<T as Arith>::zero(); WRITTEN];
+                $(all[$k] = $w[i];)+
+                let all = r.step(&c, g[i], all);
+                $($w[i] = all[$k];)+
+            }
+        }
+    )* };
+}
+step_loops! {
+    step_1: p 0;
+    step_2: p 0 a 1;
+    step_3: p 0 a 1 b 2;
+    step_4: p 0 a 1 b 2 d 3;
+    step_5: p 0 a 1 b 2 d 3 e 4;
 }
 
 /// Applies a rule to corresponding elements of slices of equal length.

@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Range};
 
 use crate::backend::View;
-use crate::dtype::Element;
+use crate::dtype::{DType, Element};
 use crate::ensure;
 use crate::error::{Error, Result};
 use crate::storage::Storage;
@@ -85,7 +85,7 @@ impl Claim {
 }
 
 impl Drop for Claim {
-    #[inline]
+    #[inline(never)]
     fn drop(&mut self) {
         TAKEN.with(|claims| claims.release(self.start));
     }
@@ -103,9 +103,9 @@ fn taken_twice() -> Error {
 /// The checks common to all outputs. For device memory the bounds check fails later, since the host cannot address any
 /// of it.
 #[inline]
-fn check<T: Element>(v: &View) -> Result<()> {
-    if v.dtype.size() != size_of::<T>() || v.storage.is_readonly() {
-        return Err(refused::<T>(v));
+fn check(v: &View, dtype: DType) -> Result<()> {
+    if v.dtype.size() != dtype.size() || v.storage.is_readonly() {
+        return Err(refused(v, dtype));
     }
     Ok(())
 }
@@ -116,15 +116,12 @@ fn read_only() -> Error {
 }
 
 #[cold]
-fn refused<T: Element>(v: &View) -> Error {
+fn refused(v: &View, dtype: DType) -> Error {
     if v.storage.is_readonly() {
         return read_only();
     }
-    Error::Runtime(format!(
-        "expected scalar type {} but found {}",
-        T::DTYPE.scalar_name(),
-        v.dtype.scalar_name()
-    ))
+    let (expected, found) = (dtype.scalar_name(), v.dtype.scalar_name());
+    Error::Runtime(format!("expected scalar type {expected} but found {found}"))
 }
 
 #[cold]
@@ -169,28 +166,36 @@ impl<'a, T: Element> Output<'a, T> {
     #[inline]
     pub fn part(v: View<'a>, range: Range<usize>) -> Result<Self> {
         let len = range.len();
-        let first = first_of::<T>(&v, range)?;
-        Ok(Output { first, len, _claim: Claim::new(bytes_of(first, len))?, memory: PhantomData })
+        let (first, claim) = claim_dense(&v, range, T::DTYPE)?;
+        Ok(Output { first: first.cast(), len, _claim: claim, memory: PhantomData })
     }
 }
 
-/// A pointer to the first element of a range of positions of a dense view, which is checked to be writable.
+/// [`Output::part`] without the element type, so that there is one copy for all kernels.
+#[inline(never)]
+fn claim_dense(v: &View, range: Range<usize>, dtype: DType) -> Result<(*mut u8, Claim)> {
+    let len = range.len() * dtype.size();
+    let first = first_of(v, range, dtype)?;
+    Ok((first, Claim::new(bytes_of(first, len))?))
+}
+
+/// A pointer to the first element of a range of positions of a dense view, which is checked to be writable and aligned.
 #[inline]
-fn first_of<T: Element>(v: &View, range: Range<usize>) -> Result<*mut T> {
-    check::<T>(v)?;
+fn first_of(v: &View, range: Range<usize>, dtype: DType) -> Result<*mut u8> {
+    check(v, dtype)?;
     if range.is_empty() {
-        return Ok(std::ptr::NonNull::dangling().as_ptr());
+        return Ok(std::ptr::without_provenance_mut(dtype.size()));
     }
-    ensure!(v.storage.is_aligned(align_of::<T>()), misaligned());
+    ensure!(v.storage.is_aligned(dtype.size()), misaligned());
     let (start, end) = (v.layout.offset.wrapping_add(range.start), v.layout.offset.checked_add(range.end));
-    ensure!(end.is_some_and(|end| end <= v.storage.host_len() / size_of::<T>()), beyond_storage(v));
-    Ok(v.storage.data_ptr().cast::<T>().wrapping_add(start))
+    ensure!(end.is_some_and(|end| end <= v.storage.host_len() / dtype.size()), beyond_storage(v));
+    Ok(v.storage.data_ptr().wrapping_add(start * dtype.size()))
 }
 
-/// The address range of `len` elements.
+/// The address range of `len` bytes.
 #[inline]
-fn bytes_of<T>(first: *mut T, len: usize) -> Range<usize> {
-    first as usize..first as usize + len * size_of::<T>()
+fn bytes_of(first: *mut u8, len: usize) -> Range<usize> {
+    first as usize..first as usize + len
 }
 
 /// Calls `f` with the elements at a range of positions of each of several dense views: one worker's part of the
@@ -205,24 +210,24 @@ pub fn with_parts<T: Element>(
     f: impl FnOnce(&mut [&mut [T]]),
 ) -> Result<()> {
     /// Releases the claims on the parts, even if `f` panics.
-    struct Taken<'a, T>(&'a Claims, [*mut T; CLAIMS], usize);
-    impl<T> Drop for Taken<'_, T> {
+    struct Taken<'a>(&'a Claims, [usize; CLAIMS], usize);
+    impl Drop for Taken<'_> {
         fn drop(&mut self) {
-            self.1[..self.2].iter().rev().for_each(|first| self.0.release(*first as usize));
+            self.1[..self.2].iter().rev().for_each(|start| self.0.release(*start));
         }
     }
     ensure!(views.len() <= CLAIMS, taken_twice());
     TAKEN.with(|claims| {
-        let mut taken = Taken(claims, [std::ptr::null_mut(); CLAIMS], 0);
+        let mut taken = Taken(claims, [0; CLAIMS], 0);
         let mut parts: [&mut [T]; CLAIMS] = Default::default();
         for (k, v) in views.iter().enumerate() {
-            let first = first_of::<T>(v, range.clone())?;
-            claims.take(bytes_of(first, range.len()))?;
-            (taken.1[k], taken.2) = (first, k + 1);
+            let first = first_of(v, range.clone(), T::DTYPE)?;
+            claims.take(bytes_of(first, size_of::<T>() * range.len()))?;
+            (taken.1[k], taken.2) = (first as usize, k + 1);
             // SAFETY: `first_of` has checked that these elements are within the borrowed storage and aligned; every
             // bit pattern is a T. While they are claimed, no other part and nothing else on this thread has them, and
             // the slices end with the call of `f`, before the claims.
-            parts[k] = unsafe { std::slice::from_raw_parts_mut(first, range.len()) };
+            parts[k] = unsafe { std::slice::from_raw_parts_mut(first.cast(), range.len()) };
         }
         f(&mut parts[..views.len()]);
         Ok(())
@@ -235,11 +240,11 @@ pub fn with_parts<T: Element>(
 /// `RuntimeError` if the memory is read-only, too short, or already claimed.
 #[inline]
 pub fn write_one<T: Element>(v: View, value: T) -> Result<()> {
-    check::<T>(&v)?;
+    check(&v, T::DTYPE)?;
     let at = v.layout.offset;
     ensure!(at < v.storage.host_len() / size_of::<T>(), beyond_storage(&v));
     let element = v.storage.data_ptr().cast::<T>().wrapping_add(at);
-    ensure!(TAKEN.with(|claims| claims.are_free(&bytes_of(element, 1))), taken_twice());
+    ensure!(TAKEN.with(|claims| claims.are_free(&bytes_of(element.cast(), size_of::<T>()))), taken_twice());
     // SAFETY: the element is within the borrowed storage, and nothing on this thread has a reference to it.
     unsafe { element.write_unaligned(value) };
     Ok(())
@@ -360,7 +365,6 @@ impl<'a> Cells<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dtype::DType;
     use crate::layout::Layout;
 
     fn view<'a>(storage: &'a Storage, layout: &'a Layout) -> View<'a> {

@@ -132,6 +132,8 @@ pub(super) enum OperandAccess<'a> {
     Number(Scalar),
     /// Gathered block by block.
     Blocks(View<'a>),
+    /// Handed over block by block, by who runs the formula.
+    Given,
     Unread,
 }
 
@@ -415,12 +417,15 @@ pub(super) enum OperandCursor<'a, T: Lane> {
     /// Whole periods: position `at` is at `at` modulo the length.
     Period(Vec<T>),
     Blocks(StridedCursor<'a>, Vec<T>),
+    /// What was handed over last.
+    Given(Vec<T>),
 }
 
 impl<'a, T: Lane> OperandCursor<'a, T> {
     pub(super) fn new(source: &OperandAccess<'a>, range: &Range<usize>) -> Self {
         match source {
             OperandAccess::Unread => OperandCursor::Unread,
+            OperandAccess::Given => OperandCursor::Given(Vec::with_capacity(range.len().min(BLOCK))),
             OperandAccess::Direct(v) => OperandCursor::Direct(*v),
             OperandAccess::Runs(v) => OperandCursor::Runs(StridedCursor::new(*v, range.start)),
             OperandAccess::Bands(v, _) => OperandCursor::Bands(Bands::new(*v, range.end)),
@@ -444,7 +449,7 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
     #[inline]
     pub(super) fn left(&self, at: usize) -> usize {
         match self {
-            OperandCursor::Unread | OperandCursor::Direct(_) => usize::MAX,
+            OperandCursor::Unread | OperandCursor::Direct(_) | OperandCursor::Given(_) => usize::MAX,
             OperandCursor::Runs(reader) => reader.run_left(),
             OperandCursor::Bands(bands) => bands.left(at),
             OperandCursor::Period(block) => block.len() - at % block.len(),
@@ -472,7 +477,24 @@ impl<'a, T: Lane> OperandCursor<'a, T> {
             OperandCursor::Runs(reader) => bytemuck::cast_slice(reader.lend::<T::Stored>(n)),
             OperandCursor::Bands(bands) => bytemuck::cast_slice(bands.get(at, n)),
             OperandCursor::Period(block) => &block[at % block.len()..][..n],
-            OperandCursor::Blocks(_, block) => &block[..n],
+            OperandCursor::Blocks(_, block) | OperandCursor::Given(block) => &block[..n],
+        }
+    }
+
+    /// Goes to another position. Bands are entered wherever a position lies.
+    #[inline]
+    pub(super) fn seek(&mut self, at: usize) {
+        if let OperandCursor::Runs(reader) | OperandCursor::Blocks(reader, _) = self {
+            reader.seek(at);
+        }
+    }
+
+    /// Hands the next elements over, where that is what is waited for.
+    #[inline]
+    pub(super) fn give(&mut self, values: &[T]) {
+        if let OperandCursor::Given(block) = self {
+            block.clear();
+            block.extend_from_slice(values);
         }
     }
 

@@ -8,7 +8,9 @@
 //! bit-identical on all machines with the same instruction set. Pairwise merging also bounds the rounding error of a
 //! sum by the block length plus the logarithm of the number of blocks.
 
+mod computed;
 mod extremum;
+mod fold;
 mod moments;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -20,7 +22,9 @@ use crate::backend::reduce::ReduceDims;
 use crate::dtype::{Element, Real};
 use crate::multiversion;
 
+use computed::{Elements, Source};
 pub use extremum::{Ordered, extremum};
+pub use fold::formula;
 pub(crate) use moments::exp_sums;
 pub use moments::{logsumexp, moments};
 
@@ -118,8 +122,17 @@ impl<R: Reduction> Kernel<R::In, R::Acc> for R {
     }
 }
 
-/// Reduces `x` along `d` into `out[outer, inner]`.
-fn reduce<I: Element, A: Copy + Send + Sync>(r: &dyn Kernel<I, A>, x: &[I], d: ReduceDims, out: &mut [A]) {
+/// What becomes of results while they are in the cache: takes the number of the first of some lanes, and their results.
+pub(crate) type Finish<'a, A> = Option<&'a (dyn Fn(usize, &mut [A]) + Sync)>;
+
+/// Reduces `x` along `d`, into `out[outer, inner]`.
+fn reduce<I: Element, A: Copy + Send + Sync>(
+    r: &dyn Kernel<I, A>,
+    x: Elements<I>,
+    d: ReduceDims,
+    finish: Finish<A>,
+    out: &mut [A],
+) {
     if d.lanes() == 0 {
         return;
     }
@@ -131,57 +144,77 @@ fn reduce<I: Element, A: Copy + Send + Sync>(r: &dyn Kernel<I, A>, x: &[I], d: R
     };
     let cuts = d.n.div_ceil(rows);
     if cuts <= 1 {
-        return reduce_blocks(r, x, d, rows, out);
+        return reduce_blocks(r, x, d, rows, finish, out);
     }
     let mut partial = vec![r.identity(); d.outer * cuts * d.inner];
-    reduce_blocks(r, x, d, rows, &mut partial);
-    for (p, o) in partial.chunks_mut(cuts * d.inner).zip(out.chunks_mut(d.inner)) {
+    reduce_blocks(r, x, d, rows, None, &mut partial);
+    for (o, (p, out)) in partial.chunks_mut(cuts * d.inner).zip(out.chunks_mut(d.inner)).enumerate() {
         merge_in_pairs(r, p, d.inner);
-        o.copy_from_slice(&p[..d.inner]);
+        out.copy_from_slice(&p[..d.inner]);
+        finished(finish, o * d.inner, out);
+    }
+}
+
+#[inline]
+fn finished<A>(finish: Finish<A>, lane: usize, out: &mut [A]) {
+    if let Some(finish) = finish {
+        finish(lane, out);
     }
 }
 
 /// The first level of the reduction: `partial[outer, cuts, inner]`.
 fn reduce_blocks<I: Element, A: Copy + Send + Sync>(
     r: &dyn Kernel<I, A>,
-    x: &[I],
+    x: Elements<I>,
     d: ReduceDims,
     rows: usize,
+    finish: Finish<A>,
     partial: &mut [A],
 ) {
     let ReduceDims { n, inner, .. } = d;
     let cuts = n.div_ceil(rows).max(1);
     let cost = rows.min(n).max(1);
     if inner == 1 {
-        let grain = rows_of(x.len(), cost);
-        return for_chunks_mut(partial, grain, |i, acc| r.runs(x, n, i * grain, acc));
+        let grain = rows_of(d.len(), cost);
+        return for_chunks_mut(partial, grain, |i, acc| {
+            match x {
+                Elements::Slice(x) => r.runs(x, n, i * grain, acc),
+                Elements::Computed(x) => computed::runs(r, x, n, i * grain, acc),
+            }
+            finished(finish, i * grain, acc);
+        });
     }
-    // Row `b` of `partial` is the result of one block of rows.
-    let block = |b: usize, col: usize, acc: &mut [A]| {
+    // Row `b` of `partial` is the reduction of one block of rows.
+    let block = |source: &mut Source<I>, b: usize, col: usize, acc: &mut [A]| {
         let first = (b % cuts) * rows;
         let start = ((b / cuts) * n + first) * inner + col;
-        let (x, rows) = (&x[start.min(x.len())..], rows.min(n - first));
+        let rows = rows.min(n - first);
+        let (x, stride) = source.rows(start, rows, acc.len(), inner);
         if r.regroups() && inner < NARROW {
             reduce_narrow(r, &x[..rows * inner], acc);
         } else {
-            r.columns(x, rows, inner, first, acc);
+            r.columns(x, rows, stride, first, acc);
         }
     };
     if inner <= TILE {
-        let grain = rows_of(x.len(), cost * inner);
+        let grain = rows_of(d.len(), cost * inner);
         for_chunks_mut(partial, grain * inner, |i, chunk| {
+            let mut source = x.source(cost * inner);
             for (k, acc) in chunk.chunks_mut(inner).enumerate() {
-                block(i * grain + k, 0, acc);
+                block(&mut source, i * grain + k, 0, acc);
             }
+            finished(finish, i * grain * inner, chunk);
         });
     } else {
         let tiles = inner.div_ceil(TILE);
         let mut jobs: Vec<_> = partial.chunks_mut(inner).flat_map(|row| row.chunks_mut(TILE)).collect();
-        let grain = rows_of(x.len(), cost * TILE);
+        let grain = rows_of(d.len(), cost * TILE);
         for_chunks_mut(&mut jobs, grain, |i, chunk| {
+            let mut source = x.source(cost * TILE);
             for (k, acc) in chunk.iter_mut().enumerate() {
-                let job = i * grain + k;
-                block(job / tiles, (job % tiles) * TILE, acc);
+                let (b, col) = ((i * grain + k) / tiles, (i * grain + k) % tiles * TILE);
+                block(&mut source, b, col, acc);
+                finished(finish, b * inner + col, acc);
             }
         });
     }
@@ -368,7 +401,7 @@ macro_rules! folded {
     ($($(#[$m:meta])* $name:ident<$b:ident> = $monoid:ident -> $out:ty;)*) => { $(
         $(#[$m])*
         pub fn $name<T: $b>(x: &[T], d: ReduceDims, out: &mut [$out]) {
-            reduce(&ReduceOp($monoid(std::marker::PhantomData)), x, d, out)
+            reduce(&ReduceOp($monoid(std::marker::PhantomData)), Elements::Slice(x), d, None, out)
         }
     )* };
 }
@@ -389,21 +422,31 @@ folded! {
 
 /// The p-norm: 0 counts non-zero elements, ±infinity gives the extreme absolute value.
 pub fn norm_p<T: Math>(p: f64, x: &[T], d: ReduceDims, out: &mut [T]) {
+    norm_of(p, Elements::Slice(x), d, None, out)
+}
+
+fn norm_of<T: Math>(p: f64, x: Elements<T>, d: ReduceDims, finish: Finish<T>, out: &mut [T]) {
     use std::marker::PhantomData as P;
     if p == 0.0 {
-        reduce(&ReduceOp(NonZeros(P)), x, d, out);
+        reduce(&ReduceOp(NonZeros(P)), x, d, finish, out);
     } else if p == 1.0 {
-        reduce(&ReduceOp(SumOfMagnitudes(P)), x, d, out);
+        reduce(&ReduceOp(SumOfMagnitudes(P)), x, d, finish, out);
     } else if p == 2.0 {
-        reduce(&ReduceOp(SumOfSquares(P)), x, d, out);
-        out.iter_mut().for_each(|v| *v = v.sqrt());
+        let root = |lane: usize, out: &mut [T]| {
+            out.iter_mut().for_each(|v| *v = v.sqrt());
+            finished(finish, lane, out);
+        };
+        reduce(&ReduceOp(SumOfSquares(P)), x, d, Some(&root), out);
     } else if p == f64::INFINITY {
-        reduce(&ReduceOp(MaxMagnitude(P)), x, d, out);
+        reduce(&ReduceOp(MaxMagnitude(P)), x, d, finish, out);
     } else if p == f64::NEG_INFINITY {
-        reduce(&ReduceOp(MinMagnitude(P)), x, d, out);
+        reduce(&ReduceOp(MinMagnitude(P)), x, d, finish, out);
     } else {
-        reduce(&ReduceOp(SumOfPowers(P, T::of(p))), x, d, out);
-        out.iter_mut().for_each(|v| *v = v.m_pow(T::of(1.0 / p)));
+        let root = |lane: usize, out: &mut [T]| {
+            out.iter_mut().for_each(|v| *v = v.m_pow(T::of(1.0 / p)));
+            finished(finish, lane, out);
+        };
+        reduce(&ReduceOp(SumOfPowers(P, T::of(p))), x, d, Some(&root), out);
     }
 }
 

@@ -13,7 +13,7 @@ use crate::backend::optim::Group;
 use crate::backend::plane::{PoolShape, ResizeShape, SpatialLinearMap};
 use crate::backend::pointwise::{Kernel, Operand, Primitives, Program};
 use crate::backend::random::{Draw, Philox};
-use crate::backend::reduce::{ReduceDims, ReduceOp};
+use crate::backend::reduce::{Fold, ReduceDims, ReduceOp, in_turn};
 use crate::backend::scan::Running;
 use crate::backend::softmax::{Kind, Targets, TotalWeight};
 use crate::backend::svd::Matrices;
@@ -138,6 +138,10 @@ impl Backend for Wgpu {
 
     fn reduce(&self, op: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<()> {
         reduce::fold(op, x, d, out)
+    }
+
+    fn reduce_formula(&self, fold: &Fold, out: View) -> Result<()> {
+        if reduce::fold_formula(fold, out)? { Ok(()) } else { in_turn(self, fold, out) }
     }
 
     fn norm_of_all(&self, order: f64, tensors: &[View], out: View) -> Result<()> {

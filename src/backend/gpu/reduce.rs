@@ -1,5 +1,7 @@
 //! Reductions, in as many passes as are needed to occupy the device.
 
+mod formula;
+
 use smallvec::SmallVec;
 
 use super::device::{Gpu, of};
@@ -14,6 +16,8 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::formula::template::{self, binding, line, load, stored};
 use crate::layout::Layout;
+
+pub use formula::fold as fold_formula;
 
 const FRAME: &str = crate::formula::shader_text!("reduce.wgsl");
 const LIST: &str = crate::formula::shader_text!("reduce_list.wgsl");
@@ -164,14 +168,18 @@ pub fn fold(f: ReduceOp, x: View, d: ReduceDims, out: View) -> Result<()> {
     // Exponentials of differences from the maximum, or from 0 if that is infinite.
     let gpu = of(out)?;
     let largest = Workspace::new(gpu, d.outer * d.inner, out.dtype)?;
-    let finite = Functions {
+    let tag = tag(f) + 1 + (d.n == 0) as u8;
+    run(&Plan { functions: finite_largest(d), tag, ..Plan::of(f, x.dtype) }, x, d, WHOLE, largest.view())?;
+    run(&Plan { about: Some(largest.view()), ..plan }, x, d, WHOLE, out)
+}
+
+/// The largest element, or 0 where that is infinite or there is none.
+fn finite_largest(d: ReduceDims) -> Functions {
+    Functions {
         finish: "select(a, T(0), is_infinite(a))",
         start: if d.n == 0 { "T(0)" } else { "load(start)" },
         ..functions(ReduceOp::Max)
-    };
-    let tag = 13 + (d.n == 0) as u8;
-    run(&Plan { functions: finite, tag, ..Plan::of(f, x.dtype) }, x, d, WHOLE, largest.view())?;
-    run(&Plan { about: Some(largest.view()), ..plan }, x, d, WHOLE, out)
+    }
 }
 
 /// The p-norm over all elements of dense float32 tensors: launches that each process as many tensors as fit in

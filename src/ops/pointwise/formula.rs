@@ -72,4 +72,4 @@ pub fn evaluate(
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

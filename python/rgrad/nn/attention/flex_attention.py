@@ -1,4 +1,4 @@
-"""`torch.nn.attention.flex_attention`, which rgrad does not have: the names that packages import."""
+"""`torch.nn.attention.flex_attention`, which rgrad lacks: placeholders for names that packages import."""
 
 from __future__ import annotations
 

@@ -2,7 +2,9 @@
 
 use std::marker::PhantomData;
 
-use super::{Greatest, Monoid, ReduceDims, ReduceOp, Reduction, TILE, fold, reduce};
+use super::{
+    Elements, Finish, Greatest, Monoid, ReduceDims, ReduceOp, Reduction, TILE, finished, fold, reduce,
+};
 use crate::backend::cpu::simd::Isa;
 use crate::dtype::Element;
 
@@ -45,19 +47,33 @@ pub fn extremum<T: Ordered>(
         return;
     }
     let turn = T::turn(!largest);
-    let greatest = Greatest(PhantomData, turn);
     let Some(indices) = indices else {
-        reduce(&ReduceOp(greatest), x, d, values);
-        return values.iter_mut().for_each(|v| *v = v.turned(turn));
+        return greatest(Elements::Slice(x), d, largest, None, values);
     };
     let mut best = vec![(T::zeroed(), 0); d.lanes()];
-    reduce(&Located(greatest), x, d, &mut best);
+    reduce(&Located(Greatest(PhantomData, turn)), Elements::Slice(x), d, None, &mut best);
     for ((value, index), best) in values.iter_mut().zip(indices).zip(best) {
         (*value, *index) = (best.0.turned(turn), best.1);
     }
 }
 
-/// The extremum of the mapped numbers, with the index of its first occurrence.
+/// The largest or smallest element alone; there is one.
+pub(super) fn greatest<T: Ordered>(
+    x: Elements<T>,
+    d: ReduceDims,
+    largest: bool,
+    finish: Finish<T>,
+    values: &mut [T],
+) {
+    let turn = T::turn(!largest);
+    let turned = |lane: usize, values: &mut [T]| {
+        values.iter_mut().for_each(|v| *v = v.turned(turn));
+        finished(finish, lane, values);
+    };
+    reduce(&ReduceOp(Greatest(PhantomData, turn)), x, d, Some(&turned), values);
+}
+
+/// The extremum, as it is turned, with the index of its first occurrence.
 struct Located<T: Ordered>(Greatest<T>);
 
 /// Whether `b`, at a later position, replaces `a`: the first NaN is kept, else the first of the maxima.

@@ -2,7 +2,10 @@
 
 use std::marker::PhantomData;
 
-use super::{Max, Monoid, ReduceDims, Reduction, Sum, TILE, fold, fold_columns, max_nan, reduce};
+use super::{
+    Elements, Finish, Max, Monoid, ReduceDims, Reduction, Sum, TILE, finished, fold, fold_columns, max_nan,
+    reduce,
+};
 use crate::backend::cpu::math::Math;
 use crate::backend::cpu::simd::Isa;
 use crate::dtype::Real;
@@ -81,7 +84,7 @@ impl<T: Real> Monoid for SquaredDeviations<T> {
 /// The mean and the sum of squared deviations, in two passes per block. NaN and 0 when empty.
 pub fn moments<T: Math>(x: &[T], d: ReduceDims, mean: &mut [T], m2: &mut [T]) {
     let mut acc = vec![Moment { count: T::ZERO, mean: T::ZERO, m2: T::ZERO }; d.lanes()];
-    reduce(&Moments(PhantomData), x, d, &mut acc);
+    reduce(&Moments(PhantomData), Elements::Slice(x), d, None, &mut acc);
     for ((mean, m2), a) in mean.iter_mut().zip(m2).zip(acc) {
         (*mean, *m2) = (a.mean, a.m2);
     }
@@ -164,14 +167,23 @@ impl<T: Math> Reduction for ExpSums<T> {
 
 /// The sums of exponentials for `logsumexp` and `softmax`.
 pub(crate) fn exp_sums<T: Math>(x: &[T], d: ReduceDims) -> Vec<ExpSum<T>> {
+    exp_sums_of(Elements::Slice(x), d)
+}
+
+fn exp_sums_of<T: Math>(x: Elements<T>, d: ReduceDims) -> Vec<ExpSum<T>> {
     let mut acc = vec![ExpSum { max: T::ZERO, scaled: T::ZERO }; d.lanes()];
-    reduce(&ExpSums(PhantomData), x, d, &mut acc);
+    reduce(&ExpSums(PhantomData), x, d, None, &mut acc);
     acc
 }
 
 /// `log(sum(exp(x)))` without overflow; minus infinity when empty.
 pub fn logsumexp<T: Math>(x: &[T], d: ReduceDims, out: &mut [T]) {
-    for (out, e) in out.iter_mut().zip(exp_sums(x, d)) {
+    logsumexp_of(Elements::Slice(x), d, None, out)
+}
+
+pub(super) fn logsumexp_of<T: Math>(x: Elements<T>, d: ReduceDims, finish: Finish<T>, out: &mut [T]) {
+    for (out, e) in out.iter_mut().zip(exp_sums_of(x, d)) {
         *out = e.max + e.scaled.m_log();
     }
+    finished(finish, 0, out);
 }

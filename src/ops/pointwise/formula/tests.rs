@@ -6,21 +6,21 @@ use crate::ops::rows;
 
 const ISAS: [Isa; 3] = [Isa::Baseline, Isa::Avx2, Isa::Avx512];
 
-/// A pseudo-random number generator.
-struct Random(u64);
+/// A generator of numbers without a pattern.
+pub(in crate::ops::pointwise) struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         self.0 >> 33
     }
-    fn below(&mut self, n: usize) -> usize {
+    pub fn below(&mut self, n: usize) -> usize {
         self.next() as usize % n
     }
 }
 
-/// Numbers of all magnitudes, and extreme values.
-fn numbers(n: usize, dtype: DType, seed: u64) -> Tensor {
+/// Numbers of all sizes, and those at the ends.
+pub(in crate::ops::pointwise) fn numbers(n: usize, dtype: DType, seed: u64) -> Tensor {
     const ENDS: [f64; 12] =
         [0.0, -0.0, 1.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-40, 0.5, -2.5, 2.0, 300.0];
     let mut r = Random(seed);
@@ -34,8 +34,8 @@ fn numbers(n: usize, dtype: DType, seed: u64) -> Tensor {
     Tensor::from_slice(&values, [n]).unwrap().copied(dtype).unwrap()
 }
 
-/// The elements as bits, with all NaN made equal.
-fn bits(t: &Tensor) -> Vec<u64> {
+/// The elements as bits, all NaNs as one.
+pub(in crate::ops::pointwise) fn bits(t: &Tensor) -> Vec<u64> {
     let dense = t.dense(t.dtype()).unwrap();
     match t.dtype() {
         DType::F32 => {
@@ -94,8 +94,8 @@ fn every_row_and_derivative_is_interpreted_to_the_bits_of_its_loop() {
     assert!(compared > 3 * rows::ROWS.len(), "{compared}");
 }
 
-/// A random formula with `args` arguments and three results.
-fn random_formula(r: &mut Random, args: usize) -> Formula {
+/// A formula of some steps after so many arguments, with three results.
+pub(in crate::ops::pointwise) fn random_formula(r: &mut Random, args: usize) -> Formula {
     use Prim::*;
     const NUMBERS: [Prim; 14] =
         [Add, Sub, Mul, Div, Neg, Abs, Maximum, Minimum, Exp, Tanh, Sqrt, Sin, Select, Floor];

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         cuda,
         distributed,
         distributions,
+        fft,
         func,
         functional,
         futures,
@@ -144,6 +145,7 @@ if TYPE_CHECKING:
     from .compiler import compile
     from .doctor import doctor
     from .func import vmap
+    from .jit import ScriptModule
     from .linalg import pinverse
     from .nn.functional import (
         bilinear,
@@ -215,6 +217,7 @@ _NAMES_OF = {
     "compiler": ("compile",),
     "backends": ("get_float32_matmul_precision", "set_float32_matmul_precision"),
     "func": ("vmap",),
+    "jit": ("ScriptModule",),
     "linalg": ("pinverse",),
     "nn.functional": (
         "bilinear",

@@ -60,8 +60,10 @@ if TYPE_CHECKING:
         cuda,
         distributed,
         distributions,
+        fft,
         func,
         functional,
+        futures,
         fx,
         gpu,
         hub,
@@ -142,6 +144,8 @@ if TYPE_CHECKING:
     from .backends import get_float32_matmul_precision, set_float32_matmul_precision
     from .compiler import compile
     from .doctor import doctor
+    from .func import vmap
+    from .jit import ScriptModule
     from .linalg import pinverse
     from .nn.functional import (
         bilinear,
@@ -154,6 +158,7 @@ if TYPE_CHECKING:
         rms_norm,
     )
     from .serialization import load, save
+    from .serialization._zip_file import PyTorchFileReader
     from .storage import (
         BFloat16Storage,
         BoolStorage,
@@ -211,6 +216,8 @@ _NAMES_OF = {
     "amp.grad_scaler": ("GradScaler",),
     "compiler": ("compile",),
     "backends": ("get_float32_matmul_precision", "set_float32_matmul_precision"),
+    "func": ("vmap",),
+    "jit": ("ScriptModule",),
     "linalg": ("pinverse",),
     "nn.functional": (
         "bilinear",
@@ -223,6 +230,7 @@ _NAMES_OF = {
         "rms_norm",
     ),
     "serialization": ("load", "save"),
+    "serialization._zip_file": ("PyTorchFileReader",),
     "storage": (*(f"{prefix}Storage" for prefix in _DTYPE_PREFIXES), "TypedStorage"),
     "types": ("SymBool", "SymFloat", "SymInt"),
     "version": ("compiled_with_cxx11_abi",),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import rgrad
@@ -18,10 +19,13 @@ globals().update({n: getattr(_namespace, n) for n in __all__})
 LinAlgError = _C._LinAlgError
 __all__ += [
     "LinAlgError",
+    "cholesky_ex",
     "cond",
+    "inv_ex",
     "matrix_rank",
     "multi_dot",
     "pinv",
+    "solve_ex",
     "tensorinv",
     "tensorsolve",
 ]
@@ -277,3 +281,105 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tens
             f"but got {n} != {B.numel()}"
         )
     return _namespace.solve(A.reshape(n, n), B.reshape(n)).reshape(shape)
+
+
+# The forms that report failures in a tensor.
+
+_PLACE = re.compile(r"(?:diagonal element|leading minor of order) (\d+)")
+
+
+def _by_matrix(
+    function: Callable[..., Tensor], A: Tensor, *others: Tensor, check_errors: bool
+) -> tuple[Tensor, Tensor]:
+    """The results for a batch of matrices, and where each failed: 0 where it did not.
+
+    A matrix that fails makes the whole batch fail, so then each is tried by itself.
+    """
+    batch = A.shape[:-2]
+    info = rgrad.zeros(batch, dtype=rgrad.int32, device=A.device)
+    try:
+        return function(A, *others), info
+    except LinAlgError:
+        if check_errors:
+            raise
+    count = math.prod(batch)
+    operands = [t.expand(*batch, *t.shape[-2:]).reshape(count, *t.shape[-2:]) for t in (A, *others)]
+    results, places = [], []
+    for matrices in zip(*(t.unbind() for t in operands), strict=True):
+        try:
+            results.append(function(*matrices))
+            places.append(0)
+        except LinAlgError as error:
+            found = _PLACE.search(str(error))
+            results.append(matrices[-1].clone())
+            places.append(int(found[1]) if found else 1)
+    made = rgrad.stack(results)
+    return made.reshape(*batch, *made.shape[1:]), rgrad.tensor(places, dtype=rgrad.int32).reshape(batch).to(A.device)
+
+
+def _pair(name: str, made: tuple[Tensor, Tensor], out: Any) -> Any:
+    from rgrad import return_types
+
+    if out is not None:
+        for target, value in zip(out, made, strict=True):
+            target.resize_(value.shape).copy_(value)
+        made = tuple(out)
+    return getattr(return_types, name)(made)
+
+
+def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:
+    """The inverse of each matrix, and whether there is one.
+
+    Args:
+        A: square matrices, (..., n, n).
+        check_errors: whether a matrix without an inverse is an error.
+        out: two tensors for the results.
+
+    Returns:
+        `inverse`, undefined where there is none, and `info`: 0, or which diagonal element of the factorization is zero.
+    """
+    _expect_square("linalg.inv_ex", A)
+    return _pair("linalg_inv_ex", _by_matrix(_namespace.inv, A, check_errors=check_errors), out)
+
+
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
+    """The Cholesky factor of each matrix, and whether there is one.
+
+    Args:
+        A: symmetric positive definite matrices, (..., n, n).
+        upper: whether the upper factor is wanted.
+        check_errors: whether a matrix without one is an error.
+        out: two tensors for the results.
+
+    Returns:
+        `L`, undefined where there is none, and `info`: 0, or the order of the leading minor that is not positive.
+    """
+    _expect_square("linalg.cholesky_ex", A)
+
+    def factor(A: Tensor) -> Tensor:
+        return _namespace.cholesky(A, upper=upper)
+
+    return _pair("linalg_cholesky_ex", _by_matrix(factor, A, check_errors=check_errors), out)
+
+
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False, out: Any = None) -> Any:
+    """The solution of each system of equations, and whether there is one.
+
+    Args:
+        A: square matrices, (..., n, n).
+        B: right hand sides, (..., n, k) or vectors (..., n).
+        left: whether A X = B is solved, else X A = B.
+        check_errors: whether a singular matrix is an error.
+        out: two tensors for the results.
+
+    Returns:
+        `result`, undefined where A is singular, and `info`: 0 where it is not.
+    """
+    _expect_square("linalg.solve_ex", A)
+    vectors = B.dim() == 1 or (B.dim() == A.dim() - 1 and B.shape == A.shape[:-1])
+
+    def solve(A: Tensor, B: Tensor) -> Tensor:
+        return _namespace.solve(A, B, left=left)
+
+    made, info = _by_matrix(solve, A, B.unsqueeze(-1) if vectors else B, check_errors=check_errors)
+    return _pair("linalg_solve_ex", (made.squeeze(-1) if vectors else made, info), out)

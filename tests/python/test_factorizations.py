@@ -187,3 +187,22 @@ def test_condition_numbers_and_equations_of_tensors():
     assert close(torch.tensordot(linalg.tensorinv(t), t, 2), torch.eye(6, dtype=t.dtype))
     x = linalg.tensorsolve(t, torch.ones(2, 3, dtype=t.dtype))
     assert close(torch.tensordot(t, x, 1), torch.ones(2, 3, dtype=t.dtype))
+
+
+def test_forms_that_report_failures_tell_where():
+    good = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
+    singular = torch.tensor([[1.0, 2.0], [2.0, 4.0]])
+    batch = torch.stack([good, singular, torch.zeros(2, 2)])
+    inverse, info = torch.linalg.inv_ex(batch)
+    assert torch.equal(inverse[0], good.inverse()) and info.tolist() == [0, 2, 1] and info.dtype == torch.int32
+    assert torch.linalg.inv_ex(good).info.item() == 0 and torch.linalg.inv_ex(good).inverse.shape == (2, 2)
+    factor = torch.linalg.cholesky_ex(torch.stack([good, -good, torch.diag(torch.tensor([1.0, -1.0]))]))
+    assert torch.equal(factor.L[0], torch.linalg.cholesky(good)) and factor.info.tolist() == [0, 1, 2]
+    solved = torch.linalg.solve_ex(batch, torch.ones(3, 2))
+    assert torch.equal(solved.result[0], torch.linalg.solve(good, torch.ones(2))) and solved.info[1:].all()
+    for call in (torch.linalg.inv_ex, torch.linalg.cholesky_ex):
+        with pytest.raises(torch.linalg.LinAlgError):
+            call(batch, check_errors=True)
+    x = good.clone().requires_grad_()
+    torch.linalg.inv_ex(x).inverse.sum().backward()
+    assert x.grad is not None

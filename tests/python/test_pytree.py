@@ -51,3 +51,61 @@ def test_other_classes_become_nodes_once():
     assert pytree.tree_map(lambda v: v + 1, Box([1, 2])).held == [2, 3]
     with pytest.raises(ValueError, match="already registered"):
         pytree.register_pytree_node(Box, lambda box: ([], None), lambda held, _: Box(held))
+
+
+def test_leaves_have_paths():
+    from collections import OrderedDict, namedtuple
+
+    from rgrad.utils import _pytree
+
+    Point = namedtuple("Point", "a b")
+    tree = {"x": [1, (2, 3)], "y": Point(4, OrderedDict(z=5))}
+    pairs, spec = _pytree.tree_flatten_with_path(tree)
+    # As PyTorch 2.15 shows them.
+    assert [_pytree.keystr(path) for path, _ in pairs] == [
+        "['x'][0]",
+        "['x'][1][0]",
+        "['x'][1][1]",
+        "['y'].a",
+        "['y'].b['z']",
+    ]
+    assert [leaf for _, leaf in pairs] == [1, 2, 3, 4, 5] and _pytree.tree_unflatten([1, 2, 3, 4, 5], spec) == tree
+    assert pairs[0][0] == (_pytree.MappingKey("x"), _pytree.SequenceKey(0))
+    assert repr(pairs[3][0][1]) == "GetAttrKey(name='a')"
+    assert _pytree.key_get(tree, pairs[4][0]) == 5 and _pytree.tree_leaves_with_path([7])[0][1] == 7
+    doubled = _pytree.tree_map_with_path(lambda path, a, b: (len(path), a + b), tree, tree)
+    assert doubled["x"] == [(2, 2), ((3, 4), (3, 6))] and doubled["y"].b["z"] == (3, 10)
+
+
+def test_own_nodes_tell_their_steps():
+    from rgrad.utils import _pytree
+
+    class Pair:
+        def __init__(self, left, right):
+            self.left, self.right = left, right
+
+    _pytree.register_pytree_node(
+        Pair,
+        lambda p: ([p.left, p.right], None),
+        lambda children, _: Pair(*children),
+        flatten_with_keys_fn=lambda p: (
+            [(_pytree.GetAttrKey("left"), p.left), (_pytree.GetAttrKey("right"), p.right)],
+            None,
+        ),
+    )
+    pairs, _ = _pytree.tree_flatten_with_path([Pair(1, [2])])
+    assert [_pytree.keystr(path) for path, _ in pairs] == ["[0].left", "[0].right[0]"]
+
+
+def test_programs_walk_trees_by_the_supported_nodes():
+    from collections import namedtuple
+
+    from rgrad.utils import _pytree
+
+    Point = namedtuple("Point", "a b")
+    supported = _pytree.SUPPORTED_NODES
+    assert _pytree._get_node_type(Point(1, 2)) is namedtuple and namedtuple in supported and int not in supported
+    children, context = supported[namedtuple].flatten_fn(Point(1, 2))
+    assert children == [1, 2] and supported[namedtuple].unflatten_fn(children, context) == Point(1, 2)
+    assert supported[dict].flatten_fn({"a": 1})[0] == [1] and dict in list(supported)
+    assert _pytree.LeafSpec().is_leaf() and _pytree._is_leaf(3) and not _pytree._is_leaf([3])

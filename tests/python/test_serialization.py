@@ -455,3 +455,13 @@ def test_a_slice_of_a_storage_is_a_storage_over_the_same_bytes():
     assert view.tolist() == [99, 3, 4, 5]
     with pytest.raises(RuntimeError, match="only a step of 1 is supported"):
         part[::2]
+
+
+def test_the_records_of_a_file_can_be_read(tmp_path):
+    torch.save({"x": torch.arange(3.0)}, tmp_path / "x.pt")
+    reader = torch.PyTorchFileReader(str(tmp_path / "x.pt"))
+    assert reader.has_record("data.pkl") and not reader.has_record("none") and "data/0" in reader.get_all_records()
+    assert reader.get_record("data/0") == torch.arange(3.0).numpy().tobytes()
+    assert torch.equal(reader.get_storage_from_record("data/0", 3, torch.float32), torch.arange(3.0))
+    with pytest.raises(RuntimeError, match="no 4 elements"):
+        reader.get_storage_from_record("data/0", 4, torch.float32)

@@ -261,3 +261,29 @@ def test_the_weights_transform_prepares_a_picture():
     np.testing.assert_allclose(
         prepared[:, 0, 0].numpy(), -np.array([0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225], rtol=1e-5
     )
+
+
+def test_networks_of_bottlenecks_have_torchvisions_parameters():
+    from rgrad.vision import models
+
+    net = models.resnet50().eval()
+    assert sum(p.numel() for p in net.parameters()) == models.ResNet50_Weights.DEFAULT.meta["num_params"]
+    assert net.layer1[0].downsample is not None and net.layer4[2].conv3.weight.shape == (2048, 512, 1, 1)
+    assert models.ResNet50_Weights.DEFAULT.transforms().resize_size == [232]
+    small = models.ResNet(models.Bottleneck, [1, 1, 1, 1], 5, True, 2, 32, [False, True, True])
+    assert small(torch.randn(2, 3, 64, 64)).shape == (2, 5) and small.layer1[0].bn3.weight.abs().sum() == 0
+    assert small.layer4[0].conv2.stride == (1, 1) and small.layer4[0].conv2.dilation == (2, 2)
+
+
+def test_vgg_has_torchvisions_layers():
+    from rgrad.vision.models import vgg
+
+    for depth, convolutions in ((11, 8), (13, 10), (16, 13), (19, 16)):
+        for batch_norm in (False, True):
+            features = vgg._features(depth, batch_norm)
+            kinds = [type(m).__name__ for m in features]
+            assert kinds.count("Conv2d") == convolutions and kinds.count("MaxPool2d") == 5
+            assert kinds.count("BatchNorm2d") == convolutions * batch_norm
+    net = vgg.VGG(vgg._features(11, False), num_classes=3, init_weights=False)
+    assert net(torch.randn(1, 3, 32, 32)).shape == (1, 3)
+    assert list(net.state_dict())[-2:] == ["classifier.6.weight", "classifier.6.bias"]

@@ -274,6 +274,7 @@ def _dress(module: types.ModuleType, native: str) -> None:
         names["__getattr__"] = _getattr_of(name, before)
     if native == "rgrad":
         names["__version__"] = _torch_version()
+        names["torch"] = module  # as PyTorch's has itself, which programs reach by `torch.torch`
         _dress_core(module)
     elif native == "rgrad.vision":
         names["__version__"] = TORCHVISION_VERSION

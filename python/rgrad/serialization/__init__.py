@@ -22,7 +22,7 @@ import mmap as mmap_module
 import os
 import pickle
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 from rgrad import _C
@@ -53,7 +53,8 @@ __all__ = [
 for _public in (add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals):
     _public.__module__ = __name__
 
-PathOrFile = str | os.PathLike[str] | IO[bytes]
+PathOrFile = FILE_LIKE = str | os.PathLike[str] | IO[bytes]
+MAP_LOCATION = Callable[[Any, str], Any] | _C.device | str | dict[str, str] | None
 
 
 def save(

@@ -83,6 +83,46 @@ class Archive:
         return data
 
 
+class PyTorchFileReader:
+    """The records of a file that `save` wrote.
+
+    Args:
+        file: a path, or a file that is open for reading bytes.
+    """
+
+    def __init__(self, file: Any) -> None:
+        if hasattr(file, "read"):
+            data = file.read()
+        else:
+            with open(file, "rb") as opened:
+                data = opened.read()
+        self._archive = Archive(data)
+
+    def get_all_records(self) -> list[str]:
+        """Their names."""
+        return list(self._archive.infos)
+
+    def has_record(self, name: str) -> bool:
+        """Whether there is one of a name."""
+        return name in self._archive.infos
+
+    def get_record(self, name: str) -> bytes:
+        """The bytes of one."""
+        return bytes(self._archive.record(name))
+
+    def get_storage_from_record(self, name: str, numel: int, dtype: Any) -> Any:
+        """The bytes of one as a vector of elements."""
+        from rgrad import _C
+
+        data = self._archive.record(name)
+        if numel * dtype.itemsize > len(data):
+            raise RuntimeError(f"record {name} has {len(data)} bytes, which are no {numel} elements of {dtype}")
+        made = _C.empty(numel, dtype=dtype)
+        if numel:
+            _C._storage_bytes(made)[:] = data[: numel * dtype.itemsize]
+        return made
+
+
 class _Reader(io.RawIOBase):
     """A file object on a buffer, for `zipfile`, that copies only the bytes that are read."""
 

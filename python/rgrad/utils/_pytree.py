@@ -20,14 +20,21 @@ if TYPE_CHECKING:
 _nodes: dict[type, tuple[Callable[[Any], tuple[list, Any]], Callable[[Any, Any], Any]]] = {}
 
 
+# What takes a node apart into pairs of a step and a child.
+_keyed: dict[type, Callable[[Any], tuple[list[tuple[Any, Any]], Any]]] = {}
+
+
 def register_pytree_node(
     cls: type,
     flatten_fn: Callable[[Any], tuple[Iterable, Any]],
     unflatten_fn: Callable[[Iterable, Any], Any],
+    *,
+    flatten_with_keys_fn: Callable[[Any], tuple[list[tuple[Any, Any]], Any]] | None = None,
     **_kwargs: Any,
 ) -> None:
     """Makes instances of `cls` nodes: `flatten_fn` returns their children and a context, `unflatten_fn` inverts it.
 
+    `flatten_with_keys_fn` returns the children with their path components, and the context; without it the components are indices.
     PyTorch's other keyword arguments, for saving and exporting trees, are accepted and ignored.
     """
     if cls in _nodes:
@@ -38,6 +45,8 @@ def register_pytree_node(
         return list(children), context
 
     _nodes[cls] = (apart, unflatten_fn)
+    if flatten_with_keys_fn is not None:
+        _keyed[cls] = flatten_with_keys_fn
 
 
 register_pytree_node(list, lambda node: (node, None), lambda children, _: list(children))
@@ -71,6 +80,32 @@ class MappingKey(namedtuple("MappingKey", ("key",))):
         return mapping[self.key]
 
 
+class SequenceKey(namedtuple("SequenceKey", ("idx",))):
+    """The step from a list, a tuple or a deque to one of its items."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return f"[{self.idx!r}]"
+
+    def get(self, sequence: Any) -> Any:
+        """The item of a sequence."""
+        return sequence[self.idx]
+
+
+class GetAttrKey(namedtuple("GetAttrKey", ("name",))):
+    """The step from a named tuple, or another object, to one of its attributes."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+    def get(self, obj: Any) -> Any:
+        """The attribute of an object."""
+        return getattr(obj, self.name)
+
+
 def _dict_flatten_with_keys(node: dict) -> tuple[list[tuple[MappingKey, Any]], list]:
     """The values of a dictionary with their path components, and its keys."""
     return [(MappingKey(key), value) for key, value in node.items()], list(node)
@@ -88,6 +123,18 @@ def _apart(tree: Any, is_leaf: IsLeaf) -> tuple[list, Any] | None:
     if cls in _nodes:
         return _nodes[cls][0](tree)
     return (list(tree), None) if _is_namedtuple(cls) else None
+
+
+def _keys(tree: Any, count: int) -> list[Any]:
+    """The steps from a node to its children."""
+    cls = type(tree)
+    if cls in _keyed:
+        return [key for key, _ in _keyed[cls](tree)[0]]
+    if isinstance(tree, dict):
+        return [MappingKey(key) for key in tree]
+    if _is_namedtuple(cls):
+        return [GetAttrKey(name) for name in cls._fields]
+    return [SequenceKey(i) for i in range(count)]
 
 
 class TreeSpec:
@@ -127,6 +174,45 @@ class TreeSpec:
 
 
 _LEAF = TreeSpec(None, None, [])
+
+
+def LeafSpec() -> TreeSpec:  # noqa: N802 - it was a class
+    """The description of a tree that is one leaf."""
+    return _LEAF
+
+
+class NodeDef(namedtuple("NodeDef", ("type", "flatten_fn", "unflatten_fn", "flatten_with_keys_fn"))):
+    """How a type of node is taken apart and put together."""
+
+    __slots__ = ()
+
+
+class _Supported:
+    """The types of nodes, for programs that walk a tree themselves: as a dictionary of `NodeDef`."""
+
+    def __contains__(self, kind: object) -> bool:
+        return kind is namedtuple or kind in _nodes
+
+    def __getitem__(self, kind: Any) -> NodeDef:
+        if kind is namedtuple:
+            return NodeDef(kind, lambda node: (list(node), type(node)), lambda parts, cls: cls(*parts), None)
+        return NodeDef(kind, *_nodes[kind], _keyed.get(kind))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((*_nodes, namedtuple))
+
+
+SUPPORTED_NODES = _Supported()
+
+
+def _get_node_type(tree: Any) -> Any:
+    """The type under which a tree is known: `namedtuple` for all of these."""
+    return namedtuple if _is_namedtuple(type(tree)) and type(tree) not in _nodes else type(tree)
+
+
+def _is_leaf(tree: Any, is_leaf: IsLeaf = None) -> bool:
+    """Whether a tree is taken apart no further."""
+    return _apart(tree, is_leaf) is None
 
 
 def _flatten(tree: Any, leaves: list, is_leaf: IsLeaf) -> TreeSpec:
@@ -263,3 +349,58 @@ def tree_all_only(type_or_types: Any, /, pred: Callable, tree: Any, is_leaf: IsL
 def tree_any_only(type_or_types: Any, /, pred: Callable, tree: Any, is_leaf: IsLeaf = None) -> bool:
     """Whether any leaf of some types satisfies `pred`."""
     return any(pred(leaf) for leaf in tree_iter(tree, is_leaf) if isinstance(leaf, type_or_types))
+
+
+# Trees with the paths to their leaves.
+
+
+def _paths(tree: Any, path: tuple[Any, ...], is_leaf: IsLeaf) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    parts = _apart(tree, is_leaf)
+    if parts is None:
+        yield path, tree
+        return
+    children = list(parts[0])
+    for key, child in zip(_keys(tree, len(children)), children, strict=True):
+        yield from _paths(child, (*path, key), is_leaf)
+
+
+def tree_flatten_with_path(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[tuple[tuple[Any, ...], Any]], TreeSpec]:
+    """The leaves of a tree, each with the steps that lead to it, and what `tree_unflatten` makes it of again.
+
+    >>> from rgrad.utils._pytree import keystr, tree_flatten_with_path
+    >>> [(keystr(path), leaf) for path, leaf in tree_flatten_with_path({"a": (1, 2)})[0]]
+    [("['a'][0]", 1), ("['a'][1]", 2)]
+    """
+    return list(_paths(tree, (), is_leaf)), tree_structure(tree, is_leaf)
+
+
+def tree_leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[tuple[Any, ...], Any]]:
+    """The leaves of a tree, each with the steps that lead to it."""
+    return list(_paths(tree, (), is_leaf))
+
+
+def tree_map_with_path(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:
+    """`tree_map` of a function whose first argument is the path of a leaf."""
+    pairs, spec = tree_flatten_with_path(tree, is_leaf)
+    others = [_leaves_as(spec, rest) for rest in rests]
+    return _unflatten((func(path, leaf, *more) for (path, leaf), *more in zip(pairs, *others, strict=True)), spec)
+
+
+def keystr(kp: Iterable[Any]) -> str:
+    """A path as Python would write it."""
+    return "".join(map(str, kp))
+
+
+def key_get(obj: Any, kp: Iterable[Any]) -> Any:
+    """What stands at a path of a tree."""
+    for key in kp:
+        obj = key.get(obj)
+    return obj
+
+
+def __getattr__(name: str) -> Any:
+    if name == "PyTree":
+        from typing import Any
+
+        return Any
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

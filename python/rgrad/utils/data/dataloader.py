@@ -396,3 +396,10 @@ class _WorkerIterator(_Iterator):
         except KeyboardInterrupt:
             self._finalizer()
             raise
+
+
+# Names that frameworks compare iterators with.
+_BaseDataLoaderIter = _Iterator
+_SingleProcessDataLoaderIter = _LocalIterator
+_MultiProcessingDataLoaderIter = _WorkerIterator
+_collate_fn_t = Callable[[list[Any]], Any]  # noqa: N816

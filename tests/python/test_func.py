@@ -1,0 +1,105 @@
+"""`func`: gradients of functions and calls over a dimension."""
+
+from __future__ import annotations
+
+import pytest
+
+import rgrad as torch
+from rgrad.func import grad, grad_and_value, stack_module_state, vjp, vmap
+
+
+def test_gradients_of_functions_nest_and_leave_no_history():
+    x = torch.tensor(2.0)
+    first, second = grad(lambda x: x**3), grad(grad(lambda x: x**3))
+    assert first(x).item() == 12 and second(x).item() == 12 and grad(second)(x).item() == 6
+    assert not first(x).requires_grad and not x.requires_grad
+    with torch.no_grad():
+        assert first(x).item() == 12
+    y = torch.tensor(2.0, requires_grad=True)
+    first(y).backward()
+    assert y.grad.item() == 12
+
+
+def test_gradients_by_several_arguments_and_containers():
+    def f(p, x, scale=1.0):
+        return (p["w"] * x).sum() * scale, "more"
+
+    p, x = {"w": torch.ones(2), "unused": torch.ones(1)}, torch.tensor([1.0, 2.0])
+    found, more = grad(f, has_aux=True)(p, x, scale=2.0)
+    assert found["w"].tolist() == [2, 4] and found["unused"].tolist() == [0] and more == "more"
+    (by_p, by_x), (value, _) = grad_and_value(f, argnums=(0, 1), has_aux=True)(p, x)
+    assert by_p["w"].tolist() == [1, 2] and by_x.tolist() == [1, 1] and value.item() == 3 and not value.requires_grad
+    with pytest.raises(RuntimeError, match="one number"):
+        grad(lambda x: x)(x)
+
+
+def test_products_with_jacobians():
+    x = torch.tensor([1.0, 2.0])
+    value, product = vjp(lambda x: (x**2, x.sum()), x)
+    assert value[0].tolist() == [1, 4] and not value[0].requires_grad
+    (g,) = product((torch.tensor([1.0, 1.0]), torch.tensor(10.0)))
+    assert g.tolist() == [12, 14]
+    assert torch.equal(product((torch.zeros(2), torch.tensor(1.0)))[0], torch.ones(2))
+
+
+def test_calls_over_a_dimension_are_joined():
+    a, b = torch.randn(3, 4), torch.randn(4, 3)
+    assert torch.allclose(vmap(torch.dot, in_dims=(0, 1))(a, b), (a * b.T).sum(1))
+    assert torch.equal(vmap(lambda x, y: x + y, in_dims=(0, None))(a, b[:, 0]), a + b[:, 0])
+    assert torch.equal(vmap(lambda d: d["x"] * 2)({"x": a})[1], a[1] * 2)
+    made = vmap(lambda x: (x, x.sum()), out_dims=(1, 0))(a)
+    assert made[0].shape == (4, 3) and made[1].shape == (3,)
+    assert torch.allclose(vmap(vmap(torch.dot), in_dims=(0, 0))(a[None], a[None])[0], (a * a).sum(1))
+    per_sample = vmap(grad(lambda w, x: (w * x).sum() ** 2), in_dims=(None, 0))(torch.ones(4), a)
+    assert torch.allclose(per_sample, 2 * a.sum(1, keepdim=True) * a)
+    x = torch.randn(2, 2, requires_grad=True)
+    torch.vmap(torch.sum)(x).sum().backward()
+    assert x.grad.tolist() == [[1, 1], [1, 1]]
+
+
+def test_random_calls_over_a_dimension_differ_or_not():
+    same = vmap(lambda x: x + torch.rand(1), randomness="same")(torch.zeros(3))
+    different = vmap(lambda x: x + torch.rand(1), randomness="different")(torch.zeros(3))
+    assert len(set(same.flatten().tolist())) == 1 and len(set(different.flatten().tolist())) == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: vmap(torch.neg, in_dims=None)(x), "no argument has a dimension"),
+        (lambda x: vmap(torch.neg, in_dims=5)(x), "in_dims is 5 for a tensor of 2 dimensions"),
+        (lambda x: vmap(torch.add)(x, x[:1]), "same size in the mapped dimension"),
+        (lambda x: vmap(lambda x: 3)(x), "has to return tensors"),
+        (lambda x: vmap(torch.neg, in_dims=(0, 0))(x), "2 entries for 1 arguments"),
+    ],
+)
+def test_what_can_not_be_mapped_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(torch.ones(3, 2))
+
+
+def test_modules_of_one_kind_are_stacked():
+    models = [torch.nn.Linear(2, 3) for _ in range(4)]
+    parameters, buffers = stack_module_state(models)
+    assert parameters["weight"].shape == (4, 3, 2) and buffers == {} and parameters["weight"].is_leaf
+    x = torch.randn(4, 2)
+    made = vmap(lambda p, x: torch.func.functional_call(models[0], p, (x,)))(parameters, x)
+    assert torch.allclose(made[2], models[2](x[2]))
+
+
+def test_futures_have_their_values_when_they_are_set():
+    from rgrad.futures import Future, collect_all, wait_all
+
+    first, second = Future(), Future()
+    doubled = first.then(lambda f: f.value() * 2)
+    both = collect_all([first, second])
+    with pytest.raises(RuntimeError, match="not set yet"):
+        first.value()
+    first.set_result(3)
+    assert doubled.wait() == 6 and not both.done()
+    second.set_exception(KeyError("no"))
+    assert both.wait() == [first, second]
+    with pytest.raises(KeyError):
+        wait_all([first, second])
+    with pytest.raises(RuntimeError, match="only once"):
+        first.set_result(4)

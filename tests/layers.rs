@@ -35,7 +35,7 @@ const NAMES_DEVICES: &[&str] = &[
     "src/python/tensor.rs",
 ];
 
-/// Functions over tensors that one family of operations has for another and that are no operations of the table.
+/// Functions of tensors that other families call although they are not operations of the table, with reasons.
 const NO_OPERATIONS: &[(&str, &[&str], &str)] = &[
     ("arith", &["add", "sub", "mul", "div", "neg", "pow"], "call a row, which passes the interpreters"),
     ("cast", &["to", "to_dtype"], "copy by `to`, where there is something to do"),
@@ -431,7 +431,7 @@ fn every_operation_of_the_table_is_declared() {
     assert!(declared().len() > 20);
 }
 
-/// What stands behind `=` or `=>` in a declaration is below the interpreters: only its family may name it.
+/// The functions after `=` and `=>` in a declaration bypass the interpreters: only their family may call them.
 #[test]
 fn nobody_calls_an_operation_round_the_interpreters() {
     let mut below: HashMap<String, Vec<String>> = HashMap::new();

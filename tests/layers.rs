@@ -42,9 +42,9 @@ const NO_OPERATIONS: &[(&str, &[&str], &str)] = &[
     ("linalg", &["triangle"], "calls `tril` or `triu`"),
     ("reduce", &["sum_mask", "sum_to"], "call `sum`, where there is something to sum"),
     ("reduce", &["extremum_along"], "calls `max` or `min`"),
-    ("reduce", &["pick"], "is `gather` where somebody looks"),
-    ("scan", &["flipped"], "is `flip` where somebody looks"),
-    ("view", &["take"], "is `select`, `narrow`, `diagonal` or `unfold` where somebody looks"),
+    ("reduce", &["pick"], "is `gather` for interpreters"),
+    ("scan", &["flipped"], "is `flip` for interpreters"),
+    ("view", &["take"], "is `select`, `narrow`, `diagonal` or `unfold` for interpreters"),
     (
         "view",
         &["unsafe_view", "unsafe_squeeze", "alias", "put_back"],
